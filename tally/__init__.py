@@ -1,0 +1,1 @@
+"""The rooms of Tally; README.md, Architecture, has the drawing."""

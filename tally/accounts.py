@@ -1,0 +1,204 @@
+"""Accounts, websites and API keys: what the owner sets up. Plain SQL on a sqlite3 connection.
+
+Used by the command line (its own process) and by the server, which reads everything here into memory and looks again
+when another process has written. A function that writes leaves the transaction to its caller.
+
+API keys are stored as a hash keyed with the file's own random salt: the file holds nothing that a key could be
+recognised by without it. Passwords are stored as argon2id. Neither is ever logged.
+"""
+
+import re
+import secrets
+import sqlite3
+import uuid
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import NamedTuple
+
+# CONTRACT, Plans.
+PLANS = ("free", "pro", "business")
+PLANS_WITH_KEYS = frozenset(("pro", "business"))
+# our choice: long enough to tell keys apart at a glance, 48 bits of 256.
+PREFIX_LENGTH = 12
+_KEY_START = "tly_"
+# our choice: the account that the first `website add` makes has to be called something.
+FIRST_ACCOUNT = "owner@localhost"
+
+
+class AccountError(ValueError):
+    """What was asked cannot be done; the message says why and what to do."""
+
+
+class Account(NamedTuple):
+    """Somebody who owns websites and keys."""
+
+    number: int
+    email: str
+    plan: str
+
+
+class Website(NamedTuple):
+    """A website as the server keeps it in memory; `number` is what the other tables call it."""
+
+    number: int
+    id: str
+    domain: str
+    name: str
+    created_ms: int
+    account: int
+    plan: str
+    origins: frozenset[str]
+
+
+class Key(NamedTuple):
+    """An API key without its value."""
+
+    number: int
+    account: int
+    plan: str
+    name: str
+    prefix: str
+    created_ms: int
+    last_used_ms: int | None
+
+
+def websites(connection: sqlite3.Connection) -> list[Website]:
+    """Every website, oldest first."""
+    origins: dict[int, set[str]] = {}
+    for number, origin in connection.execute("/* accounts.origins */ select website, origin from website_origin"):
+        origins.setdefault(number, set()).add(origin)
+    rows = connection.execute(
+        "/* accounts.websites */ select w.number, w.id, w.domain, w.name, w.created_ms, w.account, a.plan"
+        " from website w join account a on a.number = w.account order by w.created_ms, w.number"
+    )
+    return [Website._make((*row, frozenset(origins.get(row[0], ())))) for row in rows]
+
+
+def keys(connection: sqlite3.Connection) -> dict[bytes, Key]:
+    """Every API key by its digest."""
+    rows = connection.execute(
+        "/* accounts.keys */ select k.digest, k.number, k.account, a.plan, k.name, k.prefix, k.created_ms, k.last_used_ms"
+        " from api_key k join account a on a.number = k.account order by k.number"
+    )
+    return {digest: Key(*rest) for digest, *rest in rows}
+
+
+def usage(connection: sqlite3.Connection, month: int) -> dict[int, int]:
+    """Accepted events of a month (202611) by account number."""
+    return dict(connection.execute("/* accounts.usage */ select account, events from usage where month = ?", (month,)))
+
+
+def month_of(ms: int) -> int:
+    """The UTC calendar month of a moment, as 202611."""
+    moment = datetime.fromtimestamp(ms / 1000, UTC)
+    return moment.year * 100 + moment.month
+
+
+def month_ends_in_s(ms: int) -> int:
+    """Whole seconds, at least 1, until the next UTC month begins."""
+    moment = datetime.fromtimestamp(ms / 1000, UTC)
+    year, month = (moment.year + 1, 1) if moment.month == 12 else (moment.year, moment.month + 1)
+    return max(1, -(-(int(datetime(year, month, 1, tzinfo=UTC).timestamp()) * 1000 - ms) // 1000))
+
+
+def key_salt(connection: sqlite3.Connection) -> bytes:
+    """The salt of this file's key hashes."""
+    return bytes.fromhex(
+        connection.execute("/* accounts.key_salt */ select value from meta where name = 'key_salt'").fetchone()[0]
+    )
+
+
+def key_digest(value: str, salt: bytes) -> bytes:
+    """What is stored of an API key: 32 bytes."""
+    return blake2b(value.encode("utf-8", "surrogateescape"), digest_size=32, key=salt).digest()
+
+
+def account(connection: sqlite3.Connection, email: str | None) -> Account:
+    """The account of that address, or the only one where none is named. Raises AccountError."""
+    rows = connection.execute("/* accounts.all */ select number, email, plan from account order by number").fetchall()
+    if email is None:
+        if len(rows) == 1:
+            return Account(*rows[0])
+        if not rows:
+            raise AccountError(
+                "There is no account yet: `website add DOMAIN` or `account create EMAIL` makes the first."
+            )
+        raise AccountError(f"There are {len(rows)} accounts: say which with --account EMAIL.")
+    for row in rows:
+        if row[1].lower() == email.lower():
+            return Account(*row)
+    raise AccountError(f"There is no account {email}: `account create {email}` makes it.")
+
+
+def create_account(
+    connection: sqlite3.Connection, email: str, plan: str, password_hash: str | None, now_ms: int
+) -> Account:
+    """A new account. Raises AccountError for an address that is none or is taken."""
+    if not re.fullmatch(r"[^@\s\x00-\x1f]{1,64}@[^@\s\x00-\x1f]{1,255}", email):
+        raise AccountError(f"{email!r} is no e-mail address.")
+    try:
+        row = connection.execute(
+            "/* accounts.create */ insert into account (email, plan, password_hash, created_ms) values (?, ?, ?, ?) returning number",
+            (email, plan, password_hash, now_ms),
+        ).fetchone()
+    except sqlite3.IntegrityError:
+        raise AccountError(f"There is an account {email} already.") from None
+    return Account(row[0], email, plan)
+
+
+def set_plan(connection: sqlite3.Connection, email: str, plan: str) -> None:
+    """Moves an account to another plan."""
+    number = account(connection, email).number
+    connection.execute("/* accounts.set_plan */ update account set plan = ? where number = ?", (plan, number))
+
+
+def add_website(
+    connection: sqlite3.Connection, owner: Account, domain: str, name: str, origins: Iterable[str], now_ms: int
+) -> str:
+    """A new website of an account; its id."""
+    id = str(uuid.uuid4())
+    row = connection.execute(
+        "/* accounts.add_website */ insert into website (id, account, domain, name, created_ms) values (?, ?, ?, ?, ?) returning number",
+        (id, owner.number, domain, name, now_ms),
+    ).fetchone()
+    connection.executemany(
+        "/* accounts.add_origin */ insert or ignore into website_origin (website, origin) values (?, ?)",
+        [(row[0], origin) for origin in origins],
+    )
+    return id
+
+
+def create_key(connection: sqlite3.Connection, owner: Account, name: str, now_ms: int) -> str:
+    """A new API key of an account; its value, which is told this once. Raises AccountError on a plan without keys."""
+    if owner.plan not in PLANS_WITH_KEYS:
+        raise AccountError(
+            f"{owner.email} is on the {owner.plan} plan, which has no API keys: `account plan {owner.email} pro` raises it."
+        )
+    value = _KEY_START + secrets.token_urlsafe(32)
+    connection.execute(
+        "/* accounts.create_key */ insert into api_key (account, name, prefix, digest, created_ms) values (?, ?, ?, ?, ?)",
+        (owner.number, name, value[:PREFIX_LENGTH], key_digest(value, key_salt(connection)), now_ms),
+    )
+    return value
+
+
+def revoke_key(connection: sqlite3.Connection, prefix: str) -> Key:
+    """Deletes the one key whose shown prefix begins with `prefix`, or is its beginning. Raises AccountError."""
+    found = [key for key in keys(connection).values() if prefix and _is_meant(key.prefix, prefix)]
+    if not found:
+        raise AccountError(f"No key begins with {prefix!r}: `key list` shows them.")
+    if len(found) > 1:
+        raise AccountError(f"{len(found)} keys begin with {prefix!r}: give more of the prefix, see `key list`.")
+    connection.execute("/* accounts.revoke_key */ delete from api_key where number = ?", (found[0].number,))
+    return found[0]
+
+
+def _is_meant(shown: str, given: str) -> bool:
+    # Somebody who still has the whole key may paste it; only its beginning is known here.
+    return shown.startswith(given) or (len(given) > len(shown) and given.startswith(shown))
+
+
+def note_use(connection: sqlite3.Connection, used: Iterable[tuple[int, int]]) -> None:
+    """Notes when keys were last used: pairs of (milliseconds, key number)."""
+    connection.executemany("/* accounts.note_use */ update api_key set last_used_ms = ? where number = ?", used)

@@ -1,0 +1,165 @@
+"""A read request -> a Question: its parameters checked, its moment fixed. Pure but for aiohttp's request.
+
+Rules: an unknown parameter, a bad value, a single-valued parameter twice: 400 `invalid_parameter` with the field and what was
+allowed. Nothing is ever replaced by a default in silence; what was understood goes back in `meta`.
+
+ALLOWED says which parameters an endpoint takes, besides filter_<field> where FILTERED has it.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+from multidict import MultiMapping
+from yarl import URL
+
+from tally import errors
+from tally.errors import ApiError
+from tally.events import TYPES
+from tally.instants import BadTime, iso
+from tally.queries import FILTERS
+from tally.timerange import Interval, Range, parse_range
+
+ALLOWED: dict[str, frozenset[str]] = {
+    "websites": frozenset(),
+    "stats": frozenset(("from", "to", "tz", "compare")),
+    "timeseries": frozenset(("from", "to", "tz", "interval", "format")),
+    "top": frozenset(("from", "to", "tz", "limit", "format")),
+    "events": frozenset(("from", "to", "tz", "limit", "cursor", "format")),
+    "realtime": frozenset(),
+}
+FILTERED = frozenset(("stats", "timeseries", "top", "events"))
+# CONTRACT, the table of endpoints.
+DEFAULT_LIMIT = {"top": 10, "events": 100}
+MOST_ROWS = 1_000
+# our choice: as long as the longest thing stored, a URL.
+_MOST_CHARACTERS = 8_192
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked, understood. `raw` is what a cursor must find unchanged: range, zone and filters as sent."""
+
+    endpoint: str
+    range: Range
+    tz: str
+    filters: tuple[tuple[str, tuple[str, ...]], ...]
+    interval: Interval
+    limit: int
+    cursor: str
+    compare: bool
+    csv: bool
+    now_ms: int
+    raw: tuple[Any, ...]
+    url: URL
+
+    def identity(self) -> tuple[Any, ...]:
+        """What of the question decides the answer, for its ETag: realtime's depends on the moment, the others' on the range."""
+        moment = self.now_ms if self.endpoint == "realtime" else 0
+        span = (self.range.from_ms, self.range.to_ms, self.range.days, self.tz, self.interval, moment)
+        return (self.endpoint, *span, self.filters, self.limit, self.cursor, self.compare, self.csv)
+
+    def meta(self, website_id: str) -> dict[str, Any]:
+        """What every answer about a range echoes."""
+        return {
+            "website_id": website_id,
+            "from": iso(self.range.from_ms, self.range.tz),
+            "to": iso(self.range.to_ms, self.range.tz),
+            "tz": self.tz,
+            "filters": {field: list(values) for field, values in self.filters},
+        }
+
+
+def question(request: web.Request, endpoint: str, now_ms: int) -> Question:
+    """Reads a request's parameters. Raises ApiError 400."""
+    query = request.query
+    _refuse_unknown(query, endpoint)
+    single = {name: query[name] for name in ALLOWED[endpoint] if name in query}
+    filters = _filters(query)
+    try:
+        # The end of this millisecond, not its beginning: what was answered 202 in it is in the answer.
+        asked = parse_range(single.get("from"), single.get("to"), single.get("tz"), now_ms + 1)
+    except BadTime as bad:
+        raise _bad(bad.field, str(bad)) from None
+    return Question(
+        endpoint=endpoint,
+        range=asked,
+        tz=single.get("tz", "UTC"),
+        filters=filters,
+        interval="hour" if _choice(single, "interval", ("day", "hour")) == "hour" else "day",
+        limit=_limit(single, endpoint),
+        cursor=single.get("cursor", ""),
+        compare=_choice(single, "compare", ("", "previous")) == "previous",
+        csv="format" in ALLOWED[endpoint] and _wants_csv(single, request.headers.get("Accept", "")),
+        now_ms=now_ms,
+        raw=(single.get("from"), single.get("to"), single.get("tz"), filters),
+        url=request.rel_url,
+    )
+
+
+def _bad(field: str, message: str) -> ApiError:
+    return ApiError(errors.INVALID_PARAMETER, message, field=field)
+
+
+def _refuse_unknown(query: MultiMapping[str], endpoint: str) -> None:
+    allowed = ALLOWED[endpoint]
+    for name in query:
+        try:
+            "".join([name, *query.getall(name)]).encode()
+        except UnicodeEncodeError:
+            raise _bad("query", "The query is not UTF-8.") from None
+        if name in allowed:
+            if len(query.getall(name)) > 1:
+                raise _bad(name, f"{name} is given more than once: give it once.")
+        elif not (endpoint in FILTERED and name.startswith("filter_")):
+            takes = ", ".join(sorted(allowed)) or "no parameters"
+            more = " and filter_<field>" if endpoint in FILTERED else ""
+            raise _bad(name[:100], f"This endpoint takes {takes}{more}.")
+
+
+def _filters(query: MultiMapping[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    found: dict[str, tuple[str, ...]] = {}
+    for name in query:
+        if not name.startswith("filter_"):
+            continue
+        field, values = name.removeprefix("filter_"), tuple(dict.fromkeys(query.getall(name)))
+        if field not in FILTERS:
+            raise _bad(name[:100], f"Filters are {', '.join('filter_' + known for known in FILTERS)}.")
+        if any(len(value) > _MOST_CHARACTERS for value in values):
+            raise _bad(name, f"A filter's value is at most {_MOST_CHARACTERS} characters.")
+        if field == "type" and not {*values} <= {"", *TYPES}:
+            raise _bad(name, f"filter_type is one of {', '.join(TYPES)}.")
+        found[field] = values
+    return tuple(found.items())
+
+
+def _choice(single: dict[str, str], name: str, choices: tuple[str, ...]) -> str:
+    """The value of a parameter with fixed choices, the first being what holds where it is not sent ('': nothing does)."""
+    if name not in single:
+        return choices[0]
+    if single[name] not in choices or not single[name]:
+        raise _bad(name, f"{name} is {' or '.join(filter(None, choices))}.")
+    return single[name]
+
+
+def _limit(single: dict[str, str], endpoint: str) -> int:
+    text = single.get("limit")
+    if text is None:
+        return DEFAULT_LIMIT.get(endpoint, 0)
+    if not re.fullmatch(r"[0-9]{1,4}", text) or not 1 <= int(text) <= MOST_ROWS:
+        raise _bad("limit", f"limit is a whole number from 1 to {MOST_ROWS}.")
+    return int(text)
+
+
+def _wants_csv(single: dict[str, str], accept: str) -> bool:
+    chosen = _choice(single, "format", ("", "json", "csv"))
+    if chosen:
+        return chosen == "csv"
+    weights = {"text/csv": 0.0, "application/json": 0.0}
+    for part in accept.lower().split(","):
+        kind, _, rest = (piece.strip() for piece in part.partition(";"))
+        weight = re.search(r"q=([01](?:\.[0-9]{0,3})?)", rest)
+        if kind in weights:
+            weights[kind] = float(weight[1]) if weight else 1.0
+    return weights["text/csv"] > weights["application/json"]

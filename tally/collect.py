@@ -1,0 +1,333 @@
+"""POST /api/collect: the checks in CONTRACT's order, then one write, then the answer.
+
+`collect` is the order; every step either gives what the next one needs or raises the refusal. A refused request takes no
+token: buckets are looked at twice (before the body is read, and again when all websites are known) and taken from just
+before the write. Between that last look and the taking there is no await, so no request slips in between.
+
+An answer 202 is sent after the commit. What only the writer can know (a month that filled up meanwhile, an assignment
+that is missing) comes back from it as an outcome of each event; duplicates count as accepted.
+
+This room hands address, User-Agent and session_id on to be hashed or looked up, and keeps none of them.
+"""
+
+import asyncio
+import contextlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import aiohttp
+from aiohttp import web
+
+from tally import errors
+from tally.accounts import Website, month_ends_in_s
+from tally.clock import Clock
+from tally.country import Countries
+from tally.enrich import Surroundings, dimensions, first_language
+from tally.errors import ApiError, json_answer, log
+from tally.events import (
+    AB_ASSIGN,
+    APP_EVENT,
+    MOST_BODY_BYTES,
+    BadBody,
+    Batch,
+    Event,
+    Rejection,
+    parse_body,
+    read_event,
+    type_of,
+)
+from tally.ingest import MONTH_FULL, Job, Row
+from tally.limits import Buckets
+from tally.origin import PRIVATE_NETWORKS, Address, Asker, Network, allows, asker, bucket_key, client_address
+from tally.sessions import Salts
+from tally.store import Store
+from tally.useragent import Agents
+
+# CONTRACT, check 2: what is too much is read and thrown away so that the client sees the answer.
+MOST_THROWN_AWAY_BYTES = 1_048_576
+THROW_AWAY_S = 2.0
+_BODY_FAULTS = {
+    "invalid_json": errors.INVALID_JSON,
+    "invalid_body": errors.INVALID_BODY,
+    "too_many_events": errors.TOO_MANY_EVENTS,
+}
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_CRAWLER = Rejection("crawler", "The User-Agent is a crawler's: crawlers are not counted.")
+_NO_WEBSITE = Rejection("missing_field", "website_id says which website the event belongs to.", "website_id")
+_BAD_WEBSITE = Rejection("invalid_website_id", "website_id is a UUID, as `website list` shows it.", "website_id")
+_UNKNOWN_WEBSITE = Rejection("unknown_website", errors.UNKNOWN_WEBSITE.message, "website_id")
+_REFUSED_ORIGIN = Rejection("origin_not_allowed", errors.ORIGIN_NOT_ALLOWED.message, "website_id")
+
+PREFLIGHT = {
+    "Access-Control-Allow-Methods": "POST, OPTIONS",
+    "Access-Control-Allow-Headers": "Content-Type",
+    "Access-Control-Max-Age": "86400",
+}
+_WARN_NS = 60_000_000_000
+
+Place = Website | Rejection
+"""The website of an item, or why it has none."""
+
+
+class Sender(NamedTuple):
+    """Who sends a request, for as long as it is answered."""
+
+    address: Address
+    page: Asker | None
+    user_agent: str
+
+
+class Desk:
+    """What collecting needs at hand. Used by the event loop alone."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        clients: Buckets,
+        client_websites: Buckets,
+        countries: Countries,
+        trusted: tuple[Network, ...],
+        header: str,
+    ) -> None:
+        self.store, self.clock, self.clients, self.client_websites = store, clock, clients, client_websites
+        self.agents, self.salts = Agents(), Salts()
+        self.accepted = 0
+        self.rejected: Counter[str] = Counter()
+        self._countries, self._trusted, self._header = countries, trusted, header
+        self._warned_ns = -_WARN_NS
+
+    def sender(self, request: web.Request) -> Sender:
+        """Who sends this request, by the headers that may be believed."""
+        headers = request.headers
+        forwarded = headers.getall(self._header, ())
+        peer = request.remote
+        address = client_address(peer, forwarded, self._trusted, self._header)
+        if forwarded:
+            self._warn_of_proxy(address)
+        return Sender(address, asker(headers), headers.get("User-Agent", ""))
+
+    def _warn_of_proxy(self, address: Address) -> None:
+        # A private address at the end of the walk, with a forwarded header: most likely a proxy that is not trusted.
+        network = next((n for n in PRIVATE_NETWORKS if address in n and not address.is_loopback), None)
+        if network is None or self.clock.monotonic_ns() - self._warned_ns < _WARN_NS:
+            return
+        self._warned_ns = self.clock.monotonic_ns()
+        log.warning(
+            "%s came from an address in %s that is not trusted, so all who come through it count as one client:"
+            " if that is your proxy, add --trusted-proxy %s",
+            self._header,
+            network,
+            network,
+        )
+
+    def look_at_client(self, client: bytes) -> None:
+        """Check 1."""
+        wait_s = self.clients.wait_s(client, self.clock.monotonic_ns())
+        if wait_s:
+            raise ApiError(errors.RATE_LIMITED, retry_after_s=wait_s)
+
+    async def places(self, batch: Batch) -> list[Place]:
+        """Check 4: the website of each item."""
+        ids = [_website_id(item, batch.website_id) for item in batch.items]
+        sent = {id for id in ids if isinstance(id, str)}
+        if any(self.store.website(id) is None for id in sent):
+            await self.store.look_again()
+        if sent and not any(self.store.website(id) for id in sent):
+            raise ApiError(errors.UNKNOWN_WEBSITE)
+        return [id if isinstance(id, Rejection) else self.store.website(id) or _UNKNOWN_WEBSITE for id in ids]
+
+    def look_at_limits(self, client: bytes, websites: Iterable[Website], now_ms: int) -> None:
+        """Check 6: every bucket, then every account's month."""
+        now_ns = self.clock.monotonic_ns()
+        waits = [self.client_websites.wait_s(_bucket(client, website), now_ns) for website in websites]
+        wait_s = max(self.clients.wait_s(client, now_ns), *waits, 0)
+        if wait_s:
+            raise ApiError(errors.RATE_LIMITED, retry_after_s=wait_s)
+        if waits and all(self._month_is_full(website, now_ms) for website in websites):
+            raise ApiError(errors.MONTHLY_LIMIT, retry_after_s=month_ends_in_s(now_ms))
+
+    def _month_is_full(self, website: Website, now_ms: int) -> bool:
+        limit = self.store.ingest.limit_of(website.plan)
+        return limit is not None and self.store.used(website.account, now_ms) >= limit
+
+    def take_tokens(self, client: bytes, websites: Iterable[Website]) -> None:
+        """A request costs one token of each bucket it concerns, whatever it carries."""
+        now_ns = self.clock.monotonic_ns()
+        self.clients.take(client, now_ns)
+        for website in websites:
+            self.client_websites.take(_bucket(client, website), now_ns)
+
+    def give_back_tokens(self, client: bytes, websites: Iterable[Website]) -> None:
+        """For a request that the writer refused after all."""
+        now_ns = self.clock.monotonic_ns()
+        self.clients.give_back(client, now_ns)
+        for website in websites:
+            self.client_websites.give_back(_bucket(client, website), now_ns)
+
+    def surroundings(self, sender: Sender, accept_language: str) -> Surroundings:
+        """What the request tells of all its events."""
+        country = self._countries.of(sender.address)
+        return Surroundings(self.agents.of(sender.user_agent), country, first_language(accept_language))
+
+    def judge(
+        self, item: Any, place: Place, batch: Batch, sender: Sender, around: Surroundings, now_ms: int
+    ) -> Row | Rejection:
+        """Check 7 for one item: its first fault, or the event with its dimensions and identity."""
+        type_ = type_of(item)
+        if isinstance(type_, Rejection):
+            return type_
+        if isinstance(place, Rejection):
+            return place
+        event = read_event(item, type_, batch.context, now_ms)
+        if isinstance(event, Rejection):
+            return event
+        if _is_crawler(sender, around):
+            return _CRAWLER
+        return Row(place, event, dimensions(event, around, place.domain), self._identity(place, event, sender, now_ms))
+
+    def _identity(self, website: Website, event: Event, sender: Sender, now_ms: int) -> bytes:
+        if APP_EVENT < event.type < AB_ASSIGN:
+            return b""
+        if event.session_id:
+            return self.salts.session_identity(website.number, event.ts_ms, now_ms, event.session_id)
+        address = sender.address.packed
+        return self.salts.client_identity(website.number, event.ts_ms, now_ms, address, sender.user_agent)
+
+
+DESK = web.AppKey("desk", Desk)
+
+
+async def collect(request: web.Request) -> web.Response:
+    """Takes a request's events; 202 once they are on disk."""
+    desk = request.app[DESK]
+    sender = desk.sender(request)
+    client = bucket_key(sender.address)
+    desk.look_at_client(client)
+    body = await read_body(request)
+    batch = _batch(body)
+    places, websites = _refuse_origins(await desk.places(batch), sender.page)
+    now_ms = desk.clock.wall_ms()
+    desk.look_at_limits(client, websites, now_ms)
+    around = desk.surroundings(sender, request.headers.get("Accept-Language", ""))
+    verdicts: list[Row | Rejection | None] = [
+        desk.judge(item, place, batch, sender, around, now_ms) for item, place in zip(batch.items, places, strict=True)
+    ]
+    rows = [verdict for verdict in verdicts if isinstance(verdict, Row)]
+    if not rows and not _is_crawler(sender, around):
+        raise _no_valid_event(desk, verdicts)
+    desk.take_tokens(client, websites)
+    if rows:
+        outcomes = iter(await _written(desk, Job(rows, now_ms), client, websites))
+        verdicts = [next(outcomes) if isinstance(verdict, Row) else verdict for verdict in verdicts]
+        if all(isinstance(verdict, Rejection) for verdict in verdicts):
+            desk.give_back_tokens(client, websites)
+            raise _no_valid_event(desk, verdicts, now_ms)
+    return _answer(desk, verdicts)
+
+
+async def preflight(request: web.Request) -> web.Response:
+    """Lets a page send JSON from anywhere; the origin is checked when the events come."""
+    return web.Response(status=204, headers=PREFLIGHT)
+
+
+async def read_body(request: web.Request) -> bytes:
+    """Check 2: at most 65,536 bytes, not compressed."""
+    try:
+        if (request.content_length or 0) > MOST_BODY_BYTES:
+            await _throw_away(request)
+            raise ApiError(errors.BODY_TOO_LARGE)
+        if request.headers.get("Content-Encoding", "").strip().lower() not in ("", "identity"):
+            await _throw_away(request)
+            raise ApiError(errors.UNSUPPORTED_ENCODING)
+        return await request.read()
+    except web.HTTPRequestEntityTooLarge:
+        await _throw_away(request)
+        raise ApiError(errors.BODY_TOO_LARGE) from None
+    except (aiohttp.ClientError, aiohttp.http_exceptions.HttpProcessingError, web.RequestPayloadError, ConnectionError):
+        raise ApiError(errors.INVALID_JSON, "The body did not arrive whole: send it again.") from None
+
+
+async def _throw_away(request: web.Request) -> None:
+    left = MOST_THROWN_AWAY_BYTES
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(THROW_AWAY_S):
+            while left > 0 and (chunk := await request.content.readany()):
+                left -= len(chunk)
+
+
+def _batch(body: bytes) -> Batch:
+    """Check 3."""
+    try:
+        return parse_body(body)
+    except BadBody as bad:
+        raise ApiError(_BODY_FAULTS[bad.code]) from None
+
+
+def _website_id(item: Any, shared: Any) -> str | Rejection:
+    id = item.get("website_id") if isinstance(item, dict) else None
+    if id is None:
+        id = shared
+    if id is None or id == "":
+        return _NO_WEBSITE
+    if not isinstance(id, str) or not _UUID.fullmatch(id):
+        return _BAD_WEBSITE
+    return id.lower()
+
+
+def _refuse_origins(places: Sequence[Place], page: Asker | None) -> tuple[Sequence[Place], list[Website]]:
+    """Check 5: the places again, those whose website refuses the page as rejections, and the websites that are left."""
+    known = {place.number: place for place in places if isinstance(place, Website)}
+    allowed = {number: website for number, website in known.items() if allows(page, website.domain, website.origins)}
+    if len(allowed) == len(known):
+        return places, list(known.values())
+    if not allowed:
+        raise ApiError(errors.ORIGIN_NOT_ALLOWED)
+    refused = [_REFUSED_ORIGIN if isinstance(p, Website) and p.number not in allowed else p for p in places]
+    return refused, list(allowed.values())
+
+
+def _is_crawler(sender: Sender, around: Surroundings) -> bool:
+    # CONTRACT: only on web requests; an HTTP library is the client of an app or a server.
+    return sender.page is not None and around.agent.crawler
+
+
+async def _written(desk: Desk, job: Job, client: bytes, websites: list[Website]) -> list[Rejection | None]:
+    try:
+        return await desk.store.write(job)
+    except ApiError:
+        desk.give_back_tokens(client, websites)
+        raise
+
+
+def _no_valid_event(desk: Desk, verdicts: Sequence[object], now_ms: int = 0) -> ApiError:
+    """The refusal where nothing is left; a month that filled up meanwhile says so."""
+    listed = _listed(desk, verdicts)
+    if any(verdict is MONTH_FULL for verdict in verdicts):
+        return ApiError(errors.MONTHLY_LIMIT, retry_after_s=month_ends_in_s(now_ms), more={"errors": listed})
+    return ApiError(errors.NO_VALID_EVENT, more={"errors": listed})
+
+
+def _answer(desk: Desk, verdicts: Sequence[object]) -> web.Response:
+    """Check 8."""
+    rejected = _listed(desk, verdicts)
+    accepted = len(verdicts) - len(rejected)
+    desk.accepted += accepted
+    answer = {"ok": True, "accepted": accepted, "rejected": len(rejected)}
+    return json_answer(answer | {"errors": rejected} if rejected else answer, 202)
+
+
+def _listed(desk: Desk, verdicts: Sequence[object]) -> list[dict[str, Any]]:
+    rejections = [(index, verdict) for index, verdict in enumerate(verdicts) if isinstance(verdict, Rejection)]
+    for _, rejection in rejections:
+        desk.rejected[rejection.code] += 1
+    return [
+        {"index": index, "code": r.code, "message": r.message} | ({"field": r.field} if r.field else {})
+        for index, r in rejections
+    ]
+
+
+def _bucket(client: bytes, website: Website) -> bytes:
+    return client + website.number.to_bytes(8)

@@ -1,0 +1,300 @@
+"""The command `analytics-server`: its words, and what they do.
+
+Values go to standard output alone, words to standard error, so that scripts can capture values. Exit status 0, 1 for a
+failure, 2 for wrong usage. Every command says which database it uses (absolute path). All but serve open the
+file, do one thing in one transaction and close it, beside a running server or without one; the server notices.
+
+Only serve, `account create` and the first `website add` make a database.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import getpass
+import os
+import sqlite3
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from aiohttp import web
+
+from tally import accounts
+from tally.accounts import FIRST_ACCOUNT, PLANS, AccountError
+from tally.country import CountryDataError
+from tally.hosts import BadHost, registrable_domain
+from tally.instants import iso
+from tally.schema import BadDatabase, connect_reader, open_database
+from tally.serving import BadAddress, serve
+from tally.settings import SETTINGS, BadSetting, Settings, option_name, settings_from, variable_name
+
+BuildApp = Callable[[Settings], web.Application]
+Command = Callable[[argparse.Namespace, Settings], None]
+
+
+class Failure(Exception):
+    """A command cannot be done; the message says why and what to do."""
+
+
+def run(arguments: Sequence[str], build_app: BuildApp) -> int:
+    """Runs the command that `arguments` spell; its exit status."""
+    words = list(arguments)
+    if not words or (words[0].startswith("-") and words[0] not in ("-h", "--help", "--version")):
+        words.insert(0, "serve")
+    given = _parser().parse_args(words)
+    try:
+        settings = settings_from({setting.name: getattr(given, setting.name, None) for setting in SETTINGS}, os.environ)
+        if given.command is None:
+            _serve(build_app, settings)
+        else:
+            given.command(given, settings)
+    except BadSetting as bad:
+        return _told(str(bad), 2)
+    except (Failure, BadDatabase, AccountError, BadHost, BadAddress, CountryDataError) as failure:
+        return _told(str(failure), 1)
+    except sqlite3.Error as failure:
+        return _told(f"{settings.db.resolve()}: {failure}", 1)
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _told(message: str, status: int) -> int:
+    _say(f"analytics-server: {message}")
+    return status
+
+
+def _say(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="analytics-server",
+        description="Self-hosted analytics: one process, one SQLite file. Without a command it serves.",
+        epilog="Every option of serve is also an environment variable: ANALYTICS_PORT for --port.",
+    )
+    parser.add_argument("--version", action="version", version=_version())
+    words = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    serving = words.add_parser("serve", help="start the server (the default)", description="Start the server.")
+    serving.set_defaults(command=None)
+    for setting in SETTINGS:
+        _add_setting(serving, setting.name)
+    _add_account(words)
+    _add_website(words)
+    _add_key(words)
+    backup = _command(words, "backup", _backup, "write a consistent copy of the database, also while the server runs")
+    backup.add_argument("file", metavar="FILE", type=Path, help="where to; must not exist yet")
+    return parser
+
+
+def _version() -> str:
+    from tally.ops import tally_version
+
+    return f"analytics-server {tally_version()} (SQLite {sqlite3.sqlite_version}, Python {sys.version.split()[0]})"
+
+
+def _add_setting(parser: argparse.ArgumentParser, name: str) -> None:
+    setting = next(setting for setting in SETTINGS if setting.name == name)
+    default = ", ".join(setting.default) if isinstance(setting.default, tuple) else setting.default
+    parser.add_argument(
+        option_name(setting),
+        dest=name,
+        action="append",
+        metavar=(setting.metadata["unit"] or name.rsplit("_", 1)[-1]).upper(),
+        help=f"{setting.metadata['help']} ({variable_name(setting)}; default: {default if default else 'none'})",
+    )
+
+
+def _command(
+    words: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, command: Command, help: str
+) -> argparse.ArgumentParser:
+    parser = words.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
+    parser.set_defaults(command=command)
+    _add_setting(parser, "db")
+    return parser
+
+
+def _add_account(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    account = words.add_parser("account", help="create an account, change its plan").add_subparsers(
+        title="commands", metavar="COMMAND", required=True
+    )
+    create = _command(account, "create", _create_account, "create an account; asks for its password")
+    create.add_argument("email", metavar="EMAIL")
+    create.add_argument("--plan", choices=PLANS, default="business", help="default: business, the house is yours")
+    create.add_argument("--password-stdin", action="store_true", help="read the password from standard input")
+    plan = _command(account, "plan", _set_plan, "move an account to another plan")
+    plan.add_argument("email", metavar="EMAIL")
+    plan.add_argument("plan", metavar="PLAN", choices=PLANS, help=" or ".join(PLANS))
+
+
+def _add_website(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    website = words.add_parser("website", help="add and list websites").add_subparsers(
+        title="commands", metavar="COMMAND", required=True
+    )
+    add = _command(website, "add", _add_one_website, "add a website and print its id")
+    add.add_argument("domain", metavar="DOMAIN", help="such as example.com; its subdomains are included")
+    add.add_argument("--name", help="what to call it; the domain if left out")
+    add.add_argument("--account", metavar="EMAIL", help="whose it is; may be left out where there is one account")
+    add.add_argument(
+        "--allow-origin",
+        action="append",
+        default=[],
+        metavar="ORIGIN",
+        help="an exact origin to take events from as well, such as capacitor://localhost; repeatable",
+    )
+    _command(website, "list", _list_websites, "list websites: id, domain, name, tab-separated")
+
+
+def _add_key(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    key = words.add_parser("key", help="create, list and revoke API keys").add_subparsers(
+        title="commands", metavar="COMMAND", required=True
+    )
+    create = _command(key, "create", _create_key, "create an API key and print it, this once")
+    create.add_argument("--name", default="", help="what it is for")
+    create.add_argument("--account", metavar="EMAIL", help="whose it is; may be left out where there is one account")
+    listing = _command(key, "list", _list_keys, "list API keys: prefix, name, created, last use, tab-separated")
+    listing.add_argument("--account", metavar="EMAIL", help="only this account's")
+    revoke = _command(key, "revoke", _revoke_key, "revoke the API key that begins so")
+    revoke.add_argument("prefix", metavar="PREFIX")
+
+
+def _serve(build_app: BuildApp, settings: Settings) -> None:
+    _say(f"database: {settings.db.resolve()}")
+    try:
+        app = build_app(settings)
+    except ValueError as bad:
+        raise BadSetting(str(bad)) from None
+    asyncio.run(serve(app, settings))
+
+
+@contextlib.contextmanager
+def _database(settings: Settings, *, create: bool = False) -> Iterator[sqlite3.Connection]:
+    """The database in one transaction, kept if all goes well."""
+    _say(f"database: {settings.db.resolve()}")
+    connection = open_database(settings.db, create=create)
+    # Checkpoints are the running server's: two processes at it at once is where SQLite had a fault (fixed in 3.51.3).
+    connection.execute("pragma wal_autocheckpoint = 0")
+    try:
+        connection.execute("begin immediate")
+        yield connection
+        connection.execute("commit")
+    finally:
+        connection.close()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _one_line(text: str, what: str) -> str:
+    if not text.isprintable() or len(text) > 100:
+        raise Failure(f"{what} is at most 100 characters on one line, without control characters.")
+    return text
+
+
+def _create_account(given: argparse.Namespace, settings: Settings) -> None:
+    password = sys.stdin.readline().rstrip("\r\n") if given.password_stdin else getpass.getpass("Password: ")
+    if not given.password_stdin and getpass.getpass("Again: ") != password:
+        raise Failure("The passwords differ.")
+    if len(password) < 8:
+        raise Failure("The password needs at least 8 characters.")
+    from argon2 import PasswordHasher  # here: no other command needs it
+
+    password_hash = PasswordHasher().hash(password)
+    with _database(settings, create=True) as connection:
+        account = accounts.create_account(connection, given.email, given.plan, password_hash, _now_ms())
+    _say(f"created account {account.email} on the {account.plan} plan")
+
+
+def _set_plan(given: argparse.Namespace, settings: Settings) -> None:
+    with _database(settings) as connection:
+        accounts.set_plan(connection, given.email, given.plan)
+    _say(f"{given.email} is on the {given.plan} plan")
+
+
+def _add_one_website(given: argparse.Namespace, settings: Settings) -> None:
+    domain, notes = registrable_domain(given.domain)
+    name = _one_line(given.name or domain, "A name")
+    origins = [_origin(text) for text in given.allow_origin]
+    # Only the very first website may make the database: --account names one that must exist.
+    with _database(settings, create=given.account is None) as connection:
+        if given.account is None and connection.execute("select count(*) from account").fetchone()[0] == 0:
+            owner = accounts.create_account(connection, FIRST_ACCOUNT, "business", None, _now_ms())
+            notes.append(f"created the account {owner.email}, without a password until one is set")
+        else:
+            owner = accounts.account(connection, given.account)
+        id = accounts.add_website(connection, owner, domain, name, origins, _now_ms())
+    for note in notes:
+        _say(note)
+    print(id)
+
+
+def _origin(text: str) -> str:
+    scheme, separator, rest = text.partition("://")
+    if not separator or not scheme.isascii() or not rest or not rest.isprintable() or set(rest) & set("/?#@\\ "):
+        raise Failure(f"{text!r} is no origin: write scheme://host, such as capacitor://localhost.")
+    return text.lower()
+
+
+def _list_websites(given: argparse.Namespace, settings: Settings) -> None:
+    with _database(settings) as connection:
+        for website in accounts.websites(connection):
+            print(website.id, website.domain, website.name, sep="\t")
+
+
+def _create_key(given: argparse.Namespace, settings: Settings) -> None:
+    name = _one_line(given.name, "A name")
+    with _database(settings) as connection:
+        value = accounts.create_key(connection, accounts.account(connection, given.account), name, _now_ms())
+    _say("this is shown once; only a hash of it is kept:")
+    print(value)
+
+
+def _list_keys(given: argparse.Namespace, settings: Settings) -> None:
+    with _database(settings) as connection:
+        owner = accounts.account(connection, given.account).number if given.account else None
+        for key in accounts.keys(connection).values():
+            if owner in (None, key.account):
+                used = iso(key.last_used_ms) if key.last_used_ms else "never"
+                print(key.prefix, key.name, iso(key.created_ms), used, sep="\t")
+
+
+def _revoke_key(given: argparse.Namespace, settings: Settings) -> None:
+    with _database(settings) as connection:
+        key = accounts.revoke_key(connection, given.prefix)
+    _say(f"revoked {key.prefix} {key.name}".rstrip())
+
+
+def _backup(given: argparse.Namespace, settings: Settings) -> None:
+    target: Path = given.file
+    _say(f"database: {settings.db.resolve()}")
+    # Looks at the file as every command does: a path that holds no database is told apart from one that is damaged.
+    open_database(settings.db, create=False).close()
+    if target.exists():
+        raise Failure(f"{target} exists already: name another file, a backup never overwrites.")
+    if not target.resolve().parent.is_dir():
+        raise Failure(f"The folder {target.resolve().parent} does not exist: create it first.")
+    _copy(settings.db, target)
+    _say(f"backup: {target.resolve()}, {target.stat().st_size:,} bytes, checked")
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copies a snapshot of the database, checks the copy, and only then gives it its name."""
+    unfinished = target.with_name(target.name + ".unfinished")
+    descriptor = os.open(unfinished, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+    os.close(descriptor)
+    reader, copy = connect_reader(source), sqlite3.connect(unfinished, isolation_level=None)
+    try:
+        reader.backup(copy)
+        copy.execute("pragma journal_mode = delete")
+        verdict = copy.execute("pragma quick_check").fetchone()[0]
+        if verdict != "ok":
+            raise Failure(f"The copy is damaged ({verdict}): the database is too, or the disk is.")
+        copy.close()
+        os.replace(unfinished, target)
+    finally:
+        reader.close()
+        copy.close()
+        unfinished.unlink(missing_ok=True)

@@ -1,0 +1,138 @@
+"""Which country an address lies in, by a database on this machine.
+
+Rules of this room:
+- No lookup leaves the process and no address is kept: no cache of addresses, nothing logged (CONTRACT.md,
+  "country" and "visitor"). A lookup takes 1 µs: there is nothing to gain from remembering.
+- A country is an upper-case ISO 3166-1 alpha-2 code, or '' where the database does not know one.
+  Stand-ins that databases use (XX, ZZ, T1, A1, EU, AP) are no countries.
+- Any MMDB of countries or cities will do: {"country_code": "DE"} as well as {"country":
+  {"iso_code": "DE"}}.
+
+The database that comes with the code is DB-IP Country Lite (see data/README.md), packed with xz to a
+quarter of its size. It is unpacked into a temporary folder that is gone as soon as the reader has mapped
+the file, so nothing is left behind after a crash. Another file is read where it lies. It is mapped into
+memory: replace it by renaming a new one into its place, never by writing into it, then open a new
+Countries and close this one.
+
+Addresses are taken as they are: who calls has turned IPv4-mapped addresses into IPv4.
+"""
+
+import lzma
+import shutil
+import tempfile
+from datetime import UTC, date, datetime
+from ipaddress import IPv4Address, IPv6Address
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+import maxminddb
+
+from tally.assets import asset
+
+BUNDLED: Final = "data/dbip-country-lite.mmdb.xz"
+PIECE_BYTES: Final = 65_536  # our choice: small beside the 8 MB that unpacking takes and gives back
+PROBED: Final = 1_000  # our choice: networks looked at for a first country, in 1 ms; mostly the first has one
+
+# ISO 3166-1 alpha-2 as assigned in 2026, and XK: user-assigned, but what databases and browsers call Kosovo.
+_CODES: Final = """
+AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ BL BM BN BO BQ BR BS BT BV
+BW BY BZ CA CC CD CF CG CH CI CK CL CM CN CO CR CU CV CW CX CY CZ DE DJ DK DM DO DZ EC EE EG EH ER ES
+ET FI FJ FK FM FO FR GA GB GD GE GF GG GH GI GL GM GN GP GQ GR GS GT GU GW GY HK HM HN HR HT HU ID IE
+IL IM IN IO IQ IR IS IT JE JM JO JP KE KG KH KI KM KN KP KR KW KY KZ LA LB LC LI LK LR LS LT LU LV LY
+MA MC MD ME MF MG MH MK ML MM MN MO MP MQ MR MS MT MU MV MW MX MY MZ NA NC NE NF NG NI NL NO NP NR NU
+NZ OM PA PE PF PG PH PK PL PM PN PR PS PT PW PY QA RE RO RS RU RW SA SB SC SD SE SG SH SI SJ SK SL SM
+SN SO SR SS ST SV SX SY SZ TC TD TF TG TH TJ TK TL TM TN TO TR TT TV TW TZ UA UG UM US UY UZ VA VC VE
+VG VI VN VU WF WS XK YE YT ZA ZM ZW
+"""
+COUNTRIES: Final = frozenset(_CODES.split())
+
+
+class CountryDataError(ValueError):
+    """A country database that cannot be used; the message says which file and what to do."""
+
+
+class Countries:
+    """One open country database."""
+
+    built: date  # the day the data was made (UTC)
+
+    def __init__(self, path: Path | None = None) -> None:
+        """Opens the MMDB file at path; None opens the one that comes with the code, unpacking it (0.2 s).
+
+        Raises CountryDataError where the file is missing, is no MMDB, or knows no countries.
+        """
+        self._reader = _unpack_and_open(asset(BUNDLED)) if path is None else _open(path)
+        try:
+            metadata = self._reader.metadata()
+            self.built = datetime.fromtimestamp(metadata.build_epoch, UTC).date()
+            self._ip_version = metadata.ip_version
+            knows = any(country_of(record) for _, record in islice(self._reader, PROBED))
+        except (maxminddb.InvalidDatabaseError, ValueError, OverflowError, OSError) as error:
+            self._reader.close()
+            raise CountryDataError(_damaged(path or asset(BUNDLED), error)) from error
+        if not knows:
+            self._reader.close()
+            raise CountryDataError(
+                f"{path} is a database of type {metadata.database_type!r} that names no countries; "
+                "use a country or city database in MMDB format, or leave --geoip-db out for the bundled one"
+            )
+
+    def of(self, address: IPv4Address | IPv6Address) -> str:
+        """Says which country an address lies in; '' where the database does not know."""
+        if address.version > self._ip_version:
+            return ""  # an IPv4-only database
+        try:
+            return country_of(self._reader.get(address))
+        except maxminddb.InvalidDatabaseError:
+            return ""  # a damaged spot in the file costs one country, not the event
+
+    def close(self) -> None:
+        """Lets go of the file; of() must not be called any more."""
+        self._reader.close()
+
+
+def country_of(record: object) -> str:
+    """Reads the country out of one record of any known shape; '' where there is none."""
+    if not isinstance(record, dict):
+        return ""
+    # GeoLite2 knows only registered_country where it does not know in which country an address is used.
+    places = (record.get("country"), record.get("registered_country"))
+    nested = (place.get("iso_code") for place in places if isinstance(place, dict))
+    codes = (record.get("country_code"), *nested)
+    code = next((code for code in codes if isinstance(code, str)), "").upper()
+    return code if code in COUNTRIES else ""
+
+
+def _open(path: Path) -> maxminddb.Reader:
+    try:
+        return maxminddb.open_database(path, maxminddb.MODE_AUTO)
+    except FileNotFoundError as error:
+        raise CountryDataError(
+            f"there is no country database at {path}; "
+            "give the path of an MMDB file, or leave --geoip-db out for the bundled one"
+        ) from error
+    except (maxminddb.InvalidDatabaseError, OSError, ValueError) as error:
+        raise CountryDataError(_damaged(path, error)) from error
+
+
+def _unpack_and_open(packed: Path) -> maxminddb.Reader:
+    try:
+        # Where a mapped file cannot be removed (Windows), the folder stays for the system to clear.
+        with tempfile.TemporaryDirectory(prefix="tally-country-", ignore_cleanup_errors=True) as folder:
+            unpacked = Path(folder, "country.mmdb")
+            with lzma.open(packed) as source, unpacked.open("wb") as target:
+                shutil.copyfileobj(source, target, PIECE_BYTES)
+            return _open(unpacked)
+    except (OSError, EOFError, lzma.LZMAError) as error:
+        raise CountryDataError(
+            f"{packed} cannot be unpacked ({error}); that needs 8 MB for temporary files (TMPDIR). "
+            "If there is room, install the server again, or name another database with --geoip-db"
+        ) from error
+
+
+def _damaged(path: Path, error: Exception) -> str:
+    return (
+        f"{path} cannot be read as a country database ({error}); "
+        "give an unpacked MMDB file, or leave --geoip-db out for the bundled one"
+    )

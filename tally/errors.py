@@ -1,0 +1,149 @@
+"""Every answer that is not success, as named values, and the one writer of JSON.
+
+An error is `{"ok": false, "error": {"code", "message", "field"}}` on every route, 404, 405 and 500 included; `field` only
+where one is to blame. The message is a sentence that says what to do. A handler raises ApiError, the middleware below turns it
+into the answer; whatever else is raised is a bug, answered 500 without a word of the inside and logged as places in
+the code only: an exception's own message may quote what a visitor sent, so it is never written down.
+"""
+
+import logging
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple
+
+import orjson
+from aiohttp import web
+
+log = logging.getLogger("tally")
+
+COLLECT_PATHS = ("/api/collect", "/api/v1/collect")
+READ_PATHS = "/api/v1/websites"
+# Where a handler leaves headers that its answer carries whether it succeeds or is refused.
+ANSWER_HEADERS = "tally.answer_headers"
+
+_ALWAYS = {"Server": "Tally", "X-Content-Type-Options": "nosniff"}
+# CONTRACT: collecting and reading are open to every page (no cookies are involved).
+_ON_COLLECT = _ALWAYS | {"Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": "Retry-After"}
+_ON_READ = _ALWAYS | {
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Expose-Headers": "Retry-After, ETag, Link, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset",
+}
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Kind(NamedTuple):
+    """A kind of refusal. Statuses: the seed's table Errors, and CONTRACT."""
+
+    status: int
+    code: str
+    message: str
+
+
+RATE_LIMITED = Kind(429, "rate_limited", "Too many requests: wait as long as Retry-After says, then send it again.")
+MONTHLY_LIMIT = Kind(
+    429, "monthly_limit_reached", "This month's events are used up: they are taken again when the month ends (UTC)."
+)
+BODY_TOO_LARGE = Kind(413, "body_too_large", "The body is larger than 65,536 bytes: send fewer events in a request.")
+UNSUPPORTED_ENCODING = Kind(415, "unsupported_encoding", "Send the body as it is, without a Content-Encoding.")
+INVALID_JSON = Kind(400, "invalid_json", "The body is not JSON in UTF-8.")
+INVALID_BODY = Kind(400, "invalid_body", "The body is a JSON object: one event, or a batch with a list of events.")
+TOO_MANY_EVENTS = Kind(400, "too_many_events", "A request takes at most 50 events: split the batch.")
+NO_VALID_EVENT = Kind(400, "no_valid_event", "No event of this request can be taken: errors says why for each.")
+UNKNOWN_WEBSITE = Kind(
+    404, "unknown_website", "No website has this id: compare it with `analytics-server website list`."
+)
+ORIGIN_NOT_ALLOWED = Kind(
+    403,
+    "origin_not_allowed",
+    "This page's origin is neither the website's domain nor a subdomain of it: check the domain, "
+    "or add the origin with `website add --allow-origin`.",
+)
+UNAUTHORIZED = Kind(401, "unauthorized", "Send an API key: Authorization: Bearer <API_KEY>.")
+PLAN_HAS_NO_KEYS = Kind(403, "plan_has_no_keys", "This account's plan has no API keys: raise it to pro or business.")
+INVALID_PARAMETER = Kind(400, "invalid_parameter", "A parameter cannot be used.")
+FORBIDDEN = Kind(403, "forbidden", "Only this machine itself, or a bearer of the metrics token, may read this.")
+NOT_FOUND = Kind(404, "not_found", "There is nothing at this path: /api/v1/openapi.yaml lists what there is.")
+METHOD_NOT_ALLOWED = Kind(405, "method_not_allowed", "This path does not take that method: see the Allow header.")
+BAD_REQUEST = Kind(400, "bad_request", "The request cannot be understood.")
+INTERNAL = Kind(500, "internal_error", "The server failed on this request; its log says where.")
+STORAGE_UNAVAILABLE = Kind(
+    503, "storage_unavailable", "The database cannot be reached or written just now: send it again later."
+)
+OVERLOADED = Kind(503, "overloaded", "More arrives than can be stored just now: send it again later.")
+
+
+class ApiError(Exception):
+    """A refusal on its way to the client: a Kind with what is particular to this request."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        message: str = "",
+        *,
+        field: str = "",
+        retry_after_s: int = 0,
+        headers: Mapping[str, str] | None = None,
+        more: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(kind.code)
+        self.kind = kind
+        self.message = message or kind.message
+        self.field = field
+        self.headers = dict(headers or {})
+        self.more = dict(more or {})
+        if retry_after_s:
+            self.headers["Retry-After"] = str(retry_after_s)
+
+
+def json_answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+    """`value` as a JSON response."""
+    return web.Response(body=orjson.dumps(value), status=status, headers=headers, content_type="application/json")
+
+
+def error_answer(error: ApiError) -> web.Response:
+    """The one shape of errors; `more` stands beside it (collect's list of rejected events)."""
+    told = {"code": error.kind.code, "message": error.message} | ({"field": error.field} if error.field else {})
+    return json_answer({"ok": False, "error": told, **error.more}, error.kind.status, error.headers)
+
+
+def where_it_failed(failure: BaseException) -> str:
+    """Type and places of a failure, without its message and without values: safe to log."""
+    places = traceback.extract_tb(failure.__traceback__)
+    return " < ".join([type(failure).__name__, *(f"{p.filename}:{p.lineno} {p.name}" for p in reversed(places))])
+
+
+def http_error(refusal: web.HTTPException) -> ApiError:
+    """What aiohttp itself refuses (no such route, no such method) in our shape."""
+    if isinstance(refusal, web.HTTPMethodNotAllowed):
+        return ApiError(METHOD_NOT_ALLOWED, headers={"Allow": refusal.headers["Allow"]})
+    if refusal.status == 404:
+        return ApiError(NOT_FOUND)
+    if refusal.status == 413:
+        return ApiError(BODY_TOO_LARGE)
+    return ApiError(BAD_REQUEST._replace(status=refusal.status))
+
+
+@web.middleware
+async def answer_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Turns refusals and failures into answers, and adds the headers that every answer of its route carries."""
+    try:
+        response = await handler(request)
+    except ApiError as refusal:
+        response = error_answer(refusal)
+    except web.HTTPException as refusal:
+        response = error_answer(http_error(refusal))
+    except Exception as failure:
+        log.error("500 on %s: %s", request.match_info.route.resource, where_it_failed(failure))
+        response = error_answer(ApiError(INTERNAL))
+    response.headers.update(_common_headers(request))
+    return response
+
+
+def _common_headers(request: web.Request) -> dict[str, str]:
+    if request.path in COLLECT_PATHS:
+        return _ON_COLLECT
+    if request.path.startswith(READ_PATHS):
+        own: dict[str, str] = request.get(ANSWER_HEADERS, {})
+        return _ON_READ | own
+    return _ALWAYS

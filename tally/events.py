@@ -1,0 +1,328 @@
+"""Bytes -> Batch -> Event or Rejection. What may be in a collect request, in one table of rules per type.
+
+Rules: this room knows no website, no client and no database; the time is passed in. It never raises anything but its own
+BadBody, whatever was sent. An event that breaks a rule is a value (Rejection), so the others of its batch live.
+
+How it works: `parse_body` reads the JSON and the shape of the request. RULES gives, for each type, the fields it may
+have; a rule is a function from the JSON value to what is kept, raising Fault. `read_event` requires what is required,
+then walks the fields that were sent, then fills in what the batch's context says and the event does not.
+Unknown fields are ignored, null counts as absent, and so does an empty string where the field may be absent and has
+no minimum length.
+
+Keep in step: CONTRACT's and the seed's field tables, static/openapi.yaml, README.
+"""
+
+from collections.abc import Callable, Mapping
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import orjson
+
+from tally.hosts import BadUrl, WebUrl, parse_web_url, referrer_host
+from tally.instants import event_time_ms
+
+# The seed's table Limits.
+MOST_BODY_BYTES = 65_536
+MOST_EVENTS = 50
+MOST_EVENT_DATA_BYTES = 4_096
+OLDEST_MS = 72 * 3_600_000
+# CONTRACT: ahead by up to 5 minutes is taken as now.
+AHEAD_MS = 5 * 60_000
+
+TYPES = ("pageview", "screen_view", "event", "app_event", "vitals", "heatmap", "ab_assign", "ab_convert")
+"""Every type; its place here is its number in the database."""
+PAGEVIEW, SCREEN_VIEW, EVENT, APP_EVENT, VITALS, HEATMAP, AB_ASSIGN, AB_CONVERT = range(8)
+DEVICES = ("desktop", "mobile", "tablet", "tv", "console", "other")
+METRICS = ("lcp", "inp", "fcp", "ttfb", "cls")
+# CONTRACT: milliseconds up to an hour; cls has no unit.
+_MOST_OF_METRIC = {"lcp": 3_600_000, "inp": 3_600_000, "fcp": 3_600_000, "ttfb": 3_600_000, "cls": 100}
+
+
+class BadBody(ValueError):
+    """The request as a whole cannot be read; `code` is invalid_json, invalid_body or too_many_events."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class Rejection(NamedTuple):
+    """Why one event is not taken."""
+
+    code: str
+    message: str
+    field: str = ""
+
+
+class Fault(ValueError):
+    """A field breaks its rule."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(code)
+        self.code, self.message = code, message
+
+
+class Batch(NamedTuple):
+    """A request: its items as they came, with the website_id and the context they share."""
+
+    items: list[Any]
+    website_id: Any
+    context: dict[str, Any]
+
+
+class Point(NamedTuple):
+    """A heatmap point: kind 0 click or 1 scroll, x a fraction of the page's width, y in CSS pixels from the top."""
+
+    kind: int
+    x: float
+    y: float
+
+
+class Event(NamedTuple):
+    """A checked event. Named tuples travel here, not dataclasses: made 50 times a request, they cost a third."""
+
+    type: int
+    ts_ms: int
+    url: WebUrl | None = None
+    name: str = ""
+    referrer: str = ""
+    event_name: str = ""
+    event_data: str | None = None
+    platform: str = ""
+    app_version: str = ""
+    os_version: str = ""
+    browser: str = ""
+    os: str = ""
+    device: str = ""
+    language: str = ""
+    session_id: str = ""
+    event_id: bytes = b""
+    vitals: tuple[float | None, ...] = ()
+    points: tuple[Point, ...] = ()
+    viewport_width: float = 0
+    experiment: str = ""
+    variant: str = ""
+    goal: str = ""
+    value: float | None = None
+
+
+def parse_body(body: bytes) -> Batch:
+    """The request's shape: a single event, or a batch with `events`. Raises BadBody."""
+    try:
+        value = orjson.loads(body)
+    except ValueError:
+        raise BadBody("invalid_json") from None
+    if not isinstance(value, dict):
+        raise BadBody("invalid_body")
+    if "events" not in value:
+        return Batch([value], None, {})
+    items, context = value["events"], value.get("context")
+    if not isinstance(items, list) or not items or not (context is None or isinstance(context, dict)):
+        raise BadBody("invalid_body")
+    if len(items) > MOST_EVENTS:
+        raise BadBody("too_many_events")
+    return Batch(items, value.get("website_id"), context or {})
+
+
+def type_of(item: Any) -> int | Rejection:
+    """The number of the item's type."""
+    if not isinstance(item, dict):
+        return Rejection("invalid_type", "An event is a JSON object with a type.", "type")
+    name = item.get("type")
+    number = _NUMBER_OF_TYPE.get(name) if isinstance(name, str) else None
+    if number is None:
+        return Rejection("invalid_type", f"type is one of {', '.join(TYPES)}.", "type")
+    return number
+
+
+def read_event(item: dict[str, Any], type_: int, context: Mapping[str, Any], now_ms: int) -> Event | Rejection:
+    """The fields of an item of a known type, checked. `now_ms`: when it arrived."""
+    rules = RULES[type_]
+    for field in REQUIRED[type_]:
+        if item.get(field) in (None, ""):
+            return Rejection("missing_field", f"{TYPES[type_]} needs {field}.", field)
+    kept: dict[str, Any] = {}
+    field = ""
+    try:
+        for field, value in item.items():
+            read = rules.get(field)
+            if read is not None and value is not None and (value != "" or field not in _MAY_BE_EMPTY):
+                kept[field] = read(value)
+        if context:
+            for field in _FROM_CONTEXT:
+                value = context.get(field)
+                if field not in kept and value is not None and value != "":
+                    kept[field] = rules[field](value)
+        field = "timestamp"
+        return Event(type_, _arrival(item.get(field), now_ms), **kept)
+    except Fault as fault:
+        return Rejection(fault.code, fault.message, field)
+
+
+def _arrival(value: Any, now_ms: int) -> int:
+    if value is None:
+        return now_ms
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise Fault("invalid_field", "timestamp is whole milliseconds since 1970, or ISO 8601 text.")
+    try:
+        ts_ms = event_time_ms(value)
+    except ValueError:
+        raise Fault("invalid_field", "timestamp is whole milliseconds since 1970, or ISO 8601 text.") from None
+    if ts_ms < now_ms - OLDEST_MS:
+        raise Fault("timestamp_too_old", "timestamp is more than 72 hours old: too late to be counted.")
+    if ts_ms > now_ms + AHEAD_MS:
+        raise Fault("timestamp_in_future", "timestamp is more than 5 minutes ahead: set the sender's clock.")
+    return min(ts_ms, now_ms)
+
+
+def _text(most: int, least: int = 0) -> Callable[[Any], str]:
+    bounds = f"{least} to {most}" if least else f"at most {most}"
+
+    def read(value: Any) -> str:
+        if not isinstance(value, str) or not least <= len(value) <= most or "\0" in value:
+            raise Fault("invalid_field", f"This is text of {bounds} characters, without NUL.")
+        return value
+
+    return read
+
+
+def _number(value: Any, least: float, most: float, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        raise Fault("invalid_field", f"{what} is a number from {least:,} to {most:,}.")
+    return value
+
+
+def _url(value: Any) -> WebUrl:
+    if not isinstance(value, str):
+        raise Fault("invalid_field", "url is text.")
+    if len(value) > 8_192 or "\0" in value:
+        raise Fault("invalid_field", "url is at most 8,192 characters, without NUL.")
+    try:
+        return parse_web_url(value)
+    except BadUrl as bad:
+        raise Fault("invalid_url", f"url is a full http or https URL: {bad}") from None
+
+
+def _referrer(value: Any) -> str:
+    if not isinstance(value, str):
+        raise Fault("invalid_field", "referrer is text.")
+    if len(value) > 8_192 or "\0" in value:
+        raise Fault("invalid_field", "referrer is at most 8,192 characters, without NUL.")
+    try:
+        return referrer_host(value)
+    except BadUrl as bad:
+        raise Fault("invalid_url", f"referrer is the full URL of the page before: {bad}") from None
+
+
+def _language(value: Any) -> str:
+    tag = normal_language(value) if isinstance(value, str) else ""
+    if not tag:
+        raise Fault("invalid_field", "language is a BCP 47 tag such as en or pt-BR.")
+    return tag
+
+
+def _device(value: Any) -> str:
+    if not isinstance(value, str) or value not in DEVICES:
+        raise Fault("invalid_field", f"device is one of {', '.join(DEVICES)}.")
+    return value
+
+
+def _event_id(value: Any) -> bytes:
+    # The digest, not the text: 16 bytes whatever the client chose, and nothing of it readable in the file.
+    return blake2b(_text(64, 1)(value).encode(), digest_size=16).digest()
+
+
+def _event_data(value: Any) -> str:
+    if not isinstance(value, dict) or any(isinstance(v, dict | list) for v in value.values()):
+        raise Fault("invalid_event_data", "event_data is a flat object: text, numbers, true, false or null.")
+    if any("\0" in k or (isinstance(v, str) and "\0" in v) for k, v in value.items()):
+        raise Fault("invalid_event_data", "event_data holds no NUL.")
+    compact = orjson.dumps(value)
+    if len(compact) > MOST_EVENT_DATA_BYTES:
+        raise Fault("event_data_too_large", "event_data is at most 4,096 bytes as compact JSON.")
+    return compact.decode()
+
+
+def _vitals(value: Any) -> tuple[float | None, ...]:
+    if not isinstance(value, dict) or not value.keys() & _MOST_OF_METRIC.keys():
+        raise Fault("invalid_field", f"vitals is an object with at least one of {', '.join(METRICS)}.")
+    for name, number in value.items():
+        least, most = (0.0, _MOST_OF_METRIC[name]) if name in _MOST_OF_METRIC else (-1e308, 1e308)
+        _number(number, least, most, "A metric" if name not in METRICS else name)
+    return tuple(None if name not in value else float(value[name]) for name in METRICS)
+
+
+def _points(value: Any) -> tuple[Point, ...]:
+    if not isinstance(value, list) or not 1 <= len(value) <= 100:
+        raise Fault("invalid_field", "points is a list of 1 to 100 points.")
+    return tuple(map(_point, value))
+
+
+def _point(value: Any) -> Point:
+    if not isinstance(value, dict) or value.get("kind") not in ("click", "scroll"):
+        raise Fault("invalid_field", "A point is {x, y, kind}, kind click or scroll.")
+    x, y = _number(value.get("x"), 0, 1, "x"), _number(value.get("y"), 0, 1_000_000, "y")
+    return Point(("click", "scroll").index(value["kind"]), x, y)
+
+
+def _viewport_width(value: Any) -> float:
+    return _number(value, 1, 20_000, "viewport_width")
+
+
+def _value(value: Any) -> float:
+    return float(_number(value, -1e308, 1e308, "value"))
+
+
+def normal_language(tag: str) -> str:
+    """A BCP 47 tag in its usual case (en-US, zh-Hant-TW), or '' where it is none."""
+    if len(tag) > 100 or not tag.isascii():
+        return ""
+    first, *others = tag.split("-")
+    if not (first.isalpha() and 1 <= len(first) <= 8) or not all(s.isalnum() and len(s) <= 8 for s in others):
+        return ""
+    cased = [s.upper() if len(s) == 2 and s.isalpha() else s.title() if len(s) == 4 else s.lower() for s in others]
+    return "-".join([first.lower(), *cased])
+
+
+# Sizes: the seed's table Limits, and CONTRACT: url 8,192, name 500, every other label 100 characters.
+_label = _text(100)
+_EVERY_TYPE: dict[str, Callable[[Any], Any]] = {
+    "url": _url,
+    "name": _text(500),
+    "platform": _label,
+    "app_version": _label,
+    "os_version": _label,
+    "browser": _label,
+    "os": _label,
+    "device": _device,
+    "language": _language,
+    "session_id": _text(64, 8),
+    "event_id": _event_id,
+}
+_NAMED = {"event_name": _text(200), "event_data": _event_data}
+_AB = {"experiment": _label, "variant": _label}
+_OF_TYPE: tuple[dict[str, Callable[[Any], Any]], ...] = (
+    {"referrer": _referrer},
+    {"referrer": _referrer},
+    {"referrer": _referrer, **_NAMED},
+    _NAMED,
+    {"vitals": _vitals},
+    {"points": _points, "viewport_width": _viewport_width},
+    _AB,
+    {**_AB, "goal": _label, "value": _value},
+)
+RULES = tuple(_EVERY_TYPE | own for own in _OF_TYPE)
+"""By type number: field -> the function that reads it."""
+REQUIRED: tuple[tuple[str, ...], ...] = (
+    ("url",),
+    ("name",),
+    ("event_name",),
+    (),
+    ("vitals",),
+    ("points", "viewport_width"),
+    ("experiment", "variant"),
+    ("experiment",),
+)
+_FROM_CONTEXT = ("platform", "app_version", "os_version", "language", "browser", "os", "device")
+_MAY_BE_EMPTY = frozenset(("url", "name", "referrer", "event_name", "experiment", "variant", "goal", *_FROM_CONTEXT))
+_NUMBER_OF_TYPE = {name: number for number, name in enumerate(TYPES)}

@@ -1,0 +1,283 @@
+"""Hosts and URLs: what a text names, read strictly or not at all.
+
+Purpose: one reading of a host for the whole house, so that the host that is compared with a registered domain
+is the host a browser would visit. Where readers of URLs are known to differ, the text is refused.
+
+Rules:
+- A host is kept as lowercase A-labels without trailing dot, or as a canonical IPv4, or as a bracketed IPv6.
+- A last label that looks like a number is an IPv4 or nothing: browsers read `0x7f.1` as an address.
+- Labels may hold `_` and any hyphens, since such hosts answer in the wild; `xn--` labels pass as they are.
+- The authority of a URL ends at the first of / ? #, its host stands after the @. A backslash, white space, a
+  second @ or a port beyond 65535 there is refused; so is a control character anywhere.
+- Path and query are kept as sent; nothing is decoded but the three utm values.
+
+Only BadHost and BadUrl leave this room; their messages never repeat the text, which may be long or hostile,
+except in `registrable_domain`, where the reader is the one who typed it.
+"""
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from urllib.parse import unquote_plus
+
+import idna
+
+MAX_HOST_CHARACTERS = 253  # RFC 1035 2.3.4: 255 octets on the wire
+MAX_UNICODE_LABEL = 59  # our choice: 63 less "xn--"; punycode has a character or more for each of the label
+MAX_PORT = 65535  # RFC 6335 6: 16 bits
+MAX_UTM_CHARACTERS = 100  # contract: "every other label 100 characters"
+
+_TOO_LONG = f"A host has at most {MAX_HOST_CHARACTERS} characters."
+_LABEL = r"[A-Za-z0-9_-]{1,63}"  # RFC 1035 2.3.4: 63 octets
+_CONTROLS = r"\x00-\x1f\x7f"
+# WHATWG URL, "ends in a number": all digits, or 0x and hex digits.
+_NAME = re.compile(rf"(?:{_LABEL}\.)*(?![0-9]+\Z|0[xX][0-9A-Fa-f]*\Z){_LABEL}")
+_NUMBER_LAST = re.compile(r"(?:.*\.)?(?:[0-9]+|0[xX][0-9A-Fa-f]*)")
+_DOTS = re.compile("[.\u3002\uff0e\uff61]")  # UTS 46 takes these three for a dot
+_WEB_URL = re.compile(
+    rf"[hH][tT][tT][pP][sS]?://([^/?#{_CONTROLS}]*)(/[^?#{_CONTROLS}]*)?(?:\?([^#{_CONTROLS}]*))?(?:#[^{_CONTROLS}]*)?"
+)
+_ORIGIN = re.compile(rf"[hH][tT][tT][pP][sS]?://([^/?#@\\\s{_CONTROLS}]+)")
+_APP_URL = re.compile(
+    rf"(?:android|ios)-app://({_LABEL}(?:\.{_LABEL})*)(?:[/?#][^{_CONTROLS}]*)?", re.IGNORECASE | re.ASCII
+)
+_PLACE = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([0-9]{1,5}))?")
+_TRAPS = re.compile(r"[\\\s]")
+_CONTROL = re.compile(f"[{_CONTROLS}]")
+
+
+class BadHost(ValueError):
+    """The text is no host; the message says why."""
+
+
+class BadUrl(ValueError):
+    """The text is no URL of the kind asked for; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebUrl:
+    """An http or https URL without scheme, userinfo, port and fragment; path and query as sent."""
+
+    host: str
+    path: str
+    query: str
+
+
+def normal_host(text: str) -> str:
+    """The one spelling of a host: lowercase A-labels, canonical IPv4 or bracketed IPv6. Raises BadHost."""
+    if _is_plain(text):
+        return text.lower()
+    if text.startswith("["):
+        return _ipv6_host(text)
+    if len(text) > MAX_HOST_CHARACTERS + 1:  # a trailing dot does not count
+        raise BadHost(_TOO_LONG)
+    name = text if text.isascii() else _ascii_name(text)
+    name = name.removesuffix(".").lower()
+    if _is_plain(name):
+        return name
+    if _NUMBER_LAST.fullmatch(name):
+        return _ipv4_host(name)
+    raise BadHost(
+        "A host is made of labels between dots, each of 1 to 63 letters, digits, hyphens or underscores, "
+        f"and has at most {MAX_HOST_CHARACTERS} characters."
+    )
+
+
+def _is_plain(text: str) -> bool:
+    """Whether the text needs no more than lowercasing: nearly every host that is ever sent."""
+    return len(text) <= MAX_HOST_CHARACTERS and _NAME.fullmatch(text) is not None
+
+
+def _ascii_name(text: str) -> str:
+    """The name with A-labels for its non-ASCII labels; ASCII ones as they are."""
+    labels: list[str] = []
+    room = MAX_HOST_CHARACTERS + 1
+    for label in _DOTS.split(text):
+        labels.append(label if label.isascii() else _a_label(label))
+        room -= len(labels[-1]) + 1
+        if room < -1:  # idna takes a microsecond a character: stop a hostile name of many labels early
+            raise BadHost(_TOO_LONG)
+    return ".".join(labels)
+
+
+def _a_label(label: str) -> str:
+    try:
+        if len(label) > MAX_UNICODE_LABEL:
+            raise UnicodeError(label)
+        return idna.encode(label, uts46=True, transitional=False).decode("ascii")
+    except UnicodeError:  # idna's own errors are UnicodeErrors
+        raise BadHost("The host has a label that is no valid internationalised name.") from None
+
+
+def _ipv4_host(name: str) -> str:
+    try:
+        return str(ipaddress.IPv4Address(name))
+    except ValueError:
+        raise BadHost("A host that ends in a number must be an IPv4 address such as 192.0.2.7.") from None
+
+
+def _ipv6_host(text: str) -> str:
+    inner = text[1:-1]
+    try:
+        if not text.endswith("]") or "%" in inner:  # a zone id means something on one machine only
+            raise ValueError(inner)
+        address = ipaddress.IPv6Address(inner)
+    except ValueError:
+        raise BadHost("A host in brackets must be an IPv6 address such as [2001:db8::7].") from None
+    if address.ipv4_mapped is not None:  # Python 3.13 and browsers write these differently: as browsers do
+        low = int(address.ipv4_mapped)
+        return f"[::ffff:{low >> 16:x}:{low & 0xFFFF:x}]"
+    return f"[{address.compressed}]"
+
+
+def parse_web_url(text: str) -> WebUrl:
+    """Host, path and query of an http(s) URL; path is "/" where empty, query has no "?". Raises BadUrl."""
+    host, path, query = _take_apart(text)
+    return WebUrl(host, path, query)
+
+
+def _take_apart(text: str) -> tuple[str, str, str]:
+    match = _WEB_URL.fullmatch(text)
+    if match is None:
+        raise BadUrl(_url_fault(text))
+    authority, path, query = match.groups()
+    return _authority_host(authority), path or "/", query or ""
+
+
+def _url_fault(text: str) -> str:
+    if _CONTROL.search(text):
+        return "The URL holds a control character; it must be percent-encoded."
+    return "A full URL begins with http:// or https://."
+
+
+def _authority_host(authority: str) -> str:
+    if _is_plain(authority):
+        return authority.lower()
+    if _TRAPS.search(authority):  # browsers end the host at a backslash, RFC 3986 does not
+        raise BadUrl("The URL has white space or a backslash before its path.")
+    userinfo, _, place = authority.rpartition("@")
+    if "@" in userinfo:
+        raise BadUrl("The URL has more than one @ before its path.")
+    return _place_host(place)
+
+
+def _place_host(place: str) -> str:
+    """The host of host[:port]."""
+    if _is_plain(place):
+        return place.lower()
+    match = _PLACE.fullmatch(place)
+    if match is None or (match[2] is not None and int(match[2]) > MAX_PORT):
+        raise BadUrl(f"The host may be followed by : and a port from 0 to {MAX_PORT}, and nothing else.")
+    try:
+        return normal_host(match[1])
+    except BadHost as wrong:
+        raise BadUrl(str(wrong)) from None
+
+
+def utm(query: str) -> tuple[str, str, str]:
+    """Source, medium and campaign of a raw query, decoded, at most 100 characters each; "" where absent.
+
+    The first of two wins, an empty one included. A value with NUL counts as absent: no string may hold one.
+    """
+    if "utm_" not in query:
+        return "", "", ""
+    found: dict[str, str] = {}
+    for part in query.split("&"):
+        if part.startswith("utm_"):
+            name, _, value = part.partition("=")
+            found.setdefault(name, value)
+    return (
+        _utm_value(found.get("utm_source", "")),
+        _utm_value(found.get("utm_medium", "")),
+        _utm_value(found.get("utm_campaign", "")),
+    )
+
+
+def _utm_value(raw: str) -> str:
+    value = unquote_plus(raw, errors="replace") if "%" in raw or "+" in raw else raw
+    # our choice: a longer value is cut rather than refused, since the URL itself is valid
+    return "" if "\0" in value else value[:MAX_UTM_CHARACTERS]
+
+
+def referrer_host(text: str) -> str:
+    """The host a referrer is stored as: of a web URL without one leading `www.`, of an app URL the app's id.
+
+    Raises BadUrl.
+    """
+    app = _APP_URL.fullmatch(text)
+    if app is not None:
+        if len(app[1]) > MAX_HOST_CHARACTERS:
+            raise BadUrl(_TOO_LONG)
+        return app[1].lower()
+    return _take_apart(text)[0].removeprefix("www.")
+
+
+def origin_host(text: str) -> str:
+    """The host of an Origin header: http(s)://host[:port] and nothing else. Raises BadUrl."""
+    match = _ORIGIN.fullmatch(text)
+    if match is None:
+        raise BadUrl("An origin is http:// or https://, a host and perhaps a port, and nothing else.")
+    return _place_host(match[1])
+
+
+def belongs_to(host: str, domain: str) -> bool:
+    """Whether a normal host is the domain or a subdomain of it; an address has no subdomains."""
+    if host == domain:
+        return host != ""
+    return domain != "" and host.endswith("." + domain) and not is_address(domain)
+
+
+def is_address(host: str) -> bool:
+    """Whether a normal host is an IPv4 or IPv6 address rather than a name."""
+    return host.startswith("[") or host.rpartition(".")[2].isdigit()
+
+
+def registrable_domain(text: str) -> tuple[str, list[str]]:
+    """The domain to register for what an owner typed, and a sentence for each thing that was changed.
+
+    Raises BadHost, also for a public suffix (the private section of the list included): everybody below it,
+    strangers too, would be allowed to send events.
+    """
+    from publicsuffixlist import PublicSuffixList  # 30 ms and 300 KB that only the command needs
+
+    host, notes = _typed_host(text.strip())
+    suffixes = PublicSuffixList(accept_unknown=False)  # unknown: `intranet` is a name like any other
+    short = host.removeprefix("www.")
+    if short != host and not suffixes.is_public(short):  # www.com is somebody's own domain
+        notes.append(f"The leading www. is dropped: {short} covers {host} too.")
+        host = short
+    if suffixes.is_public(host):
+        raise BadHost(
+            f"{host} is a public suffix: strangers own names below it. "
+            f"Give the domain that is yours, such as example.{host}."
+        )
+    return host, notes
+
+
+def _typed_host(typed: str) -> tuple[str, list[str]]:
+    if typed.count(":") > 1 and "[" not in typed and "/" not in typed:
+        typed = f"[{typed}]"  # an IPv6 address as people write it
+    url = typed if "://" in typed else f"https://{typed}"
+    if "@" in typed and url != typed:
+        raise BadHost(f"{typed!r} looks like an e-mail address. Give the domain alone, such as example.com.")
+    match = _WEB_URL.fullmatch(url)
+    try:
+        if match is None:
+            raise BadUrl(_url_fault(url))
+        host = _authority_host(match[1])
+    except BadUrl as wrong:
+        raise BadHost(f"{typed!r} is no domain. {wrong} Give the name alone, such as example.com.") from None
+    return host, _notes_on(typed, match[1], host)
+
+
+def _notes_on(typed: str, authority: str, host: str) -> list[str]:
+    place = _PLACE.fullmatch(authority.rpartition("@")[2])
+    name, port = place.groups() if place else (host, None)
+    notes = []
+    if typed != authority:
+        notes.append(f"The URL is taken for its host, {host}.")
+    if port is not None:
+        notes.append(f"The port {port} is dropped: a website covers every port of its host.")
+    if not name.isascii():
+        notes.append(f"{name} is kept as {host}, the form in which browsers send it.")
+    return notes

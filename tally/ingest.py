@@ -1,0 +1,319 @@
+"""The one transaction of a group of requests: what is taken, what is a duplicate, and the rows of both.
+
+Everything that must hold exactly once is decided here, on the writer's thread, between BEGIN IMMEDIATE and COMMIT:
+event_id duplicates, the monthly limit, the assignment a conversion needs, visitors and visits. `Ingest.write` either
+commits the whole group with fsync or leaves nothing behind, in the file and in memory (sessions, labels, ids) alike.
+
+How it works: `write` reads what the file knows of the group's event_ids, assignments and usage in a few statements,
+then walks the rows in order of arrival (`_Group.take`), gathering rows by table, then writes each table in as few
+statements as possible: a statement of 64 rows lets the interpreter lock go once where 64 statements let it go 64 times.
+
+A visit's row is written as it is after the group; where its begin moved or two visits became one, the old rows go, and
+the events of the one that was swallowed are renumbered (rare: only an event that arrives late can join visits).
+
+ids are taken from the file in blocks, so that they keep growing over restarts without a write each time.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from typing import NamedTuple, TypeVar
+
+from tally.accounts import Website, month_of
+from tally.events import (
+    AB_ASSIGN,
+    AB_CONVERT,
+    APP_EVENT,
+    HEATMAP,
+    OLDEST_MS,
+    SCREEN_VIEW,
+    VITALS,
+    Event,
+    Rejection,
+)
+from tally.labels import Labels
+from tally.sessions import DAY_MS, Sessions, Visit
+
+# our choice: at most this many ids are skipped by a restart.
+ID_BLOCK = 10_000
+_ROWS_A_STATEMENT = 64
+# our choice: our heatmap grid. 50 columns over the page's width, rows of 20 CSS pixels.
+BINS_X = 50
+BIN_HEIGHT_PX = 20
+# our choice, the usual breakpoints: phones are narrower than 640 CSS pixels, tablets than 1,024.
+_WIDTHS = (640, 1_024)
+
+MONTH_FULL = Rejection("monthly_limit_reached", "This month's events are used up: send it again next month (UTC).")
+NO_ASSIGNMENT = Rejection(
+    "no_assignment", "This visitor has no assignment today: send ab_assign first, or the variant with it.", "variant"
+)
+
+
+T = TypeVar("T")
+
+
+class Row(NamedTuple):
+    """A valid event on its way to the file. `identity` (of sessions.Salts) is empty where the type needs none."""
+
+    website: Website
+    event: Event
+    dimensions: tuple[str, ...]
+    identity: bytes
+
+
+class Job(NamedTuple):
+    """The rows of one request, and when it arrived."""
+
+    rows: Sequence[Row]
+    arrived_ms: int
+
+
+Outcome = list[Rejection | None]
+"""For each row of a job: None where it is accepted."""
+
+
+class Written(NamedTuple):
+    """What a committed group came to: outcomes job by job, this month's events of the accounts concerned, ids."""
+
+    outcomes: list[Outcome]
+    month: int
+    used: dict[int, int]
+    last_id: int
+    ids_end: int
+
+
+class Ingest:
+    """Writes groups of jobs; keeps sessions, labels and ids. For the writer's thread alone."""
+
+    def __init__(self, sessions: Sessions, limit_of: Callable[[str], int | None]) -> None:
+        self.sessions = sessions
+        self._labels = Labels()
+        self._limit_of = limit_of
+        self._next_id = 0
+        self._ids_end = 0
+
+    def write(self, connection: sqlite3.Connection, jobs: Sequence[Job]) -> Written:
+        """Commits the jobs. Raises sqlite3.Error, and then nothing has happened."""
+        ids = self._next_id, self._ids_end
+        connection.execute("begin immediate")
+        try:
+            group = _Group(self, connection, jobs)
+            outcomes = [[group.take(row, job.arrived_ms) for row in job.rows] for job in jobs]
+            group.store()
+            connection.execute("commit")
+        except BaseException:
+            if connection.in_transaction:
+                connection.rollback()
+            self.sessions.undo()
+            self._labels.undo()
+            self._next_id, self._ids_end = ids
+            raise
+        self.sessions.keep(jobs[-1].arrived_ms)
+        self._labels.keep()
+        return Written(outcomes, group.month, group.used, self._next_id - 1, self._ids_end)
+
+    def take_id(self, connection: sqlite3.Connection) -> int:
+        """The next id; ids grow with arrival."""
+        if self._next_id == self._ids_end:
+            statement = "/* ingest.ids */ update meta set value = value + ? where name = 'next_id' returning value"
+            self._ids_end = connection.execute(statement, (ID_BLOCK,)).fetchone()[0]
+            self._next_id = self._ids_end - ID_BLOCK
+        self._next_id += 1
+        return self._next_id - 1
+
+    def numbers_of(self, connection: sqlite3.Connection, texts: set[str]) -> Callable[[str], int]:
+        """The label number of each text."""
+        return self._labels.numbers_of(connection, texts).__getitem__
+
+    def limit_of(self, plan: str) -> int | None:
+        """Events a month on a plan; None without limit."""
+        return self._limit_of(plan)
+
+
+class _Group:
+    """One group while its transaction is open."""
+
+    def __init__(self, ingest: Ingest, connection: sqlite3.Connection, jobs: Sequence[Job]) -> None:
+        self._ingest = ingest
+        self._connection = connection
+        rows = [row for job in jobs for row in job.rows]
+        self._number = ingest.numbers_of(connection, _texts(rows))
+        self.month = month_of(jobs[-1].arrived_ms)
+        self.used = _used(connection, self.month, {row.website.account for row in rows})
+        self._seen = _seen(connection, [(r.website.number, r.event.event_id) for r in rows if r.event.event_id])
+        self._new_seen: dict[tuple[int, bytes], int] = {}
+        self._assigned: dict[tuple[int, int, int, int], int] = {}
+        self._events: list[tuple[object, ...]] = []
+        self._vitals: list[tuple[object, ...]] = []
+        self._ab: list[tuple[object, ...]] = []
+        self._heat: dict[tuple[int, ...], int] = {}
+        self._visits: dict[tuple[int, int, int], Visit] = {}
+        self._replaced: set[tuple[int, int, int, int]] = set()
+        self._joined: list[tuple[int, ...]] = []
+
+    def take(self, row: Row, arrived_ms: int) -> Rejection | None:
+        """Decides on a row and gathers what it writes."""
+        website, event = row.website, row.event
+        key = (website.number, event.event_id)
+        if event.event_id and self._seen.get(key, -OLDEST_MS) >= arrived_ms - OLDEST_MS:
+            return None
+        limit = self._ingest.limit_of(website.plan)
+        if limit is not None and self.used[website.account] >= limit:
+            return MONTH_FULL
+        if event.type <= APP_EVENT:
+            self._take_traffic(row)
+        elif event.type == VITALS:
+            self._vitals.append((*self._place(row), *self._dimensions(row), *event.vitals))
+        elif event.type == HEATMAP:
+            self._take_points(row)
+        elif not self._take_ab(row):
+            return NO_ASSIGNMENT
+        self.used[website.account] += 1
+        if event.event_id:
+            self._seen[key] = self._new_seen[key] = arrived_ms
+        return None
+
+    def store(self) -> None:
+        """Writes what was gathered."""
+        run = self._connection
+        _insert(run, "event", 22, self._events)
+        _insert(run, "vitals", 22, self._vitals)
+        _insert(run, "ab", 23, self._ab)
+        self._store_visits()
+        run.executemany(
+            "/* ingest.heat */ insert into heat values (?, ?, ?, ?, ?, ?, ?, ?)"
+            " on conflict do update set points = points + excluded.points",
+            [(*bin, points) for bin, points in self._heat.items()],
+        )
+        assignments = ((*key, variant) for key, variant in self._assigned.items())
+        run.executemany("/* ingest.assign */ insert or ignore into assignment values (?, ?, ?, ?, ?)", assignments)
+        _insert(run, "seen", 3, [(*key, ms) for key, ms in self._new_seen.items()], "insert or replace")
+        run.executemany(
+            "/* ingest.usage */ insert into usage values (?, ?, ?) on conflict do update set events = excluded.events",
+            [(account, self.month, events) for account, events in self.used.items()],
+        )
+
+    def _store_visits(self) -> None:
+        rows = [
+            (website, v.begin_ms, visitor, v.ordinal, v.end_ms - v.begin_ms, v.views, v.events)
+            for (website, visitor, _), v in self._visits.items()
+        ]
+        gone = self._replaced.difference(row[:4] for row in rows)
+        self._connection.executemany(
+            "/* ingest.visit_gone */ delete from visit where website = ? and begin_ms = ? and visitor = ? and visit = ?",
+            gone,
+        )
+        _insert(self._connection, "visit", 7, rows, "insert or replace")
+        self._connection.executemany(
+            "/* ingest.join */ update event set visit = ?"
+            " where website = ? and ts between ? and ? and visitor = ? and visit = ?",
+            self._joined,
+        )
+
+    def _place(self, row: Row) -> tuple[int, int, int]:
+        return row.website.number, row.event.ts_ms, self._ingest.take_id(self._connection)
+
+    def _dimensions(self, row: Row) -> Iterable[int]:
+        return map(self._number, row.dimensions)
+
+    def _take_traffic(self, row: Row) -> None:
+        website, event = row.website.number, row.event
+        visitor, visit, before = self._ingest.sessions.touch(row.identity, event.ts_ms, event.type <= SCREEN_VIEW)
+        for old in before:
+            self._replaced.add((website, old.begin_ms, visitor, old.ordinal))
+            self._visits.pop((website, visitor, old.ordinal), None)
+            if old.ordinal != visit.ordinal:
+                self._joined.append((visit.ordinal, website, old.begin_ms, old.end_ms, visitor, old.ordinal))
+        self._visits[website, visitor, visit.ordinal] = visit
+        name = self._number(event.event_name)
+        place, dimensions = self._place(row), self._dimensions(row)
+        self._events.append((*place, event.type, visitor, visit.ordinal, *dimensions, name, event.event_data))
+
+    def _take_points(self, row: Row) -> None:
+        website, event = row.website.number, row.event
+        width = sum(event.viewport_width >= bound for bound in _WIDTHS)
+        page = (website, event.ts_ms // DAY_MS, self._number(row.dimensions[0]), width)
+        for point in event.points:
+            bin_x = 0 if point.kind else min(int(point.x * BINS_X), BINS_X - 1)
+            bin = (*page, point.kind, int(point.y // BIN_HEIGHT_PX), bin_x)
+            self._heat[bin] = self._heat.get(bin, 0) + 1
+
+    def _take_ab(self, row: Row) -> bool:
+        """False where a conversion needs an assignment and there is none."""
+        website, event = row.website.number, row.event
+        visitor = self._ingest.sessions.visitor(row.identity, event.ts_ms)
+        experiment, variant = self._number(event.experiment), self._number(event.variant)
+        key = (website, event.ts_ms // DAY_MS, experiment, visitor)
+        if event.type == AB_CONVERT and not variant:
+            variant = self._assigned.get(key) or _assigned(self._connection, key)
+            if not variant:
+                return False
+        elif event.type == AB_ASSIGN and key not in self._assigned:
+            self._assigned[key] = _assigned(self._connection, key) or variant
+        place, dimensions = self._place(row), self._dimensions(row)
+        goal = self._number(event.goal)
+        self._ab.append((*place, event.type, visitor, *dimensions, experiment, variant, goal, event.value))
+        return True
+
+
+def forget_old(connection: sqlite3.Connection, now_ms: int, most: int = 2_000) -> int:
+    """Deletes up to `most` event_ids whose 72 hours are over; how many it deleted."""
+    return connection.execute(
+        "/* ingest.forget_old */ delete from seen where (website, digest) in"
+        " (select website, digest from seen where arrived_ms < ? order by arrived_ms limit ?)",
+        (now_ms - OLDEST_MS, most),
+    ).rowcount
+
+
+def _texts(rows: Iterable[Row]) -> set[str]:
+    texts: set[str] = set()
+    for row in rows:
+        texts.update(row.dimensions)
+        event = row.event
+        texts.add(event.event_name)
+        if event.type >= AB_ASSIGN:
+            texts.update((event.experiment, event.variant, event.goal))
+    return texts
+
+
+def _used(connection: sqlite3.Connection, month: int, accounts: Iterable[int]) -> dict[int, int]:
+    statement = "/* ingest.used */ select events from usage where account = ? and month = ?"
+    return {a: (connection.execute(statement, (a, month)).fetchone() or (0,))[0] for a in accounts}
+
+
+def _seen(connection: sqlite3.Connection, keys: Sequence[tuple[int, bytes]]) -> dict[tuple[int, bytes], int]:
+    """When each of the event_ids was first seen, those that were."""
+    found: dict[tuple[int, bytes], int] = {}
+    for part in _parts(keys):
+        marks = ", ".join(["(?, ?)"] * len(part))
+        statement = f"/* ingest.seen */ select website, digest, arrived_ms from seen where (website, digest) in (values {marks})"
+        for website, digest, arrived_ms in connection.execute(statement, list(chain.from_iterable(part))):
+            found[website, digest] = arrived_ms
+    return found
+
+
+def _assigned(connection: sqlite3.Connection, key: tuple[int, int, int, int]) -> int:
+    row = connection.execute(
+        "/* ingest.assigned */ select variant from assignment where website = ? and day = ? and experiment = ? and visitor = ?",
+        key,
+    ).fetchone()
+    return int(row[0]) if row else 0
+
+
+def _insert(
+    connection: sqlite3.Connection, table: str, columns: int, rows: Sequence[tuple[object, ...]], verb: str = "insert"
+) -> None:
+    row = "(" + ", ".join("?" * columns) + ")"
+    for part in _parts(rows):
+        statement = f"/* ingest.{table} */ {verb} into {table} values {', '.join([row] * len(part))}"
+        connection.execute(statement, list(chain.from_iterable(part)))
+
+
+def _parts(rows: Sequence[T]) -> Iterable[Sequence[T]]:
+    """The rows in parts of 64, 32, 16 ... 1: a handful of statements, each prepared once, whatever the number of rows."""
+    start, size = 0, _ROWS_A_STATEMENT
+    while start < len(rows):
+        while size > len(rows) - start:
+            size //= 2
+        yield rows[start : start + size]
+        start += size

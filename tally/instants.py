@@ -1,0 +1,160 @@
+"""Instants as text: reading ISO 8601 and writing it.
+
+An instant is an integer: milliseconds since 1970-01-01T00:00:00Z, leap seconds not counted, negative before.
+Everything stored and compared is that integer. Text exists only at the house's doors, and here are its one
+reader and its one writer.
+
+Rules:
+- The reader is a strict pattern of ours: `datetime.fromisoformat` also takes week dates, the basic format and
+  more. Only ASCII digits count, and no time zone plays a part: `Written` says what the text said.
+- What it takes: `2026-11-21`, and behind a T, a t or one space `10:00`, `10:00:30`, `10:00:30.5` or
+  `10:00:30,5` with any number of digits, then nothing, `Z`, `+01:00`, `+0100`, `+01`, or `+01:00:30`, which
+  the writer needs for Liberia before 1972. Hours end at 23, minutes and seconds at 59.
+- Text that is no time is a ValueError and never anything else, whatever was sent.
+- The writer always gives milliseconds and an offset; UTC is `+00:00`.
+
+`BadTime` lives here because every room that reads a time raises it.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from functools import lru_cache
+
+SECOND_MS = 1_000
+HOUR_MS = 3_600 * SECOND_MS
+DAY_MS = 24 * HOUR_MS
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_DAY = EPOCH.toordinal()
+_LOCAL_EPOCH = EPOCH.replace(tzinfo=None)
+# The years that datetime and ISO 8601's four digits share: 1 to 9999, in UTC.
+_EARLIEST_MS = (date.min.toordinal() - _EPOCH_DAY) * DAY_MS
+_LATEST_MS = (date.max.toordinal() + 1 - _EPOCH_DAY) * DAY_MS - 1
+
+_ISO = re.compile(
+    r"""
+    (?P<day>[0-9]{4}-[0-9]{2}-[0-9]{2})
+    (?:
+        [Tt\ ](?P<hour>[01][0-9]|2[0-3]):(?P<minute>[0-5][0-9])
+        (?: :(?P<second>[0-5][0-9]) (?:[.,](?P<fraction>[0-9]+))? )?
+        (?:
+            (?P<utc>[Zz])
+            | (?P<sign>[-+\ ])(?P<offset_hour>[01][0-9]|2[0-3])
+              (?: (?P<colon>:)?(?P<offset_minute>[0-5][0-9])
+                  (?(colon)(?: :(?P<offset_second>[0-5][0-9]))?) )?
+        )?
+    )?
+    """,
+    re.VERBOSE,
+)
+
+
+class BadTime(ValueError):
+    """A time, zone or interval that cannot be taken; the message says what can, `field` where it stood."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a text said: a day, and where it named a time, that too. Nothing is filled in."""
+
+    day: date
+    second: int | None  # of the day; None where the text is a date alone
+    ms: int  # 0 to 999, cut off, not rounded
+    finer: bool  # whether more than those milliseconds was said
+    offset_s: int | None  # east of UTC; None where the text has no offset
+
+    def wall_ms(self) -> int:
+        """Give the instant at which a clock without an offset (so UTC's) shows this."""
+        days = self.day.toordinal() - _EPOCH_DAY
+        return days * DAY_MS + (self.second or 0) * SECOND_MS + self.ms
+
+
+def read_iso(text: str, *, space_is_plus: bool = False) -> Written:
+    """Read a date or a time; ValueError where it is neither.
+
+    `space_is_plus`: a space in the place of an offset's sign is the plus that a URL's decoding made of it.
+    """
+    found = _ISO.fullmatch(text)
+    if found is None or (found["sign"] == " " and not space_is_plus):
+        raise ValueError("not an ISO 8601 date or time")
+    day = date.fromisoformat(found["day"])
+    if found["hour"] is None:
+        return Written(day, None, 0, False, None)
+    second = _seconds(found["hour"], found["minute"], found["second"])
+    fraction = found["fraction"] or ""
+    ms, finer = int(fraction[:3].ljust(3, "0")), fraction[3:].strip("0") != ""
+    return Written(day, second, ms, finer, _offset_s(found))
+
+
+def _offset_s(found: re.Match[str]) -> int | None:
+    if found["utc"]:
+        return 0
+    if found["sign"] is None:
+        return None
+    size = _seconds(found["offset_hour"], found["offset_minute"], found["offset_second"])
+    return -size if found["sign"] == "-" else size
+
+
+def _seconds(hour: str, minute: str | None, second: str | None) -> int:
+    return int(hour) * 3_600 + int(minute or 0) * 60 + int(second or 0)
+
+
+def event_time_ms(value: int | float | str) -> int:
+    """Give the instant of an event's `timestamp`; BadTime where it is none in the years 1 to 9999.
+
+    Contract: integer milliseconds (a float only where integral), or ISO 8601; without an offset UTC.
+    A date alone is midnight UTC; precision beyond the millisecond is cut off.
+    """
+    ms = _sent_ms(value)
+    if ms is None or not _EARLIEST_MS <= ms <= _LATEST_MS:
+        raise BadTime(
+            "timestamp",
+            "timestamp must be a whole number of milliseconds since 1970 or an ISO 8601 time"
+            " such as 2026-11-21T10:00:00.000Z",
+        )
+    return ms
+
+
+def _sent_ms(value: object) -> int | None:
+    match value:
+        case bool():  # JSON's true is no number, though Python's is
+            return None
+        case int():
+            return value
+        case float():
+            return int(value) if value.is_integer() else None
+        case str():
+            try:
+                written = read_iso(value)
+            except ValueError:
+                return None
+            return written.wall_ms() - (written.offset_s or 0) * SECOND_MS
+    return None
+
+
+def iso(ms: int, zone: tzinfo = UTC) -> str:
+    """Write an instant of the years 1 to 9999 as that zone's clock shows it: 2026-11-21T00:00:00.000+01:00.
+
+    1.9 µs a call, so 1,000 events cost 2 ms; series, which know the offset of each bucket, use local_iso.
+    """
+    # Sum instead of datetime.fromtimestamp: exact, and some platforms refuse negative timestamps.
+    return (EPOCH + timedelta(0, 0, 0, ms)).astimezone(zone).isoformat(timespec="milliseconds")
+
+
+def local_iso(ms: int, offset_ms: int) -> str:
+    """Write an instant whose offset from UTC is known: what iso writes, in 1.1 µs."""
+    local = _LOCAL_EPOCH + timedelta(0, 0, 0, ms + offset_ms)
+    return local.isoformat(timespec="milliseconds") + _offset_text(offset_ms)
+
+
+@lru_cache(maxsize=256)  # our choice: one zone knows about 2 to 10 offsets, all zones since 1970 under 100
+def _offset_text(offset_ms: int) -> str:
+    hours, rest = divmod(abs(offset_ms) // SECOND_MS, 3_600)
+    minutes, seconds = divmod(rest, 60)
+    text = f"{'-' if offset_ms < 0 else '+'}{hours:02}:{minutes:02}"
+    return f"{text}:{seconds:02}" if seconds else text

@@ -1,0 +1,64 @@
+"""How often somebody may ask: token buckets in memory, bounded, exact.
+
+A bucket holds `per_minute` tokens, is full at the start and refills evenly. It is kept as one number, the moment at
+which it will be full again (generic cell rate algorithm): taking a token moves that moment one interval ahead, and
+there is a token as long as it lies less than a minute minus one interval ahead of now.
+
+A bucket left alone for a minute is full, and a full bucket is no bucket: so two generations of at least a minute each
+forget nothing that matters. A flood of fresh clients turns the generations earlier, at `most` buckets each: what is
+forgotten then starts full again, which is in nobody's disfavour, and memory stays bounded.
+
+No await stands between `wait_s` and `take`: the event loop alone uses this room, and that is its whole locking.
+The clock is passed in as monotonic nanoseconds.
+"""
+
+MINUTE_NS = 60_000_000_000
+# our choice: 2 x 32,768 buckets of about 150 bytes are 10 MB; an honest minute of 65,000 clients is beyond one process.
+MOST_BUCKETS = 32_768
+
+
+class Buckets:
+    """Token buckets by key, all of one size."""
+
+    def __init__(self, per_minute: int, most: int = MOST_BUCKETS) -> None:
+        self.per_minute = per_minute
+        self.turned_early = 0
+        self._interval_ns = MINUTE_NS // per_minute
+        self._most = most
+        self._young: dict[bytes | int, int] = {}
+        self._old: dict[bytes | int, int] = {}
+        self._turned_ns = 0
+
+    def __len__(self) -> int:
+        return len(self._young) + len(self._old)
+
+    def wait_s(self, key: bytes | int, now_ns: int) -> int:
+        """0 where the bucket has a token, else the whole seconds after which it will, at least 1."""
+        missing_ns = self._full_at(key, now_ns) - now_ns - self._interval_ns * (self.per_minute - 1)
+        return 0 if missing_ns <= 0 else -(-missing_ns // 1_000_000_000)
+
+    def take(self, key: bytes | int, now_ns: int) -> None:
+        """Takes a token; the caller has looked with `wait_s`."""
+        full_at = self._full_at(key, now_ns) + self._interval_ns
+        if now_ns - self._turned_ns >= MINUTE_NS or len(self._young) >= self._most:
+            self.turned_early += now_ns - self._turned_ns < MINUTE_NS
+            self._old, self._young, self._turned_ns = self._young, {}, now_ns
+        self._young[key] = full_at
+
+    def give_back(self, key: bytes | int, now_ns: int) -> None:
+        """Puts back a token taken for a request that was refused after all."""
+        self._young[key] = self._full_at(key, now_ns) - self._interval_ns
+
+    def remaining(self, key: bytes | int, now_ns: int) -> int:
+        """Whole tokens left."""
+        return self.per_minute - -(-(self._full_at(key, now_ns) - now_ns) // self._interval_ns)
+
+    def full_in_s(self, key: bytes | int, now_ns: int) -> int:
+        """Whole seconds until the bucket is full again."""
+        return -(-(self._full_at(key, now_ns) - now_ns) // 1_000_000_000)
+
+    def _full_at(self, key: bytes | int, now_ns: int) -> int:
+        full_at = self._young.get(key)
+        if full_at is None:
+            full_at = self._old.get(key, 0)
+        return full_at if full_at > now_ns else now_ns

@@ -1,0 +1,83 @@
+"""What the owner's machines ask: is it well, what does it do, and what does its API look like.
+
+/healthz needs no key and tells nothing about visitors. /metrics answers this machine itself or a bearer of the metrics
+token; its figures are plain counters of the rooms, put into Prometheus' text form only when somebody asks, so that
+counting costs nothing in between. Nothing personal is in them.
+"""
+
+import secrets
+import sqlite3
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+
+from aiohttp import web
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from tally import errors
+from tally.assets import asset
+from tally.collect import DESK, Desk
+from tally.errors import ApiError, json_answer
+
+METRICS_TOKEN = web.AppKey("metrics_token", str)
+
+
+def tally_version() -> str:
+    """The installed version, `0` in a tree that is not installed."""
+    try:
+        return version("tally-analytics-server")
+    except PackageNotFoundError:
+        return "0"
+
+
+async def healthz(request: web.Request) -> web.Response:
+    """200 where the process answers and its last commit held; 503 otherwise."""
+    store = request.app[DESK].store
+    if store.is_failing:
+        raise ApiError(errors.STORAGE_UNAVAILABLE, retry_after_s=5)
+    return json_answer({"ok": True, "version": tally_version(), "sqlite": sqlite3.sqlite_version, "queue": store.queue})
+
+
+async def openapi(request: web.Request) -> web.StreamResponse:
+    """The document that describes the API to machines."""
+    return web.FileResponse(asset("static/openapi.yaml"), headers={"Content-Type": "application/yaml"})
+
+
+async def metrics(request: web.Request) -> web.Response:
+    """Counters for Prometheus."""
+    desk, token = request.app[DESK], request.app[METRICS_TOKEN]
+    given = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
+    has_token = bool(token) and secrets.compare_digest(given, f"Bearer {token}".encode())
+    if not has_token and not desk.sender(request).address.is_loopback:
+        raise ApiError(errors.FORBIDDEN)
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Figures(desk))
+    return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
+
+
+class _Figures(Collector):
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def collect(self) -> Iterator[Metric]:
+        desk, store = self._desk, self._desk.store
+        yield _counter("tally_events_accepted", "Events answered as accepted, duplicates included.", desk.accepted)
+        rejected = CounterMetricFamily("tally_events_rejected", "Events rejected, by code.", labels=["code"])
+        for code, number in sorted(desk.rejected.items()):
+            rejected.add_metric([code], number)
+        yield rejected
+        counters, sessions = store.counters, store.ingest.sessions
+        yield _counter("tally_commits", "Groups committed.", counters.commits)
+        yield _counter("tally_committed_events", "Events in committed groups.", counters.committed_events)
+        yield _counter("tally_commits_failed", "Groups that could not be committed.", counters.failed_commits)
+        yield _counter("tally_commit_seconds", "Time spent in commits.", counters.commit_ns / 1e9)
+        yield GaugeMetricFamily("tally_queue_events", "Events that wait for a commit.", store.queue)
+        yield GaugeMetricFamily("tally_identities", "Visitors kept in memory.", len(sessions))
+        yield _counter("tally_identities_evicted", "Visitors forgotten for want of room.", sessions.evictions)
+        early = desk.clients.turned_early + desk.client_websites.turned_early
+        yield _counter("tally_buckets_turned_early", "Times that a flood of clients emptied the token buckets.", early)
+
+
+def _counter(name: str, help: str, value: float) -> CounterMetricFamily:
+    return CounterMetricFamily(name, help, value=value)

@@ -1,0 +1,217 @@
+"""The only SQL for reading events. Pure: functions that return (sql, parameters), run by read_api in one snapshot.
+
+FILTERS maps every name a question may use to its column: it is the wall against SQL injection, a name that is not in it
+never reaches SQL, and values are parameters, always. E in the comments is CONTRACT's: the traffic events of a website
+in [from_ms, to_ms) that match all the filters.
+
+Every statement opens with its own name, so that a slow one names its author, and reads a range of a clustered primary key
+(website, time); tests/test_plans.py looks at the plan of each.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import orjson
+
+from tally.enrich import FIELDS
+from tally.events import METRICS, TYPES
+
+Query = tuple[str, list[Any]]
+
+_LABELLED = (*FIELDS, "event_name")
+FILTERS = (*_LABELLED, "type")
+"""What filter_<field> takes: the 14 fields, event_name and type."""
+
+VIEWS = "coalesce(sum(type <= 1), 0)"
+CUSTOM = "coalesce(sum(type >= 2), 0)"
+
+
+class Scope(NamedTuple):
+    """Which events a question is about. Filters: field -> the values of which any may hold; '' is unset."""
+
+    website: int
+    from_ms: int
+    to_ms: int
+    filters: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+def _filters(scope: Scope, fixed: dict[str, str]) -> Query:
+    """` and ...` for each filter. `fixed`: what stands in for a column that the table has not."""
+    sql = ""
+    parameters: list[Any] = []
+    for field, values in scope.filters:
+        column = fixed.get(field, field)
+        marks = ", ".join("?" * len(values))
+        if field == "type":
+            sql += f" and {column} in ({marks})"
+            parameters += [TYPES.index(value) if value in TYPES else -1 for value in values]
+        elif field in _LABELLED:
+            sql += f" and {column} in (select id from label where text in ({marks}))"
+            parameters += values
+        else:
+            raise KeyError(field)
+    return sql, parameters
+
+
+def _traffic(scope: Scope, select: str) -> Query:
+    """`select` over E."""
+    sql, parameters = _filters(scope, {})
+    return (
+        f"select {select} from event where website = ? and ts >= ? and ts < ?{sql}",
+        [scope.website, scope.from_ms, scope.to_ms, *parameters],
+    )
+
+
+def stats_traffic(scope: Scope) -> Query:
+    """One row: visitors, pageviews, events of E."""
+    sql, parameters = _traffic(scope, f"count(distinct visitor), {VIEWS}, {CUSTOM}")
+    return f"/* queries.stats_traffic */ {sql}", parameters
+
+
+def _visits_where(scope: Scope) -> Query:
+    """The visits that begin in the range and have an event in E. Unfiltered, their first event is one."""
+    sql = "website = ? and begin_ms >= ? and begin_ms < ?"
+    parameters: list[Any] = [scope.website, scope.from_ms, scope.to_ms]
+    if scope.filters:
+        inner, values = _traffic(scope, "visitor, visit")
+        sql, parameters = f"{sql} and (visitor, visit) in ({inner})", [*parameters, *values]
+    return sql, parameters
+
+
+def stats_visits(scope: Scope) -> Query:
+    """One row: visits, how many are bounces, the sum of their views, the sum of their milliseconds."""
+    where, parameters = _visits_where(scope)
+    return (
+        "/* queries.stats_visits */ select count(*), coalesce(sum(views = 1 and events = 0), 0),"
+        f" coalesce(sum(views), 0), coalesce(sum(ms), 0) from visit where {where}",
+        parameters,
+    )
+
+
+def _buckets(edges: Sequence[tuple[int, int]]) -> tuple[str, str]:
+    return (
+        "with bucket (n, lo, hi) as materialized"
+        " (select key, json_extract(value, '$[0]'), json_extract(value, '$[1]') from json_each(?))",
+        orjson.dumps(edges).decode(),
+    )
+
+
+def series_traffic(scope: Scope, edges: Sequence[tuple[int, int]]) -> Query:
+    """A row (bucket number, visitors, pageviews, events) for each bucket [lo, hi) of `edges` that has events of E."""
+    filters, values = _filters(scope, {})
+    buckets, json = _buckets(edges)
+    return (
+        f"/* queries.series_traffic */ {buckets} select n, count(distinct visitor), {VIEWS}, {CUSTOM}"
+        f" from bucket cross join event where website = ? and ts >= lo and ts < hi{filters} group by n",
+        [json, scope.website, *values],
+    )
+
+
+def series_visits(scope: Scope, edges: Sequence[tuple[int, int]]) -> Query:
+    """A row (bucket number, visits that begin in it and have an event in E, the whole range's) for each that has any."""
+    buckets, json = _buckets(edges)
+    matching = ""
+    values: list[Any] = []
+    if scope.filters:
+        inner, values = _traffic(scope, "visitor, visit")
+        matching = f" and (visitor, visit) in ({inner})"
+    return (
+        f"/* queries.series_visits */ {buckets} select n, count(*) from bucket cross join visit"
+        f" where website = ? and begin_ms >= lo and begin_ms < hi{matching} group by n",
+        [json, scope.website, *values],
+    )
+
+
+def top(scope: Scope, field: str, limit: int) -> Query:
+    """First, if there is one, the row of unset (text null), then the top `limit` rows: text, visitors, pageviews, events."""
+    if field not in FIELDS:
+        raise KeyError(field)
+    inner, parameters = _traffic(
+        scope, f"{field} as value, count(distinct visitor) as visitors, {VIEWS} as views, {CUSTOM} as customs"
+    )
+    return (
+        f"/* queries.top */ with counted as materialized ({inner} group by {field})"
+        " select null, visitors, views, customs from counted where value = 0"
+        " union all select * from (select text, visitors, views, customs from counted join label on id = value"
+        " where value <> 0 order by visitors desc, views desc, customs desc, text limit ?)",
+        [*parameters, limit],
+    )
+
+
+class Place(NamedTuple):
+    """Where a page of events ends: everything before (ts, id) of what had an id up to `last_id` is still to come."""
+
+    ts: int
+    id: int
+    last_id: int
+
+
+_DIMENSIONS = ", ".join(FIELDS)
+_COLUMNS = ("visitor", "visit", "event_name", "event_data", "experiment", "variant", "goal", "value", *METRICS)
+_SOURCES: tuple[tuple[str, dict[str, str]], ...] = (
+    ("event", dict.fromkeys(("experiment", "variant", "goal", "value", *METRICS), "null")),
+    (
+        "vitals",
+        {"type": "4", "event_name": "0", **{c: "null" for c in _COLUMNS if c not in METRICS and c != "event_name"}},
+    ),
+    ("ab", {"event_name": "0", **dict.fromkeys(("visit", "event_data", *METRICS), "null")}),
+)
+
+
+def events(scope: Scope, place: Place, limit: int) -> Query:
+    """Up to `limit` rows before `place`, newest first, of the three tables that hold events.
+
+    Columns: id, type, ts, the 14 fields as text, event_name as text, event_data, visitor, visit, experiment, variant, goal as
+    text, value, the 5 metrics.
+    """
+    parts: list[str] = []
+    parameters: list[Any] = []
+    for table, fixed in _SOURCES:
+        filters, values = _filters(scope, fixed)
+        columns = ", ".join(fixed.get(column, column) + f" as {column}" for column in ("type", *_COLUMNS))
+        parts.append(
+            f"select * from (select id, ts, {_DIMENSIONS}, {columns} from {table} where website = ? and ts >= ? and ts < ?"
+            f" and (ts, id) < (?, ?) and id <= ?{filters} order by ts desc, id desc limit ?)"
+        )
+        parameters += [scope.website, scope.from_ms, min(scope.to_ms, place.ts + 1), *place, *values, limit]
+    texts = ", ".join(f"(select text from label where label.id = found.{field})" for field in FIELDS)
+    named = {
+        c: f"(select text from label where label.id = found.{c})"
+        for c in ("event_name", "experiment", "variant", "goal")
+    }
+    rest = ", ".join(
+        named.get(column, column) for column in ("event_name", "event_data", "visitor", "visit", *_COLUMNS[4:])
+    )
+    return (
+        f"/* queries.events */ with found as materialized (select * from ({' union all '.join(parts)}) order by ts desc, id desc limit ?)"
+        f" select id, type, ts, {texts}, {rest} from found order by ts desc, id desc",
+        [*parameters, limit],
+    )
+
+
+def active(website: int, after_ms: int, until_ms: int) -> Query:
+    """A row (visitor, visit, place of its latest view or null, pathname there) for each visitor in (after_ms, until_ms].
+
+    The place is time and id in one number, so that one max() finds the latest view; SQLite takes the bare column pathname
+    from the row that has the maximum. The range is at most 2^19 ms long and ids stay below 2^44.
+    """
+    return (
+        "/* queries.active */ select visitor, visit, max(iif(type <= 1, ((ts - ?) << 44) | id, null)),"
+        " (select text from label where label.id = event.pathname)"
+        " from event where website = ? and ts > ? and ts <= ? group by visitor",
+        [after_ms, website, after_ms, until_ms],
+    )
+
+
+def latest_views(website: int, from_ms: int, until_ms: int, visitors: Sequence[int]) -> Query:
+    """For those of `visitors` who have a view in [from_ms, until_ms]: (visitor, visit, pathname) of all their views, oldest first."""
+    return (
+        "/* queries.latest_views */ select visitor, visit, (select text from label where id = pathname) from event"
+        " where website = ? and ts >= ? and ts <= ? and type <= 1 and visitor in (select value from json_each(?)) order by ts, event.id",
+        [website, from_ms, until_ms, orjson.dumps(list(visitors)).decode()],
+    )
+
+
+def next_id() -> Query:
+    """The end of the ids that have been given out to any process."""
+    return "/* queries.next_id */ select value from meta where name = 'next_id'", []

@@ -1,0 +1,361 @@
+"""The read API's GET handlers: key, website, question, one snapshot, answer.
+
+Order of checks: key (401), the key's bucket (429), its account's plan (403), the website (404; another account's is as
+unknown as one that does not exist), the parameters (400). Then the ETag: a hash of the question as understood and of
+the website's change counter; a client that has that one is answered 304 before anything is read.
+
+Figures come out of SQL as exact integers. What is a ratio is a Fraction until it is written, rounded half away from zero.
+"""
+
+import base64
+import re
+import secrets
+import sqlite3
+import struct
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from fractions import Fraction
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from tally import errors, queries, tables
+from tally.accounts import PLANS_WITH_KEYS, Key, Website
+from tally.asking import Question, question
+from tally.clock import Clock
+from tally.enrich import FIELDS
+from tally.errors import ANSWER_HEADERS, ApiError, json_answer
+from tally.events import METRICS, TYPES
+from tally.instants import BadTime, iso
+from tally.limits import Buckets
+from tally.queries import Place, Query, Scope
+from tally.sessions import DAY_MS
+from tally.store import Store
+from tally.timerange import buckets, previous
+
+WINDOW_MS = 300_000
+MOST_PAGES = 100
+PREFLIGHT = {
+    "Access-Control-Allow-Methods": "GET, HEAD, OPTIONS",
+    "Access-Control-Allow-Headers": "Authorization, If-None-Match",
+    "Access-Control-Max-Age": "86400",
+}
+_BEARER = re.compile(r"bearer +([^\s]+)", re.IGNORECASE)
+_CURSOR = struct.Struct(">16sqqqqq")
+_FIRST = 1 << 62
+
+Answer = Callable[["Reader", Website, Question], Awaitable[web.Response]]
+
+
+class Reader:
+    """What reading needs at hand."""
+
+    def __init__(self, store: Store, clock: Clock, keys: Buckets) -> None:
+        self.store, self.clock, self.keys = store, clock, keys
+        # ETags of an earlier process mean nothing: the change counter starts anew.
+        self.boot = secrets.token_bytes(8)
+
+    async def key(self, request: web.Request) -> Key:
+        """The request's API key, its bucket and its plan looked at. Raises ApiError 401, 429, 403."""
+        given = request.headers.getall("Authorization", [])
+        match = _BEARER.fullmatch(given[0].strip()) if len(given) == 1 else None
+        key = self.store.key(match[1]) if match else None
+        if key is None and match:
+            await self.store.look_again()
+            key = self.store.key(match[1])
+        if key is None:
+            raise ApiError(errors.UNAUTHORIZED, headers={"WWW-Authenticate": "Bearer"})
+        self._take_token(request, key)
+        self.store.note_use(key, self.clock.wall_ms())
+        if key.plan not in PLANS_WITH_KEYS:
+            raise ApiError(errors.PLAN_HAS_NO_KEYS)
+        return key
+
+    def _take_token(self, request: web.Request, key: Key) -> None:
+        now_ns = self.clock.monotonic_ns()
+        wait_s = self.keys.wait_s(key.number, now_ns)
+        if not wait_s:
+            self.keys.take(key.number, now_ns)
+        request[ANSWER_HEADERS] = {
+            "RateLimit-Limit": str(self.keys.per_minute),
+            "RateLimit-Remaining": str(self.keys.remaining(key.number, now_ns)),
+            "RateLimit-Reset": str(self.keys.full_in_s(key.number, now_ns)),
+        }
+        if wait_s:
+            raise ApiError(errors.RATE_LIMITED, retry_after_s=wait_s)
+
+    async def website(self, request: web.Request, key: Key) -> Website:
+        """The website of the path. Raises ApiError 404."""
+        id = request.match_info["id"].lower()
+        if self.store.website(id) is None:
+            await self.store.look_again()
+        website = self.store.website(id)
+        if website is None or website.account != key.account:
+            raise ApiError(errors.UNKNOWN_WEBSITE)
+        return website
+
+    def etag(self, *what: object) -> str:
+        """A hash of what determines an answer."""
+        return blake2b(repr(what).encode(), digest_size=16, key=self.boot).hexdigest()
+
+    async def rows(self, *asked: Query) -> list[list[tuple[Any, ...]]]:
+        """The rows of some queries, all in one snapshot."""
+        return await self.store.read(lambda connection: [connection.execute(*query).fetchall() for query in asked])
+
+
+READER = web.AppKey("reader", Reader)
+
+
+def _endpoint(name: str, answer: Answer | None) -> Callable[[web.Request], Awaitable[web.Response]]:
+    """The handler of an endpoint about one website; None for the one that has a field in its path."""
+
+    async def handle(request: web.Request) -> web.Response:
+        reader = request.app[READER]
+        website = await reader.website(request, await reader.key(request))
+        asked = question(request, name, reader.clock.wall_ms())
+        field = request.match_info.get("field", "")
+        if name == "top" and field not in FIELDS:
+            raise ApiError(errors.INVALID_PARAMETER, f"A top list is of one of {', '.join(FIELDS)}.", field="field")
+        version = reader.store.version_of(website.number)
+        etag = reader.etag(website.id, version, field, asked.identity())
+        if _has(request, etag):
+            return web.Response(status=304, headers=_caching(etag))
+        response = await (_top(reader, website, asked, field) if answer is None else answer(reader, website, asked))
+        response.headers.update(_caching(etag))
+        return response
+
+    return handle
+
+
+def _has(request: web.Request, etag: str) -> bool:
+    return any(tag.value in ("*", etag) for tag in request.if_none_match or ())
+
+
+def _caching(etag: str) -> dict[str, str]:
+    return {"ETag": f'"{etag}"', "Cache-Control": "private, no-cache", "Vary": "Accept, Authorization"}
+
+
+async def websites(request: web.Request) -> web.Response:
+    """GET /api/v1/websites: the account's websites, oldest first."""
+    reader = request.app[READER]
+    key = await reader.key(request)
+    question(request, "websites", reader.clock.wall_ms())
+    own = [website for website in reader.store.registry.websites.values() if website.account == key.account]
+    etag = reader.etag("websites", own)
+    if _has(request, etag):
+        return web.Response(status=304, headers=_caching(etag))
+    data = [{"id": w.id, "name": w.name, "domain": w.domain, "created_at": iso(w.created_ms)} for w in own]
+    return json_answer({"data": data, "meta": {}}, headers=_caching(etag))
+
+
+def _scope(website: Website, asked: Question) -> Scope:
+    return Scope(website.number, asked.range.from_ms, asked.range.to_ms, asked.filters)
+
+
+async def _stats(reader: Reader, website: Website, asked: Question) -> web.Response:
+    scope = _scope(website, asked)
+    meta = asked.meta(website.id) | {"compare": "previous" if asked.compare else None}
+    scopes = [scope]
+    if asked.compare:
+        from_ms, to_ms = previous(asked.range)
+        scopes.append(scope._replace(from_ms=from_ms, to_ms=to_ms))
+        meta |= {"previous_from": iso(from_ms, asked.range.tz), "previous_to": iso(to_ms, asked.range.tz)}
+    rows = await reader.rows(*(ask(one) for one in scopes for ask in (queries.stats_traffic, queries.stats_visits)))
+    now = _figures(*rows[0][0], *rows[1][0])
+    data = _rounded(now)
+    if asked.compare:
+        before = _figures(*rows[2][0], *rows[3][0])
+        data |= {"previous": _rounded(before), "change": {name: _change(now[name], before[name]) for name in now}}
+    return json_answer({"data": data, "meta": meta})
+
+
+def _figures(
+    visitors: int, pageviews: int, events: int, visits: int, bounces: int, views: int, ms: int
+) -> dict[str, Fraction | None]:
+    """The seven key figures, unrounded; durations in seconds."""
+    return {
+        "visitors": Fraction(visitors),
+        "visits": Fraction(visits),
+        "pageviews": Fraction(pageviews),
+        "events": Fraction(events),
+        "bounce_rate": Fraction(100 * bounces, visits) if visits else None,
+        "views_per_visit": Fraction(views, visits) if visits else None,
+        "visit_duration": Fraction(ms, 1000 * visits) if visits else None,
+    }
+
+
+_DECIMALS = {"bounce_rate": 1, "views_per_visit": 2}
+
+
+def _rounded(figures: dict[str, Fraction | None]) -> dict[str, Any]:
+    return {name: round_half_away(figure, _DECIMALS.get(name, 0)) for name, figure in figures.items()}
+
+
+def _change(now: Fraction | None, before: Fraction | None) -> float | None:
+    if now is None or not before:
+        return None
+    return round_half_away((now - before) / before * 100, 1)
+
+
+def round_half_away(figure: Fraction | None, decimals: int) -> float | int | None:
+    """Rounded to so many decimals, halves away from zero; an int where there are none."""
+    if figure is None:
+        return None
+    scaled = abs(figure) * 10**decimals
+    whole: int = (2 * scaled.numerator + scaled.denominator) // (2 * scaled.denominator)
+    signed = -whole if figure < 0 else whole
+    return signed / 10**decimals if decimals else signed
+
+
+async def _timeseries(reader: Reader, website: Website, asked: Question) -> web.Response:
+    try:
+        series = buckets(asked.range, asked.interval)
+    except BadTime as bad:
+        raise ApiError(errors.INVALID_PARAMETER, str(bad), field=bad.field) from None
+    scope = _scope(website, asked)
+    edges = [(bucket.from_ms, bucket.to_ms) for bucket in series]
+    traffic, visits = await reader.rows(queries.series_traffic(scope, edges), queries.series_visits(scope, edges))
+    counts = {n: figures for n, *figures in traffic}
+    begun = dict(visits)
+    rows = []
+    for n, bucket in enumerate(series):
+        visitors, pageviews, events = counts.get(n, (0, 0, 0))
+        rows.append((bucket.time, visitors, begun.get(n, 0), pageviews, events))
+    meta = asked.meta(website.id) | {"interval": asked.interval}
+    return tables.answer(("time", "visitors", "visits", "pageviews", "events"), rows, meta, asked.csv)
+
+
+async def _top(reader: Reader, website: Website, asked: Question, field: str) -> web.Response:
+    (rows,) = await reader.rows(queries.top(_scope(website, asked), field, asked.limit))
+    unset = rows.pop(0)[1:] if rows and rows[0][0] is None else (0, 0, 0)
+    names = ("visitors", "pageviews", "events")
+    meta = asked.meta(website.id) | {
+        "field": field,
+        "limit": asked.limit,
+        "unset": dict(zip(names, unset, strict=True)),
+    }
+    return tables.answer(("value", *names), rows, meta, asked.csv)
+
+
+EVENT_COLUMNS = (
+    ("id", "type", "timestamp", *FIELDS, "event_name", "event_data", "visit", "vitals")
+    + ("experiment", "variant", "goal", "value")
+)  # fmt: skip
+
+
+async def _events(reader: Reader, website: Website, asked: Question) -> web.Response:
+    scope = _scope(website, asked)
+    place, ids = None, (reader.store.last_id, reader.store.ids_end)
+    if asked.cursor:
+        from_ms, to_ms, place = _from_cursor(reader, website, asked)
+        scope = scope._replace(from_ms=from_ms, to_ms=to_ms)
+
+    def page(connection: sqlite3.Connection) -> tuple[Place, list[tuple[Any, ...]]]:
+        start = place or Place(_FIRST, _FIRST, _newest_id(connection, ids))
+        return start, connection.execute(*queries.events(scope, start, asked.limit + 1)).fetchall()
+
+    start, found = await reader.store.read(page)
+    rows = [_event_row(row, asked) for row in found[: asked.limit]]
+    following = ""
+    if len(found) > asked.limit:
+        id, _, ts = found[asked.limit - 1][:3]
+        following = _cursor(reader, website, asked, (scope.from_ms, scope.to_ms, ts, id, start.last_id))
+    meta = asked.meta(website.id) | {"limit": asked.limit, "next_cursor": following or None}
+    meta |= {"from": iso(scope.from_ms, asked.range.tz), "to": iso(scope.to_ms, asked.range.tz)}
+    response = tables.answer(EVENT_COLUMNS, rows, meta, asked.csv)
+    if asked.csv and following:
+        response.headers["Link"] = f'<{asked.url.update_query(cursor=following)}>; rel="next"'
+    return response
+
+
+def _newest_id(connection: sqlite3.Connection, ids: tuple[int, int]) -> int:
+    """The newest id a first page may show, so that later pages show nothing that came after it.
+
+    `ids`: this process's newest committed id, and where its block of ids ends. Where the file's blocks go on after
+    that, another process has written: then all ids given out so far.
+    """
+    end = int(connection.execute(*queries.next_id()).fetchone()[0])
+    return ids[0] if end == ids[1] else end - 1
+
+
+def _event_row(row: tuple[Any, ...], asked: Question) -> tuple[Any, ...]:
+    id, type_, ts, *rest = row
+    dimensions, (name, data, visitor, visit) = rest[: len(FIELDS)], rest[len(FIELDS) : len(FIELDS) + 4]
+    experiment, variant, goal, value, *metrics = rest[len(FIELDS) + 4 :]
+    vitals = {metric: number for metric, number in zip(METRICS, metrics, strict=True) if number is not None}
+    return (
+        id,
+        TYPES[type_],
+        iso(ts, asked.range.tz),
+        *(text or None for text in dimensions),
+        name or None,
+        None if data is None else orjson.Fragment(data),
+        None if visit is None else f"{visitor:x}-{visit}",
+        orjson.Fragment(orjson.dumps(vitals)) if vitals else None,
+        experiment or None,
+        variant or None,
+        goal or None,
+        value,
+    )
+
+
+def _cursor(reader: Reader, website: Website, asked: Question, numbers: tuple[int, ...]) -> str:
+    seal = blake2b(repr((website.id, asked.raw, numbers)).encode(), digest_size=16, key=reader.store.key_salt).digest()
+    return base64.urlsafe_b64encode(_CURSOR.pack(seal, *numbers)).decode().rstrip("=")
+
+
+def _from_cursor(reader: Reader, website: Website, asked: Question) -> tuple[int, int, Place]:
+    """Range and place out of a cursor; it must be ours and of the same question. Raises ApiError 400."""
+    text = asked.cursor
+    try:
+        _, *numbers = _CURSOR.unpack(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
+    except (ValueError, struct.error):
+        numbers = []
+    if not numbers or not secrets.compare_digest(
+        _cursor(reader, website, asked, tuple(numbers)).encode(), text.encode()
+    ):
+        message = "cursor is meta.next_cursor of the page before, with the same website, from, to, tz and filters."
+        raise ApiError(errors.INVALID_PARAMETER, message, field="cursor")
+    from_ms, to_ms, *place = numbers
+    return from_ms, to_ms, Place(*place)
+
+
+async def _realtime(reader: Reader, website: Website, asked: Question) -> web.Response:
+    now_ms = asked.now_ms
+
+    def look(connection: sqlite3.Connection) -> tuple[int, Counter[str]]:
+        found = connection.execute(*queries.active(website.number, now_ms - WINDOW_MS - 1, now_ms)).fetchall()
+        paths = [path for _, _, place, path in found if place is not None]
+        elsewhere = {visitor: visit for visitor, visit, place, _ in found if place is None}
+        if elsewhere:
+            # A visit never crosses midnight UTC, so its views lie in the day of its events.
+            day_ms = (now_ms - WINDOW_MS) // DAY_MS * DAY_MS
+            views = connection.execute(
+                *queries.latest_views(website.number, day_ms, now_ms, list(elsewhere))
+            ).fetchall()
+            latest = {visitor: path for visitor, visit, path in views if elsewhere[visitor] == visit}
+            paths += latest.values()
+        return len(found), Counter(paths)
+
+    active, pages = await reader.store.read(look)
+    listed = sorted(pages.items(), key=lambda page: (-page[1], page[0]))[:MOST_PAGES]
+    data = {
+        "active_visitors": active,
+        "pages": [{"pathname": path, "visitors": visitors} for path, visitors in listed],
+        "window_seconds": WINDOW_MS // 1000,
+    }
+    return json_answer({"data": data, "meta": {"website_id": website.id, "time": iso(now_ms)}})
+
+
+stats = _endpoint("stats", _stats)
+timeseries = _endpoint("timeseries", _timeseries)
+top = _endpoint("top", None)
+events = _endpoint("events", _events)
+realtime = _endpoint("realtime", _realtime)
+
+
+async def preflight(request: web.Request) -> web.Response:
+    """Lets a page of any origin read with a key."""
+    return web.Response(status=204, headers=PREFLIGHT)

@@ -1,0 +1,159 @@
+"""The database file: made, recognised, brought up to date.
+
+`PRAGMA application_id` says that a file is Tally's, `PRAGMA user_version` which version of schema.sql it follows. A new
+file gets schema.sql, an older one the MIGRATIONS it lacks, each in one transaction together with its version: killed
+at any point the file is at the one version or the other. A newer file is refused: it belongs to a newer Tally.
+
+Every connection of the product is opened here, so that every one has the same settings.
+"""
+
+import os
+import secrets
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tally.assets import asset
+
+APPLICATION_ID = 0x54414C59  # "TALY"
+
+Migration = Callable[[sqlite3.Connection], None]
+MIGRATIONS: tuple[Migration, ...] = ()
+"""The n-th brings a file of version n + 1 to n + 2. Statements only, no commit."""
+VERSION = 1 + len(MIGRATIONS)
+
+BUSY_MS = 5_000
+
+
+class BadDatabase(Exception):
+    """The file cannot be used; the message says which, why, and what to do."""
+
+
+def connect_writer(path: Path) -> sqlite3.Connection:
+    """A connection that may write. Commits reach the disk before they return (synchronous=FULL)."""
+    connection = sqlite3.connect(
+        path, timeout=BUSY_MS / 1000, isolation_level=None, check_same_thread=False, cached_statements=256
+    )
+    connection.execute("pragma synchronous = full")
+    connection.execute("pragma foreign_keys = on")
+    connection.execute("pragma temp_store = memory")
+    connection.execute("pragma cache_size = -8000")
+    connection.execute("pragma journal_size_limit = 67108864")
+    return connection
+
+
+def connect_reader(path: Path) -> sqlite3.Connection:
+    """A connection that cannot write."""
+    uri = f"{path.resolve().as_uri()}?mode=ro"
+    connection = sqlite3.connect(
+        uri, uri=True, timeout=BUSY_MS / 1000, isolation_level=None, check_same_thread=False, cached_statements=256
+    )
+    connection.execute("pragma query_only = on")
+    connection.execute("pragma temp_store = memory")
+    connection.execute("pragma cache_size = -8000")
+    return connection
+
+
+def open_database(path: Path, *, create: bool, migrations: Sequence[Migration] = MIGRATIONS) -> sqlite3.Connection:
+    """A writing connection to a database of this version, made or migrated where needed. Raises BadDatabase."""
+    _look(path, create)
+    connection = None
+    try:
+        connection = connect_writer(path)
+        _bring_up_to_date(connection, path, migrations)
+    except sqlite3.Error as failure:
+        if connection is not None:
+            connection.close()
+        raise _explained(failure, path) from None
+    except BaseException:
+        if connection is not None:
+            connection.close()
+        raise
+    return connection
+
+
+def _look(path: Path, create: bool) -> None:
+    if path.is_dir():
+        raise BadDatabase(f"{path} is a folder: name a file in it with --db.")
+    if not path.exists() and not create:
+        raise BadDatabase(f"There is no database at {path}: start the server once, or name another file with --db.")
+    if not path.parent.is_dir():
+        raise BadDatabase(f"The folder {path.parent} does not exist: create it, or name another file with --db.")
+    if path.exists() and not os.access(path, os.W_OK):
+        raise BadDatabase(
+            f"{path} cannot be written: give this user write permission on the file, or name another with --db."
+        )
+    if not os.access(path.parent, os.W_OK):
+        raise BadDatabase(f"The folder {path.parent} cannot be written: SQLite keeps its log beside the database.")
+
+
+def _explained(failure: sqlite3.Error, path: Path) -> BadDatabase:
+    name = getattr(failure, "sqlite_errorname", "")
+    if name == "SQLITE_NOTADB":
+        return BadDatabase(f"{path} is no SQLite database: name another file with --db.")
+    if name.startswith("SQLITE_CORRUPT"):
+        return BadDatabase(f"{path} is damaged: put a backup in its place, or name another file with --db.")
+    if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")):
+        return BadDatabase(f"{path} cannot be opened for writing: check the permissions of the file and of its folder.")
+    if name.startswith("SQLITE_BUSY"):
+        return BadDatabase(f"{path} is locked by another program: end it, or wait until it is done.")
+    return BadDatabase(f"{path} cannot be used: {failure}")
+
+
+def _bring_up_to_date(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration]) -> None:
+    newest = 1 + len(migrations)
+    version = _version(connection, path)
+    if version > newest:
+        raise BadDatabase(
+            f"{path} belongs to a newer Tally (its version is {version}, this one knows {newest}): update Tally."
+        )
+    if version == 0:
+        # Both only take effect before the first table; incremental lets space be given back in small steps.
+        connection.execute("pragma auto_vacuum = incremental")
+    connection.execute("pragma journal_mode = wal")
+    while version < newest:
+        connection.execute("begin immediate")
+        try:
+            # Another process may have been faster between the look and the lock.
+            if _version(connection, path) == version:
+                _step(connection, version, migrations)
+            connection.execute("commit")
+        except BaseException:
+            connection.rollback()
+            raise
+        version = _version(connection, path)
+
+
+def _version(connection: sqlite3.Connection, path: Path) -> int:
+    """The file's version, 0 where it is empty. Raises BadDatabase for somebody else's database."""
+    version = int(connection.execute("pragma user_version").fetchone()[0])
+    owner = connection.execute("pragma application_id").fetchone()[0]
+    tables = connection.execute("select count(*) from sqlite_schema").fetchone()[0]
+    if owner != APPLICATION_ID and (tables or version or owner):
+        raise BadDatabase(f"{path} is another program's database: name another file with --db.")
+    return version
+
+
+def _step(connection: sqlite3.Connection, version: int, migrations: Sequence[Migration]) -> None:
+    if version == 0:
+        for statement in _statements(asset("schema.sql").read_text("utf-8")):
+            connection.execute(statement)
+        connection.execute("insert into meta values ('key_salt', ?)", (secrets.token_hex(16),))
+        connection.execute("insert into meta values ('next_id', 1)")
+        connection.execute(f"pragma application_id = {APPLICATION_ID}")
+        # schema.sql is always the newest shape.
+        connection.execute(f"pragma user_version = {VERSION}")
+    else:
+        migrations[version - 1](connection)
+        connection.execute(f"pragma user_version = {version + 1}")
+
+
+def _statements(script: str) -> list[str]:
+    """The statements of a script one by one: executescript would commit before each run."""
+    statements, begun = [], ""
+    for line in script.splitlines(keepends=True):
+        begun += line
+        if sqlite3.complete_statement(begun):
+            statements.append(begun)
+            begun = ""
+    return statements

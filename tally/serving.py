@@ -1,0 +1,94 @@
+"""The running process: lock, socket, signals, and an end in good order.
+
+Start: take the database's lock (a second server on the same file is refused at once), open everything, listen, print
+one line. End, on SIGTERM or SIGINT: no new connections, what was accepted is answered and committed, exit 0 within
+10 seconds. A second signal ends it the hard way, as signals do.
+
+Words go to standard error, the line `listening on` alone to standard output. Nothing is logged that says who asked: no
+access log, and aiohttp's own logger, which names addresses and quotes what was sent, is silenced.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from typing import Any
+
+from aiohttp import web
+
+from tally.schema import BadDatabase
+from tally.settings import Settings
+from tally.store import lock_file
+
+# CONTRACT: exit within 10 seconds; aiohttp may take this twice.
+SHUTDOWN_S = 4.0
+# RELIABILITY of aiohttp's defaults: heads that stop arriving are closed after the keep-alive time; our choice.
+KEEPALIVE_S = 75.0
+
+_silent = logging.getLogger("tally.aiohttp")
+_silent.disabled = True
+RUNNER_OPTIONS: dict[str, Any] = {
+    "access_log": None,
+    "logger": _silent,
+    # Undoing a small compressed body takes seconds of the loop: bodies stay as they are, and are refused.
+    "auto_decompress": False,
+    "handler_cancellation": False,
+    "handle_signals": False,
+    "keepalive_timeout": KEEPALIVE_S,
+    "shutdown_timeout": SHUTDOWN_S,
+}
+
+
+class BadAddress(Exception):
+    """The server cannot listen where it was told to; the message says why and what to do."""
+
+
+async def serve(app: web.Application, settings: Settings) -> None:
+    """Serves until a signal comes. Raises BadDatabase or BadAddress before it listens."""
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    lock = _lock(settings)
+    runner = web.AppRunner(app, **RUNNER_OPTIONS)
+    try:
+        await runner.setup()
+        ending = _signals()
+        await _listen(runner, settings)
+        await ending.wait()
+    finally:
+        await runner.cleanup()
+        os.close(lock)
+
+
+def _lock(settings: Settings) -> int:
+    try:
+        return lock_file(settings.db)
+    except OSError as failure:
+        where = settings.db.resolve().parent
+        raise BadDatabase(f"The folder {where} cannot be used: {failure.strerror}. Name another with --db.") from None
+
+
+def _signals() -> asyncio.Event:
+    ending = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def end(number: int) -> None:
+        ending.set()
+        loop.remove_signal_handler(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, end, number)
+    return ending
+
+
+async def _listen(runner: web.AppRunner, settings: Settings) -> None:
+    site = web.TCPSite(runner, settings.host, settings.port, backlog=1024)
+    try:
+        await site.start()
+    except OSError as failure:
+        raise BadAddress(
+            f"Cannot listen on {settings.host}:{settings.port} ({os.strerror(failure.errno) if failure.errno else failure}):"
+            " stop what uses it, or choose another with --host and --port (0 picks a free one)."
+        ) from None
+    host, port = runner.addresses[0][:2]
+    shown = f"[{host}]" if ":" in host else host
+    print(f"listening on http://{shown}:{port}", flush=True)

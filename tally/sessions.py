@@ -1,0 +1,154 @@
+"""Who is here now: identity -> visitor and visits. In memory only, bounded, never on disk.
+
+Rules: this room never sees an address, a User-Agent or a session_id but to hash them, under a random salt of the UTC day
+that itself lives in memory only. What leaves it is a random number (the visitor) and small counts (the visits).
+`Salts` is used by the event loop alone, `Sessions` by the writer's thread alone, so neither needs a lock: no await and no
+other thread stands between reading and changing them.
+
+A visit is a maximal run of one visitor's traffic events without a gap over 30 minutes: a function of the set of their
+times, whatever the order of arrival. So all visits of a visitor's day are kept (there cannot be more than 48), and a late
+event may lengthen one, bring its begin forward, or join two; `touch` says which rows that changes on disk.
+
+An identity is one bytes object: 10 bytes and 17 for each visit. Measured: 100,000 identities with a visit each take
+about 26 MB in all, the same as objects 48 MB. Values are replaced, never changed, so undoing a failed transaction
+is putting the old ones back.
+"""
+
+import secrets
+import struct
+from collections import OrderedDict
+from hashlib import blake2b
+from typing import NamedTuple
+
+DAY_MS = 86_400_000
+# CONTRACT, Words: a gap of exactly 30:00.000 joins.
+VISIT_GAP_MS = 30 * 60 * 1000
+# CONTRACT, Words: identities are kept at most 72 hours past the end of their day (so is the oldest timestamp taken).
+KEPT_PAST_DAY_MS = 72 * 3_600_000
+
+_HEAD = struct.Struct("<QH")  # visitor, UTC day
+_VISIT = struct.Struct("<BIIII")  # ordinal, begin and end in ms of the day, views, custom events
+
+
+class Visit(NamedTuple):
+    """One visit of a visitor's day; begin and end in milliseconds since 1970."""
+
+    ordinal: int
+    begin_ms: int
+    end_ms: int
+    views: int
+    events: int
+
+
+class Touch(NamedTuple):
+    """What a traffic event did: its visit as it is now, and the visits as they were that it replaced (none to two)."""
+
+    visitor: int
+    visit: Visit
+    before: tuple[Visit, ...]
+
+
+def is_over(day: int, now_ms: int) -> bool:
+    """Whether nothing about that UTC day may be kept any more."""
+    return (day + 1) * DAY_MS + KEPT_PAST_DAY_MS < now_ms
+
+
+class Salts:
+    """A random salt a UTC day, and the identities hashed under it."""
+
+    def __init__(self) -> None:
+        self._of_day: dict[int, bytes] = {}
+
+    def session_identity(self, website: int, ts_ms: int, now_ms: int, session_id: str) -> bytes:
+        """16 bytes that stand for (website, UTC day of ts_ms, session_id)."""
+        return self._hash(b"s%d:" % website + session_id.encode(), ts_ms // DAY_MS, now_ms)
+
+    def client_identity(self, website: int, ts_ms: int, now_ms: int, address: bytes, user_agent: str) -> bytes:
+        """16 bytes that stand for (website, UTC day of ts_ms, full client address, User-Agent)."""
+        text = user_agent.encode("utf-8", "surrogateescape")
+        return self._hash(b"c%d:%d:" % (website, len(address)) + address + text, ts_ms // DAY_MS, now_ms)
+
+    def _hash(self, text: bytes, day: int, now_ms: int) -> bytes:
+        salt = self._of_day.get(day)
+        if salt is None:
+            for old in [old for old in self._of_day if is_over(old, now_ms)]:
+                del self._of_day[old]
+            salt = self._of_day[day] = secrets.token_bytes(32)
+        return blake2b(text, digest_size=16, key=salt).digest()
+
+
+class Sessions:
+    """Identities with their visits, the least recently seen first. Changes hold once `keep` is called; `undo` takes them back."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.evictions = 0
+        self._packed: OrderedDict[bytes, bytes] = OrderedDict()
+        self._before: dict[bytes, bytes | None] = {}
+        self._swept_day = 0
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+    def visitor(self, identity: bytes, ts_ms: int) -> int:
+        """The visitor of an identity, drawn if new; opens no visit."""
+        packed = self._packed.get(identity)
+        if packed is None:
+            packed = self._new(ts_ms)
+            self._put(identity, packed)
+        return int(_HEAD.unpack_from(packed)[0])
+
+    def touch(self, identity: bytes, ts_ms: int, is_view: bool) -> Touch:
+        """Counts a traffic event in: lengthens, joins or opens visits."""
+        packed = self._packed.get(identity) or self._new(ts_ms)
+        visitor, day = _HEAD.unpack_from(packed)
+        day_ms = day * DAY_MS
+        near: list[Visit] = []
+        far: list[Visit] = []
+        for ordinal, begin, end, views, events in _VISIT.iter_unpack(packed[_HEAD.size :]):
+            visit = Visit(ordinal, day_ms + begin, day_ms + end, views, events)
+            is_near = visit.begin_ms - VISIT_GAP_MS <= ts_ms <= visit.end_ms + VISIT_GAP_MS
+            (near if is_near else far).append(visit)
+        now = Visit(
+            min(v.ordinal for v in near) if near else max((v.ordinal for v in far), default=-1) + 1,
+            min([ts_ms, *(v.begin_ms for v in near)]),
+            max([ts_ms, *(v.end_ms for v in near)]),
+            sum(v.views for v in near) + is_view,
+            sum(v.events for v in near) + (not is_view),
+        )
+        parts = [_HEAD.pack(visitor, day)]
+        for v in [*far, now]:
+            parts.append(_VISIT.pack(v.ordinal, v.begin_ms - day_ms, v.end_ms - day_ms, v.views, v.events))
+        self._put(identity, b"".join(parts))
+        return Touch(visitor, now, tuple(near))
+
+    def keep(self, now_ms: int) -> None:
+        """The transaction is committed: changes hold. Once a UTC day, forgets what is over."""
+        self._before.clear()
+        day = now_ms // DAY_MS
+        if day != self._swept_day:
+            self._swept_day = day
+            for identity in [i for i, p in self._packed.items() if is_over(_HEAD.unpack_from(p)[1], now_ms)]:
+                del self._packed[identity]
+
+    def undo(self) -> None:
+        """The transaction failed: everything is as it was after the last `keep`."""
+        for identity, packed in self._before.items():
+            if packed is None:
+                self._packed.pop(identity, None)
+            else:
+                self._packed[identity] = packed
+        self._before.clear()
+
+    def _new(self, ts_ms: int) -> bytes:
+        # 62 bits: two of a website's visitors meet with a chance of 1 in 700,000 at 2.5 million of them.
+        return _HEAD.pack(secrets.randbits(62), ts_ms // DAY_MS)
+
+    def _put(self, identity: bytes, packed: bytes) -> None:
+        self._before.setdefault(identity, self._packed.get(identity))
+        self._packed[identity] = packed
+        self._packed.move_to_end(identity)
+        if len(self._packed) > self.most:
+            evicted, old = self._packed.popitem(last=False)
+            self._before.setdefault(evicted, old)
+            self.evictions += 1

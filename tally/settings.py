@@ -1,0 +1,142 @@
+"""Every setting of the server: name, default, unit, help. One table feeds the command line, the environment and README.
+
+A setting `client_per_minute` is the option `--client-per-minute` and the variable ANALYTICS_CLIENT_PER_MINUTE. The
+option wins over the variable, the variable over the default. A value that cannot be read stops the command with a
+sentence that names the option; nothing is ever replaced by a default in silence.
+
+To add one: a line in Settings, and a line in README's table (tests/test_docs.py compares them).
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+ENVIRONMENT_PREFIX = "ANALYTICS_"
+
+
+class BadSetting(ValueError):
+    """A value that cannot be used; the message names the option and says what is allowed."""
+
+
+def _text(value: str) -> str:
+    return value.strip()
+
+
+def _port(value: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,5}", value) or int(value) > 65_535:
+        raise BadSetting("takes a number from 0 to 65535; 0 picks a free port")
+    return int(value)
+
+
+def _count(value: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,12}", value) or int(value) < 1:
+        raise BadSetting("takes a whole number from 1 on")
+    return int(value)
+
+
+def _path(value: str) -> Path:
+    if not value or "\0" in value:
+        raise BadSetting("takes a path")
+    return Path(value)
+
+
+def _optional_path(value: str) -> Path | None:
+    return _path(value) if value else None
+
+
+def _networks(value: str) -> tuple[str, ...]:
+    networks = tuple(part.strip() for part in value.split(",") if part.strip())
+    if not networks:
+        raise BadSetting("takes an address, a network such as 10.0.0.0/8, or none")
+    return networks
+
+
+def _header_name(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9-]{1,64}", value):
+        raise BadSetting("takes the name of a header, such as X-Real-IP")
+    return value
+
+
+def _base_url(value: str) -> str:
+    if value and (urlsplit(value).scheme not in ("http", "https") or not urlsplit(value).netloc):
+        raise BadSetting("takes a URL such as https://stats.example.com")
+    return value.rstrip("/")
+
+
+def _setting(default: Any, help: str, read: Callable[[str], Any], unit: str = "") -> Any:
+    return field(default=default, metadata={"help": help, "read": read, "unit": unit})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One server's settings. Defaults: CONTRACT's command table, or stated as our choice."""
+
+    host: str = _setting("127.0.0.1", "address to listen on; 0.0.0.0 for all", _text)
+    port: int = _setting(8000, "port to listen on; 0 picks a free one", _port)
+    db: Path = _setting(Path("analytics.db"), "the database file", _path)
+    trusted_proxy: tuple[str, ...] = _setting(
+        ("127.0.0.0/8", "::1/128"),
+        "network whose forwarded header is believed; repeatable; replaces the default, loopback; none trusts nobody",
+        _networks,
+    )
+    forwarded_header: str = _setting(
+        "X-Forwarded-For", "the one header that names the client behind a trusted proxy", _header_name
+    )
+    base_url: str = _setting("", "the server's public address, as https://stats.example.com", _base_url)
+    geoip_db: Path | None = _setting(None, "an MMDB file of countries in place of the bundled one", _optional_path)
+    free_events: int = _setting(100_000, "events a month on the free plan", _count, "events")
+    pro_events: int = _setting(10_000_000, "events a month on the pro plan", _count, "events")
+    client_per_minute: int = _setting(600, "collect requests a minute of one client", _count, "requests")
+    website_per_minute: int = _setting(
+        120, "collect requests a minute of one client to one website", _count, "requests"
+    )
+    key_per_minute: int = _setting(600, "read requests a minute of one API key", _count, "requests")
+    max_identities: int = _setting(
+        200_000, "visitors kept in memory; the least recently seen go first", _count, "visitors"
+    )
+    metrics_token: str = _setting(
+        "", "bearer token that may read /metrics from other machines; without it loopback alone", _text
+    )
+
+
+SETTINGS: tuple[Field[Any], ...] = fields(Settings)
+
+
+def option_name(setting: Field[Any]) -> str:
+    """`client_per_minute` -> `--client-per-minute`."""
+    return "--" + setting.name.replace("_", "-")
+
+
+def variable_name(setting: Field[Any]) -> str:
+    """`client_per_minute` -> `ANALYTICS_CLIENT_PER_MINUTE`."""
+    return ENVIRONMENT_PREFIX + setting.name.upper()
+
+
+def settings_from(options: Mapping[str, Sequence[str] | None], environment: Mapping[str, str]) -> Settings:
+    """Settings out of options (name -> the values given, in order) and environment variables.
+
+    Raises BadSetting for a value that cannot be read and for an unknown ANALYTICS_ variable.
+    """
+    known = {variable_name(setting) for setting in SETTINGS}
+    for variable in environment:
+        if variable.startswith(ENVIRONMENT_PREFIX) and variable not in known:
+            raise BadSetting(f"{variable} is no setting; known are {', '.join(sorted(known))}")
+    return Settings(**{setting.name: _value(setting, options, environment) for setting in SETTINGS})
+
+
+def _value(setting: Field[Any], options: Mapping[str, Sequence[str] | None], environment: Mapping[str, str]) -> Any:
+    given = options.get(setting.name)
+    if given:
+        # Only a repeatable setting takes several; for the others the last one wins, as in other commands.
+        source, text = option_name(setting), ",".join(given) if isinstance(setting.default, tuple) else given[-1]
+    elif variable_name(setting) in environment:
+        source, text = variable_name(setting), environment[variable_name(setting)]
+    else:
+        return setting.default
+    try:
+        return setting.metadata["read"](text)
+    except BadSetting as bad:
+        raise BadSetting(f"{source} {bad}") from None

@@ -1,0 +1,328 @@
+"""The database in use: one writer with group commit, read-only connections, and what is kept in memory of both.
+
+The only room that knows aiosqlite. Its rules:
+- One connection writes, on one thread; all commits and checkpoints of this process are its own. A call is one function run
+  on that thread (`_Thread.run`), not a call a statement: a hop costs 140 µs, a statement 3.
+- Group commit without a timer: the writer takes all that is queued, writes it in one transaction, commits with fsync, then
+  answers everyone. While it commits, the next group gathers. No answer is given before its commit.
+- Reads run on connections that cannot write, each in a transaction of its own: one snapshot a question.
+- Another process may write too (the command line). `PRAGMA data_version` on the writing connection tells when; then
+  websites, keys and usage are read anew. It is asked every second, and when somebody names an unknown website or key.
+
+If a group fails for a reason that lies in the file or the disk, everyone in it is told 503 and nothing is kept. If it fails
+for any other reason, its jobs are written one by one, so that one poisoned job cannot take others with it.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import sqlite3
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import aiosqlite
+
+from tally import accounts
+from tally.accounts import Key, Website
+from tally.clock import Clock
+from tally.errors import OVERLOADED, STORAGE_UNAVAILABLE, ApiError, log, where_it_failed
+from tally.ingest import Ingest, Job, Outcome, Written, forget_old
+from tally.schema import BadDatabase, connect_reader, open_database
+
+T = TypeVar("T")
+
+# our choice: a group's transaction stays under about 50 ms, and what waits under a second's worth.
+MOST_EVENTS_A_GROUP = 2_000
+MOST_EVENTS_WAITING = 20_000
+# our choice: on two cores a third reader only takes turns with the others.
+READERS = 2
+TICK_S = 1.0
+# our choice: a stranger naming random websites makes the writer look at most ten times a second.
+LOOK_AGAIN_S = 0.1
+# our choice: `key list` shows the last use to the minute.
+NOTE_USE_MS = 60_000
+
+
+class Registry(NamedTuple):
+    """Websites by id and keys by digest, as of the last look at the file."""
+
+    websites: dict[str, Website]
+    keys: dict[bytes, Key]
+    usage: dict[int, int]
+    month: int
+
+
+class Counters:
+    """What the metrics tell of the writer."""
+
+    def __init__(self) -> None:
+        self.commits = self.committed_events = self.failed_commits = 0
+        self.commit_ns = 0
+
+
+class _Thread(aiosqlite.Connection):
+    """aiosqlite's connection with its thread; `run` is its own way of doing a step there (pinned in pyproject.toml)."""
+
+    async def run(self, step: Callable[[sqlite3.Connection], T]) -> T:
+        result: T = await self._execute(step, self._conn)  # type: ignore[no-untyped-call]
+        return result
+
+
+async def _open(connector: Callable[[], sqlite3.Connection]) -> _Thread:
+    thread = _Thread(connector, 64)
+    await thread
+    return thread
+
+
+def lock_file(path: Path) -> int:
+    """Takes the lock that says a server holds this database; its file descriptor. Raises BadDatabase.
+
+    A file of its own: closing any descriptor of the database itself would drop SQLite's locks on it.
+    """
+    lock = os.open(f"{path.resolve()}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        raise BadDatabase(
+            f"{path.resolve()} is held by a running server: stop that one, or name another file with --db."
+        ) from None
+    return lock
+
+
+class Store:
+    """The open database of a running server. Made by `opened`."""
+
+    def __init__(self, writer: _Thread, readers: list[_Thread], ingest: Ingest, clock: Clock, salt: bytes) -> None:
+        self.key_salt = salt
+        self.counters = Counters()
+        self.ingest = ingest
+        self.registry = Registry({}, {}, {}, 0)
+        # Ids for the events page: see Snapshot in read_api.
+        self.last_id = self.ids_end = 0
+        self._writer = writer
+        self._readers = readers
+        self._idle_readers: asyncio.LifoQueue[_Thread] = asyncio.LifoQueue()
+        for reader in readers:
+            self._idle_readers.put_nowait(reader)
+        self._clock = clock
+        self._waiting: deque[tuple[Job, asyncio.Future[Outcome]]] = deque()
+        self._events_waiting = 0
+        self._wake = asyncio.Event()
+        self._closing = False
+        self._data_version = -1
+        self._looked_ns = 0
+        self._changes: dict[int, int] = {}
+        self._changes_elsewhere = 0
+        self._used_keys: dict[int, int] = {}
+        self._noted_ms = 0
+        self.is_failing = False
+
+    @property
+    def queue(self) -> int:
+        """Events that wait for a commit."""
+        return self._events_waiting
+
+    def version_of(self, website: int) -> tuple[int, int]:
+        """The website's change counter: another value after every change of what may be read of it."""
+        return self._changes.get(website, 0), self._changes_elsewhere
+
+    def website(self, id: str) -> Website | None:
+        """The website of that id."""
+        return self.registry.websites.get(id)
+
+    def key(self, value: str) -> Key | None:
+        """The API key of that value."""
+        return self.registry.keys.get(accounts.key_digest(value, self.key_salt))
+
+    def note_use(self, key: Key, now_ms: int) -> None:
+        """Remembers that a key was used; written now and then."""
+        self._used_keys[key.number] = now_ms
+
+    def used(self, account: int, now_ms: int) -> int:
+        """This month's accepted events of an account."""
+        return self.registry.usage.get(account, 0) if self.registry.month == accounts.month_of(now_ms) else 0
+
+    async def write(self, job: Job) -> Outcome:
+        """Commits a job's rows, with fsync, together with whoever else waits. Raises ApiError 503."""
+        if self._closing or self._events_waiting + len(job.rows) > MOST_EVENTS_WAITING:
+            raise ApiError(OVERLOADED, retry_after_s=1)
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._waiting.append((job, future))
+        self._events_waiting += len(job.rows)
+        self._wake.set()
+        return await future
+
+    async def read(self, question: Callable[[sqlite3.Connection], T]) -> T:
+        """Runs a question on a read-only connection, in one snapshot. Raises ApiError 503."""
+        reader = await self._idle_readers.get()
+        try:
+            return await asyncio.shield(reader.run(lambda connection: _in_snapshot(connection, question)))
+        except sqlite3.OperationalError as failure:
+            log.error("reading failed: %s", failure.sqlite_errorname)
+            raise ApiError(STORAGE_UNAVAILABLE, retry_after_s=5) from None
+        finally:
+            self._idle_readers.put_nowait(reader)
+
+    async def look_again(self) -> None:
+        """Reads websites, keys and usage anew if another process has written, unless that was looked at just now."""
+        now_ns = self._clock.monotonic_ns()
+        if now_ns - self._looked_ns >= LOOK_AGAIN_S * 1e9:
+            await self.refresh()
+
+    async def refresh(self) -> None:
+        """Reads websites, keys and usage anew if another process has written."""
+        self._looked_ns = self._clock.monotonic_ns()
+        month = accounts.month_of(self._clock.wall_ms())
+        known = self._data_version if self.registry.month == month else -1
+        version, registry = await self._writer.run(lambda connection: _look(connection, known, month))
+        if registry is not None:
+            self._data_version, self.registry = version, registry
+            self._changes_elsewhere += 1
+
+    async def tick(self) -> None:
+        """The chores of every second."""
+        await self.refresh()
+        now_ms = self._clock.wall_ms()
+        await self._writer.run(lambda connection: forget_old(connection, now_ms))
+        if self._used_keys and now_ms - self._noted_ms >= NOTE_USE_MS:
+            await self._note_uses(now_ms)
+
+    async def _note_uses(self, now_ms: int) -> None:
+        used, self._used_keys, self._noted_ms = self._used_keys, {}, now_ms
+        await self._writer.run(
+            lambda connection: accounts.note_use(connection, [(ms, key) for key, ms in used.items()])
+        )
+
+    async def run_writer(self) -> None:
+        """Writes groups until `stop`."""
+        while not (self._closing and not self._waiting):
+            await self._wake.wait()
+            self._wake.clear()
+            while self._waiting:
+                await self._write_group()
+
+    async def _write_group(self) -> None:
+        group: list[tuple[Job, asyncio.Future[Outcome]]] = []
+        events = 0
+        while self._waiting and events < MOST_EVENTS_A_GROUP:
+            group.append(self._waiting.popleft())
+            events += len(group[-1][0].rows)
+        try:
+            await self._commit(group)
+        except sqlite3.DatabaseError as failure:
+            self.counters.failed_commits += 1
+            if _lies_in_the_file(failure):
+                self.is_failing = True
+                log.error("a commit failed: %s", failure.sqlite_errorname)
+                _refuse(group, ApiError(STORAGE_UNAVAILABLE, retry_after_s=5))
+            else:
+                await self._commit_one_by_one(group, failure)
+        except Exception as failure:
+            self.counters.failed_commits += 1
+            await self._commit_one_by_one(group, failure)
+        finally:
+            self._events_waiting -= events
+
+    async def _commit(self, group: list[tuple[Job, asyncio.Future[Outcome]]]) -> None:
+        jobs = [job for job, _ in group]
+        begun_ns = self._clock.monotonic_ns()
+        written = await self._writer.run(lambda connection: self.ingest.write(connection, jobs))
+        self.counters.commit_ns += self._clock.monotonic_ns() - begun_ns
+        self.is_failing = False
+        self._publish(jobs, written)
+        for (_, future), outcome in zip(group, written.outcomes, strict=True):
+            if not future.done():
+                future.set_result(outcome)
+
+    def _publish(self, jobs: list[Job], written: Written) -> None:
+        self.counters.commits += 1
+        for job in jobs:
+            self.counters.committed_events += len(job.rows)
+            for row in job.rows:
+                number = row.website.number
+                self._changes[number] = self._changes.get(number, 0) + 1
+        self.last_id, self.ids_end = written.last_id, written.ids_end
+        if written.month != self.registry.month:
+            self.registry = self.registry._replace(usage={}, month=written.month)
+        self.registry.usage.update(written.used)
+
+    async def _commit_one_by_one(self, group: list[tuple[Job, asyncio.Future[Outcome]]], failure: Exception) -> None:
+        if len(group) == 1:
+            log.error("a job cannot be written: %s", where_it_failed(failure))
+            _refuse(group, failure)
+            return
+        for one in group:
+            try:
+                await self._commit([one])
+            except Exception as its_failure:
+                log.error("a job cannot be written: %s", where_it_failed(its_failure))
+                _refuse([one], its_failure)
+
+    def stop(self) -> None:
+        """Takes no more jobs; `run_writer` ends when those that wait are written."""
+        self._closing = True
+        self._wake.set()
+
+    async def close(self) -> None:
+        """Closes every connection, once the writer has ended."""
+        if self._used_keys:
+            await self._note_uses(self._clock.wall_ms())
+        for reader in self._readers:
+            await reader.close()
+        await self._writer.close()
+
+
+@contextlib.asynccontextmanager
+async def opened(path: Path, ingest: Ingest, clock: Clock) -> AsyncIterator[Store]:
+    """The store over the database at `path`, made where there is none, with its writer at work."""
+    writer = await _open(lambda: open_database(path, create=True))
+    readers = [await _open(lambda: connect_reader(path)) for _ in range(READERS)]
+    store = Store(writer, readers, ingest, clock, await writer.run(accounts.key_salt))
+    await store.refresh()
+    writing, ticking = asyncio.create_task(store.run_writer()), asyncio.create_task(_tick_forever(store))
+    try:
+        yield store
+    finally:
+        ticking.cancel()
+        store.stop()
+        await asyncio.gather(writing, ticking, return_exceptions=True)
+        await store.close()
+
+
+async def _tick_forever(store: Store) -> None:
+    while True:
+        await asyncio.sleep(TICK_S)
+        try:
+            await store.tick()
+        except sqlite3.Error as failure:
+            log.error("chores failed: %s", getattr(failure, "sqlite_errorname", type(failure).__name__))
+
+
+def _look(connection: sqlite3.Connection, known: int, month: int) -> tuple[int, Registry | None]:
+    version = int(connection.execute("pragma data_version").fetchone()[0])
+    if version == known:
+        return version, None
+    websites = {website.id: website for website in accounts.websites(connection)}
+    return version, Registry(websites, accounts.keys(connection), accounts.usage(connection, month), month)
+
+
+def _in_snapshot(connection: sqlite3.Connection, question: Callable[[sqlite3.Connection], T]) -> T:
+    connection.execute("begin")
+    try:
+        return question(connection)
+    finally:
+        connection.execute("rollback")
+
+
+def _lies_in_the_file(failure: sqlite3.DatabaseError) -> bool:
+    return isinstance(failure, sqlite3.OperationalError) or type(failure) is sqlite3.DatabaseError
+
+
+def _refuse(group: list[tuple[Job, asyncio.Future[Outcome]]], failure: Exception) -> None:
+    for _, future in group:
+        if not future.done():
+            future.set_exception(failure)

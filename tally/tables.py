@@ -1,0 +1,43 @@
+"""Rows as JSON objects or as CSV: the two shapes of a table in the read API.
+
+A CSV cell that a spreadsheet would run as a formula gets an apostrophe in front; numbers never do, and what is quoted is
+quoted by the csv module. Lines end with CRLF (RFC 4180), times and texts are the same as in JSON, unset is empty.
+"""
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from tally.errors import json_answer
+
+# Spreadsheets start a formula at these; a tab or a line break in front of one is skipped by some.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+def answer(columns: Sequence[str], rows: Iterable[Sequence[Any]], meta: dict[str, Any], as_csv: bool) -> web.Response:
+    """`rows` of `columns` as `{"data": [...], "meta": ...}`, or as CSV, which has no place for meta."""
+    if as_csv:
+        return web.Response(text=csv_text(columns, rows), content_type="text/csv", charset="utf-8")
+    data = [dict(zip(columns, row, strict=True)) for row in rows]
+    return json_answer({"data": data, "meta": meta})
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A header row and the rows."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\r\n")
+    writer.writerow(columns)
+    writer.writerows([_cell(value) for value in row] for row in rows)
+    return out.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, orjson.Fragment):
+        return orjson.dumps(value).decode()
+    if isinstance(value, str) and value.startswith(_FORMULA):
+        return "'" + value
+    return value

@@ -1,0 +1,451 @@
+"""What hypothesis draws for `test_model.py`: worlds, that is events delivered and questions asked of them.
+
+A world is small on purpose: up to 4 session_ids, 2 addresses, 3 User-Agents, few values for each field, so
+that ties, shared visitors and joined visits happen in most of them. Its times are not spread evenly.
+Nearly every one is another time of the world plus a step at which a rule turns (30:00.000, 30:00.001, 72 h,
+5 minutes, midnights, clock changes), so that visits are joined, brought forward and cut at the millisecond.
+
+- `worlds()` gives a World: the instant it starts, then a list of steps: Delivery, Restart and Ask.
+- Texts are drawn ready to send. Nothing here knows an answer: the model does.
+- Hypothesis shrinks towards the first value of each list, so the plainest value stands first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from hypothesis import strategies as st
+from model import ACTIVE_MS, AHEAD_MS, DAY_MS, FIELDS, HOUR_MS, LATE_MS, MINUTE_MS, Question, day_begin, instant, local
+
+DOMAIN = "example.com"
+
+# User-Agents whose outcome is beyond dispute, and that outcome. Chrome's Windows is frozen: no os_version.
+CHROME_WINDOWS = (
+    "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36"
+)
+SAFARI_IPHONE = (
+    "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko)"
+    " Version/17.5 Mobile/15E148 Safari/604.1"
+)
+OKHTTP = "okhttp/4.12.0"  # an app's library: tells nothing of browser, system or device
+USER_AGENTS: Mapping[str, Mapping[str, str]] = {
+    CHROME_WINDOWS: {"browser": "Chrome", "os": "Windows", "device": "desktop"},
+    SAFARI_IPHONE: {"browser": "Safari", "os": "iOS", "device": "mobile", "os_version": "17.5"},
+    OKHTTP: {},
+}
+# Text of the forwarded header -> the address it is. The two spellings of each are one client.
+ADDRESSES = {
+    "192.0.2.7": "192.0.2.7",
+    "::ffff:192.0.2.7": "192.0.2.7",
+    "2001:db8::1": "2001:db8::1",
+    "2001:0DB8:0:0::1": "2001:db8::1",
+}
+ACCEPT_LANGUAGE = {None: None, "de-CH, de;q=0.9, en;q=0.8": "de-CH", "fr": "fr"}
+
+# Zones and instants at which their clocks change: checked against the zone database by test_model.
+CLOCK_CHANGES = {
+    "UTC": ("2026-11-18T12:00Z",),
+    "Europe/Berlin": ("2026-03-29T01:00Z", "2026-10-25T01:00Z"),
+    "America/New_York": ("2026-03-08T07:00Z", "2026-11-01T06:00Z"),
+    "America/Havana": ("2026-03-08T05:00Z", "2026-11-01T05:00Z"),  # midnight missing; midnight twice
+    "Australia/Lord_Howe": ("2026-10-03T15:30Z", "2026-04-04T15:00Z"),  # half an hour
+    "Pacific/Chatham": ("2026-09-26T14:00Z", "2026-04-04T14:00Z"),  # +12:45 and +13:45
+    "Africa/Casablanca": ("2026-02-15T02:00Z", "2026-03-22T02:00Z"),  # Ramadan
+    "Asia/Beirut": (
+        "2026-03-28T22:00Z",
+        "2026-10-24T21:00Z",
+    ),  # midnight missing; 23:00 of the day before twice
+    "America/Santiago": ("2026-04-05T03:00Z", "2026-09-06T04:00Z"),
+    "Asia/Kathmandu": ("2026-06-30T18:15Z",),  # +05:45, no changes: a local midnight
+    "Asia/Kolkata": ("2026-06-30T18:30Z",),  # +05:30
+    "Pacific/Apia": ("2011-12-30T10:00Z",),  # 2011-12-30 does not exist
+    "America/St_Johns": ("2010-11-07T02:31Z", "2026-03-08T05:30Z"),  # 00:01 back to 23:01 of the day before
+}
+
+SECOND_MS = 1000
+STEPS_MS = (
+    0,
+    10 * MINUTE_MS,
+    30 * MINUTE_MS,  # joins
+    30 * MINUTE_MS + 1,  # cuts
+    -10 * MINUTE_MS,
+    -30 * MINUTE_MS,  # a late event brings a begin forward
+    -30 * MINUTE_MS - 1,
+    60 * MINUTE_MS,  # leaves room for a late event that joins two visits
+    60 * MINUTE_MS + 1,
+    1,
+    -1,
+    5 * MINUTE_MS + 1,
+    90 * MINUTE_MS + 500,
+    DAY_MS,
+    -DAY_MS,
+)
+WAITS_MS = (0, 1, 5 * MINUTE_MS, 30 * MINUTE_MS, 31 * MINUTE_MS, 6 * HOUR_MS, DAY_MS, LATE_MS, LATE_MS + 1)
+
+URLS = (
+    "https://example.com/",
+    "https://example.com",
+    "https://EXAMPLE.com:8443/Shop//a%20b/?utm_source=News&x=1&utm_medium=e-mail&utm_campaign=caf%C3%A9+1#top",
+    "http://www.example.com/shop/?utm_source=news&utm_medium=#utm_medium=no",
+    "https://example.com/shop",
+    "https://bücher.example.com/%C3%BC?utm_campaign=%3D1%2B1",
+    "HTTPS://xn--bcher-kva.example.com/Stra%C3%9Fe?utm_source=News",
+)
+NAMES = ("Home", "shop", "/shop", "Ünïcode 画面", "=1+1", "n" * 500)
+REFERRERS = (
+    "https://www.google.com/search?q=1",
+    "https://GOOGLE.com",
+    "https://example.com/shop",
+    "https://Blog.example.com/",
+    "https://notexample.com/",
+    "https://example.com.evil.example/",
+    "android-app://com.google.android.gm",
+    "https://t.co:443/abc",
+    "",
+    None,
+)
+SAID: Mapping[str, tuple[str | None, ...]] = {
+    "platform": ("web", "Web", "ios", "=cmd()", "\uff5e", "\U0001f600", "", None),
+    "app_version": ("1.9", "1.10", " 1.9", "-1", "", None),
+    "os_version": ("14", "17.5", "@x", "", None),
+    "language": ("de", "EN-us", "en-US", "zh-hant-tw", "", None),
+    "browser": ("Chrome", "chrome", "Safari", "Ünï", "", None),
+    "os": ("Windows", "iOS", "Plan 9", "", None),
+    "device": ("desktop", "mobile", "tv", "", None),
+}
+SESSIONS = ("session-a", None, "session-A", "séssion-ß", "s" * 64)
+EVENT_NAMES = ("signup", "Signup", "+49", "kauf ü", "x" * 200)
+EVENT_DATA: tuple[Any, ...] = (None, {"plan": "pro", "n": 3, "x": 1.5, "b": True, "z": None}, {"é": "ü"}, {})
+VITALS = ({"lcp": 2500.5, "cls": 0.1}, {"inp": 200})
+POINTS = ({"x": 0.5, "y": 10, "kind": "click"}, {"x": 1, "y": 2000, "kind": "scroll"})
+VALUES = (None, 3, 9.5, -2, 0)
+
+# Values a filter may ask for: what the fields above come to, what nobody sent, and the empty text for unset.
+FILTER_VALUES: Mapping[str, tuple[str, ...]] = {
+    "pathname": ("/", "/shop", "/shop/", "/Home", "/Shop//a%20b/", "//shop", "/nowhere", ""),
+    "referrer": ("google.com", "t.co", "notexample.com", "Google.com", ""),
+    "country": ("", "DE"),
+    "hostname": ("example.com", "www.example.com", "xn--bcher-kva.example.com", ""),
+    "utm_source": ("News", "news", ""),
+    "utm_medium": ("e-mail", ""),
+    "utm_campaign": ("café 1", "=1+1", ""),
+    "event_name": ("signup", "Signup", "+49", "nobody", ""),
+    "type": ("pageview", "screen_view", "event", "app_event", "vitals", ""),
+    **{name: tuple(dict.fromkeys(value or "" for value in values)) for name, values in SAID.items()},
+}
+assert {*FIELDS, "event_name", "type"} == set(FILTER_VALUES)
+
+# One thing wrong with each; laid over a sound event.
+SPOILERS: tuple[Mapping[str, Any], ...] = (
+    {"type": "page_view"},
+    {"type": None},
+    {"session_id": "seven77"},
+    {"session_id": "x" * 65},
+    {"url": "/only/a/path"},
+    {"url": "ftp://example.com/"},
+    {"device": "phone"},
+    {"platform": 5},
+    {"platform": "p" * 101},
+    {"timestamp": True},
+    {"timestamp": "yesterday"},
+    {"timestamp": 1.5},
+)
+TYPES = (
+    *("pageview",) * 8,
+    *("screen_view",) * 3,
+    *("event",) * 4,
+    *("app_event",) * 2,
+    *("vitals", "heatmap", "ab_assign", "ab_convert"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One request to the collect endpoint, `wait_ms` after the step before it."""
+
+    wait_ms: int
+    forwarded: str
+    user_agent: str
+    accept_language: str | None
+    events: tuple[Mapping[str, Any], ...]
+    context: Mapping[str, Any] | None = None
+    id_in: str = "batch"  # where the website_id stands: batch, event or both
+    single: bool = False
+
+    def body(self, website: str) -> dict[str, Any]:
+        """Give the JSON body for a website."""
+        with_id = [{"website_id": website, **event} for event in self.events]
+        if self.single and len(self.events) == 1:
+            return with_id[0]
+        body: dict[str, Any] = {"events": list(self.events) if self.id_in == "batch" else with_id}
+        if self.id_in == "both":
+            body["website_id"] = "00000000-0000-4000-8000-000000000000"  # the event's own id wins
+        if self.id_in == "batch":
+            body["website_id"] = website
+        return body if self.context is None else body | {"context": self.context}
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """The server is stopped and started on the same file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A question, and how to put it: as CSV or not, and what happens between two pages of a walk."""
+
+    question: Question
+    as_csv: bool = False
+    wait_between_pages_ms: int = 0
+    arrival_between_pages: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Where the clock starts, and what happens then."""
+
+    start_ms: int
+    zone: str
+    steps: tuple[Delivery | Restart | Ask, ...]
+
+
+@dataclass(slots=True)
+class Times:
+    """The times a world turns on: its midnights and clock changes, and the time of every event drawn so far."""
+
+    zone: str
+    now_ms: int
+    events_ms: list[int] = field(default_factory=list)
+
+    @property
+    def turns_ms(self) -> list[int]:
+        """Give the midnights and clock changes that an event of now may still lie on."""
+        today = local(self.now_ms, self.zone).date()
+        midnights = [day_begin(self.zone, today - timedelta(days=n)) for n in range(3)]
+        changes = [read_utc(text) for text in CLOCK_CHANGES[self.zone]]
+        turns = [*changes, self.now_ms // DAY_MS * DAY_MS, *midnights]
+        return [at_ms for at_ms in turns if 0 <= self.now_ms - at_ms <= LATE_MS] or [self.now_ms - HOUR_MS]
+
+
+def read_utc(text: str) -> int:
+    """Read the instants of CLOCK_CHANGES."""
+    return instant(datetime.strptime(text, "%Y-%m-%dT%H:%MZ").replace(tzinfo=UTC))
+
+
+def spelled_times(at_ms: int, hours: int) -> list[Any]:
+    """Spell an instant as a client may: integer, integral float, ISO 8601 with and without offset."""
+    moment = datetime.fromtimestamp(at_ms // 1000, UTC) + timedelta(milliseconds=at_ms % 1000)
+    there = moment + timedelta(hours=hours, minutes=30 if hours > 0 else 0)
+    text = moment.replace(tzinfo=None).isoformat(timespec="milliseconds")
+    offset = f"{'+' if hours >= 0 else '-'}{abs(hours):02}:{30 if hours > 0 else 0:02}"
+    return [
+        at_ms,
+        text + "Z",
+        float(at_ms),
+        text,
+        text + "999Z",
+        there.replace(tzinfo=None).isoformat(timespec="milliseconds") + offset,
+    ]
+
+
+@st.composite
+def event_times(draw: st.DrawFn, times: Times) -> int:
+    """Draw an instant: another of the world plus a step, folded into the last 72 hours; or an edge."""
+    kind = draw(st.sampled_from(["event"] * 9 + ["turn"] * 3 + ["now"] * 2 + ["edge"]))
+    if kind == "now":
+        return times.now_ms
+    if kind == "edge":
+        ahead, late, active = times.now_ms + AHEAD_MS, times.now_ms - LATE_MS, times.now_ms - ACTIVE_MS
+        return draw(st.sampled_from([late, ahead, active, late - 1, ahead + 1, active - 1, times.now_ms + 1]))
+    bases_ms = times.turns_ms if kind == "turn" else [times.now_ms, *times.events_ms]
+    at_ms = draw(st.sampled_from(bases_ms)) + draw(st.sampled_from(STEPS_MS))
+    at_ms = times.now_ms - (times.now_ms - at_ms) % LATE_MS
+    times.events_ms.append(at_ms)
+    return at_ms
+
+
+def fields(pools: Mapping[str, Sequence[Any]], names: Sequence[str]) -> st.SearchStrategy[dict[str, Any]]:
+    """Draw an object with some of `names`, each from its pool."""
+    return st.fixed_dictionaries({}, optional={name: st.sampled_from(pools[name]) for name in names})
+
+
+LOOKS = fields(SAID, list(SAID))
+NOISE: tuple[Mapping[str, Any], ...] = (
+    {},
+    {},
+    {},
+    {"unknown": {"a": [1]}, "event_name": "not its own", "referrer": "https://t.co/"},
+    {"name": "Named", "event_data": None, "session_id": None},
+)
+
+
+def own_fields(draw: st.DrawFn, kind: str, session: str | None) -> dict[str, Any]:
+    """Draw what the type asks for and some of what it allows."""
+    if kind in ("pageview", "event", "vitals", "heatmap"):
+        own: dict[str, Any] = {"url": draw(st.sampled_from(URLS))}
+    else:
+        own = {"name": draw(st.sampled_from(NAMES)), "url": draw(st.sampled_from((None, *URLS[:2])))}
+    if kind in ("pageview", "screen_view", "event"):
+        own["referrer"] = draw(st.sampled_from(REFERRERS))
+    if kind in ("event", "app_event"):
+        own |= {
+            "event_name": draw(st.sampled_from(EVENT_NAMES)),
+            "event_data": draw(st.sampled_from(EVENT_DATA)),
+        }
+    if kind == "vitals":
+        own["vitals"] = draw(st.sampled_from(VITALS))
+    if kind == "heatmap":
+        own |= {"points": list(POINTS), "viewport_width": 1280}
+    if kind in ("ab_assign", "ab_convert"):
+        # One person sees one variant: which of two assignments counts is not this test's question.
+        own |= {"experiment": "price", "variant": "A" if session is None else session[-1]}
+    if kind == "ab_convert":
+        own |= {"goal": draw(st.sampled_from(("buy", None))), "value": draw(st.sampled_from(VALUES))}
+        own["variant"] = draw(st.sampled_from((own["variant"], None)))
+    return own
+
+
+@st.composite
+def events(draw: st.DrawFn, times: Times, sessions: Sequence[str | None], looks: Sequence[Any]) -> dict[str, Any]:
+    """Draw one event."""
+    kind = draw(st.sampled_from(TYPES))
+    session = draw(st.sampled_from(sessions))
+    event: dict[str, Any] = {"type": kind, **draw(st.sampled_from(looks)), **draw(st.sampled_from(NOISE))}
+    if session is not None:
+        event["session_id"] = session
+    event |= own_fields(draw, kind, session)
+    at_ms = draw(event_times(times))
+    if at_ms != times.now_ms:
+        event["timestamp"] = draw(st.sampled_from(spelled_times(at_ms, draw(st.sampled_from((0, 5, -3))))))
+    extra = draw(st.integers(0, 19))
+    if extra < 5 and not kind.startswith("ab_"):
+        event["event_id"] = ("copy-1", "copy-2", "ü" * 64, "copy-1", "copy-1")[extra]
+    if extra == 19:
+        event |= draw(st.sampled_from(SPOILERS))
+    return event
+
+
+@st.composite
+def deliveries(
+    draw: st.DrawFn, times: Times, sessions: Sequence[str | None], looks: Sequence[Any], most: int
+) -> Delivery:
+    """Draw one request; the clock of `times` moves on by its wait."""
+    wait_ms = draw(st.sampled_from(WAITS_MS))
+    times.now_ms += wait_ms
+    drawn = draw(st.lists(events(times, sessions, looks), min_size=1, max_size=most))
+    context = draw(st.sampled_from([None, *looks]))
+    if context is not None:
+        context = {**context, "session_id": "ignored-here", "url": "https://example.com/ignored"}
+    return Delivery(
+        wait_ms,
+        draw(st.sampled_from(list(ADDRESSES))),
+        draw(st.sampled_from(list(USER_AGENTS))),
+        draw(st.sampled_from(list(ACCEPT_LANGUAGE))),
+        tuple(drawn),
+        context,
+        draw(st.sampled_from(["batch", "event", "both"])),
+        draw(st.booleans()),
+    )
+
+
+# --- questions
+
+
+def spelled_edges(at_ms: int, zone: str) -> list[tuple[int, str]]:
+    """Spell an end of a range in the ways a reader may, each with about the instant it means."""
+    here = local(at_ms, zone)
+    exact, wall = here.isoformat(timespec="milliseconds"), here.replace(tzinfo=None)
+    in_utc = local(at_ms, "UTC").replace(tzinfo=None).isoformat(timespec="milliseconds")
+    return [
+        (at_ms, exact),
+        (at_ms, here.date().isoformat()),
+        (at_ms, in_utc + "Z"),
+        (at_ms, exact[:-6] + exact[-6:].replace("+", " ")),
+        (at_ms, wall.isoformat(timespec="milliseconds")),
+        (
+            at_ms + 30 * MINUTE_MS,
+            (wall + timedelta(minutes=30)).isoformat(timespec="minutes"),
+        ),  # may be missing
+        (at_ms, in_utc + "001Z"),  # rounded up to the next millisecond
+        (at_ms + DAY_MS, (here.date() + timedelta(days=1)).isoformat()),
+        (at_ms - DAY_MS, (here.date() - timedelta(days=1)).isoformat()),
+    ]
+
+
+@st.composite
+def ranges(draw: st.DrawFn, times: Times, zone: str) -> list[tuple[str, str]]:
+    """Draw from and to: none, one or both; two dates, or any mixture of spellings."""
+    shape = draw(st.sampled_from(["dates", "none", "both", "both", "both", "from", "to"]))
+    if shape == "none":
+        return []
+    edges = []
+    for _ in range(2):
+        bases_ms = times.turns_ms if draw(st.booleans()) else [times.now_ms, *times.events_ms]
+        at_ms = draw(st.sampled_from(bases_ms)) + draw(st.sampled_from((0, 1, -1, 7)))
+        spelled = spelled_edges(at_ms, zone)
+        edges.append(draw(st.sampled_from([spelled[1], spelled[7], spelled[8]] if shape == "dates" else spelled)))
+    if shape in ("from", "to"):
+        return [(shape, edges[0][1])]
+    first, last = sorted(edges)
+    return [("from", first[1]), ("to", last[1])]
+
+
+ALL_FILTERS = [(name, value) for name, values in FILTER_VALUES.items() for value in values]
+# Half of the filters split visits: one and the same visitor sends several types and goes to several pages.
+SPLITTING = [(name, value) for name, value in ALL_FILTERS if name in ("type", "pathname") and value]
+FILTERS = st.sampled_from(SPLITTING) | st.sampled_from(ALL_FILTERS)
+TOPS = [f"top/{name}" for name in FIELDS]
+PATHS = {
+    "traffic": ["stats", "timeseries", "stats", "timeseries", "realtime"],
+    "lists": ["events", "events", "stats", *TOPS],
+}
+
+
+@st.composite
+def asks(draw: st.DrawFn, times: Times, paths: Sequence[str], most_filters: int) -> Ask:
+    """Draw one question."""
+    path = draw(st.sampled_from(paths))
+    if path == "realtime":
+        return Ask(Question(path))
+    zone = times.zone if draw(st.integers(0, 3)) else draw(st.sampled_from(list(CLOCK_CHANGES)))
+    params = draw(ranges(times, zone))
+    if zone != "UTC":
+        params.append(("tz", zone))
+    chosen = draw(st.lists(FILTERS, max_size=most_filters))
+    params += [(f"filter_{name}", value) for name, value in dict.fromkeys(chosen)]
+    if path == "stats" and draw(st.booleans()):
+        params.append(("compare", "previous"))
+    if path == "timeseries":
+        interval = draw(st.sampled_from(["hour", "day", "hour", None]))
+        params += [("interval", interval)] if interval else []
+    if path == "events" or path.startswith("top/"):
+        limit = draw(st.sampled_from([None, 1, 2, 3, 5, 1000]))
+        params += [("limit", str(limit))] if limit else []
+    question = Question(path, tuple(params))
+    if path == "events":
+        return Ask(question, draw(st.integers(0, 3)) == 3, draw(st.sampled_from((0, 1, DAY_MS))), draw(st.booleans()))
+    return Ask(question, path != "stats" and draw(st.integers(0, 3)) == 3)
+
+
+@st.composite
+def worlds(draw: st.DrawFn, about: str, most_events: int = 14, most_filters: int = 2) -> World:
+    """Draw a world with questions about `traffic` (figures over time) or `lists` (top lists, events)."""
+    zone = draw(st.sampled_from(list(CLOCK_CHANGES)))
+    change_ms = read_utc(draw(st.sampled_from(CLOCK_CHANGES[zone])))
+    after_ms = draw(st.sampled_from((HOUR_MS, 12 * HOUR_MS, 5 * MINUTE_MS, DAY_MS, 2 * DAY_MS + 3 * HOUR_MS + 1, 0)))
+    times = Times(zone, change_ms + after_ms)
+    start_ms = times.now_ms
+    sessions = SESSIONS[: draw(st.integers(1, len(SESSIONS)))]
+    looks = draw(st.lists(LOOKS, min_size=1, max_size=3))
+
+    first = draw(st.lists(deliveries(times, sessions, looks, most_events), min_size=1, max_size=3))
+    questions = draw(st.lists(asks(times, PATHS[about], most_filters), min_size=3, max_size=5))
+    # The same questions before and after: what was counted early must not be kept once late events arrive.
+    early = questions[: draw(st.integers(0, 2))]
+    restart = [Restart()] if draw(st.integers(0, 19)) == 19 else []
+    then = draw(st.lists(deliveries(times, sessions, looks, most_events), max_size=2))
+    later = draw(st.lists(asks(times, PATHS[about], most_filters), max_size=1)) if then else []
+    return World(start_ms, zone, (*first, *early, *restart, *then, *questions, *later))

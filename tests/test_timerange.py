@@ -1,0 +1,993 @@
+"""tally/instants.py and tally/timerange.py: tables worked out by hand, a walk over every minute as oracle.
+
+Quoted throughout: the contract's Read API, its paragraph on `from`, `to`, `tz` and the row of /timeseries,
+and Collect, "Timestamps". UTC instants are written out, so that no table leans on the code that it checks.
+"""
+
+import struct
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, timedelta
+from importlib.resources import files
+from itertools import pairwise
+from typing import Any, Literal
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tally import timerange
+from tally.instants import BadTime, event_time_ms, iso, local_iso
+from tally.timerange import Bucket, Range, buckets, parse_range, previous, zone, zone_names
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+NOW = "2026-11-18T12:00:00.250"
+
+
+def ms(utc: str) -> int:
+    """Milliseconds of a UTC time written without an offset."""
+    return (datetime.fromisoformat(utc).replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(
+        milliseconds=1
+    )
+
+
+def asked(raw_from: str | None, raw_to: str | None, tz: str | None = None) -> Range:
+    return parse_range(raw_from, raw_to, tz, ms(NOW))
+
+
+def blamed(call: Callable[..., object], *args: object) -> str:
+    with pytest.raises(BadTime) as caught:
+        call(*args)
+    assert str(caught.value).strip()
+    return caught.value.field
+
+
+# --- zones --------------------------------------------------------------------------------------------------
+
+
+def test_every_iana_zone_is_taken() -> None:
+    """Contract: tz is "an IANA name"."""
+    assert {"UTC", "Europe/Berlin", "Asia/Kathmandu", "America/Argentina/Ushuaia"} <= zone_names()
+    assert len(zone_names()) > 590
+    for name in zone_names():
+        assert zone(name).key == name
+        assert asked("2026-11-01", "2026-11-02", name).tz is zone(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        " ",
+        "europe/berlin",
+        "EUROPE/BERLIN",
+        "Europe/Berlin ",
+        "Europe/Berlin\n",
+        "Europe",
+        "Europe/",
+        "/etc/passwd",
+        "../etc/passwd",
+        "../UTC",
+        "Europe/../UTC",
+        "./UTC",
+        "Factory",
+        "localtime",
+        "posixrules",
+        "right/UTC",
+        "posix/UTC",
+        "zone.tab",
+        "tzdata.zi",
+        "zones",
+        "+02:00",
+        "CEST",
+        "UTC+1",
+        "UTC\0",
+        "\0",
+        "\ud800",
+        "Europe/Berlin\udc80",
+        "Ä",
+        "A" * 100_000,
+        "a/" * 50_000,
+        "CON",
+        "'; drop table events; --",
+    ],
+    ids=lambda name: ascii(name)[:24],
+)
+def test_no_other_text_is_a_zone(name: str) -> None:
+    """Contract: a bad value is 400 with `field` and what was allowed."""
+    assert blamed(zone, name) == "tz"
+    assert blamed(asked, "2026-11-01", "2026-11-02", name) == "tz"
+
+
+# --- the timestamp of an event ------------------------------------------------------------------------------
+
+TEN = "2026-11-21T10:00:00.000"
+
+
+@pytest.mark.parametrize(
+    ("value", "utc"),
+    [
+        (0, "1970-01-01T00:00:00"),
+        (-1, "1969-12-31T23:59:59.999"),
+        (1_795_255_200_000, TEN),
+        (1_795_255_200_000.0, TEN),
+        ("2026-11-21T10:00:00.000Z", TEN),
+        ("2026-11-21T10:00:00.000z", TEN),
+        ("2026-11-21t10:00:00Z", TEN),
+        ("2026-11-21 10:00:00Z", TEN),
+        ("2026-11-21T10:00Z", TEN),
+        ("2026-11-21T10:00", TEN),  # without an offset UTC
+        ("2026-11-21 10:00:00", TEN),
+        ("2026-11-21", "2026-11-21T00:00:00"),
+        ("2026-11-21T11:00:00+01:00", TEN),
+        ("2026-11-21T11:00:00+0100", TEN),
+        ("2026-11-21T11:00:00+01", TEN),
+        ("2026-11-21T04:30:00.000-05:30", TEN),
+        ("2026-11-21T10:00:00-00:00", TEN),
+        ("2026-11-21T09:15:30-00:44:30", TEN),
+        ("2026-11-21T10:00:00.5Z", "2026-11-21T10:00:00.500"),
+        ("2026-11-21T10:00:00,25Z", "2026-11-21T10:00:00.250"),
+        ("2026-11-21T10:00:00.1239999999Z", "2026-11-21T10:00:00.123"),
+        ("2026-11-21T23:59:59.9999Z", "2026-11-21T23:59:59.999"),
+        ("2026-11-21T10:00:00." + "0" * 60_000 + "1Z", TEN),
+        ("2024-02-29", "2024-02-29T00:00:00"),
+        ("0001-01-01", "0001-01-01T00:00:00"),
+        ("9999-12-31T23:59:59.999Z", "9999-12-31T23:59:59.999"),
+    ],
+    ids=lambda value: ascii(value)[:34],
+)
+def test_an_event_time_is_read(value: int | float | str, utc: str) -> None:
+    """Contract: "integer milliseconds (a float only where integral), or ISO 8601; without an offset UTC"."""
+    assert event_time_ms(value) == ms(utc)
+
+
+NO_TIMES = [
+    "",
+    " ",
+    "now",
+    "1795255200000",
+    "2026",
+    "2026-11",
+    "2026-11-21T",
+    "2026-11-21T10",
+    "2026-11-21Z",
+    "2026-11-21+01:00",
+    "2026-11-21T10:00:00+",
+    "2026-11-21T10:00:00+1",
+    "2026-11-21T10:00:00+01:0",
+    "2026-11-21T10:00:00+24:00",
+    "2026-11-21T10:00:00+01:60",
+    "2026-11-21T10:00:00+0100:30",
+    "2026-11-21T10:00:00+01:0030",
+    "2026-11-21T10:00:00\u221201:00",
+    "2026-11-21T10:00:00 Z",
+    "2026-11-21T10:00:00 GMT",
+    "2026-11-21T10:00:00.Z",
+    "2026-11-21T10:00.5Z",
+    "2026-11-21T24:00:00Z",
+    "2026-11-21T23:60:00Z",
+    "2026-11-21T23:59:60Z",
+    "2026-11-21  10:00:00Z",
+    "2026-11-21_10:00:00Z",
+    " 2026-11-21",
+    "2026-11-21 ",
+    "2026-11-21\n",
+    "2026-11-21T10:00:00Z\n",
+    "2026-11-21T10:00:00Z\0",
+    "20261121T100000Z",
+    "20261121",
+    "2026-325",
+    "2026-W47-6",
+    "2026W476",
+    "26-11-21",
+    "2026-1-1",
+    "21.11.2026",
+    "11/21/2026",
+    "+2026-11-21",
+    "-0001-01-01",
+    "12026-11-21",
+    "0000-01-01",
+    "2026-00-01",
+    "2026-13-01",
+    "2026-11-31",
+    "2026-02-29",
+    "\u0662\u0660\u0662\u0666-11-21",
+    "\uff12026-11-21",
+    "2026-11-21T1\u0660:00:00Z",
+    "\ud800",
+    "2026-11-21T10:00:00Z\udfff",
+    "2" * 65_000,
+    "2026-11-21T10:00:00." + "9" * 65_000 + "x",
+]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *NO_TIMES,
+        "2026-11-21T10:00:00 01:00",  # a space for a plus is a matter of URLs
+        "0001-01-01T00:00:00+00:01",  # the year 0 in UTC
+        "9999-12-31T23:59:59-00:01",
+        253_402_300_800_000,
+        -62_135_596_800_001,
+        2**63,
+        -(2**63),
+        10**5_000,
+        1e300,
+        0.5,
+        1_795_255_200_000.25,
+        float("nan"),
+        float("inf"),
+        float("-inf"),
+        True,
+        False,
+    ],
+    ids=lambda value: ascii(value)[:34] if not isinstance(value, int) or value < 2**70 else "5001 digits",
+)
+def test_what_is_no_event_time_is_a_value_error(value: int | float | str) -> None:
+    """Contract: rejected when "not a time"; whatever was sent, it is this error and no other."""
+    assert blamed(event_time_ms, value) == "timestamp"
+
+
+@given(st.one_of(st.integers(), st.floats(), st.text(), st.text("0123456789-:.,TtZz +", max_size=40)))
+@example(value="2026-11-21T10:00:00.000+23:59")
+def test_no_timestamp_raises_anything_else(value: int | float | str) -> None:
+    try:
+        found = event_time_ms(value)
+    except BadTime:
+        return
+    assert ms("0001-01-01T00:00:00") <= found <= ms("9999-12-31T23:59:59.999")
+    assert event_time_ms(iso(found)) == found
+
+
+# --- writing ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("utc", "tz", "text"),
+    [
+        ("2026-11-20T23:00:00", "Europe/Berlin", "2026-11-21T00:00:00.000+01:00"),
+        ("2026-11-21T10:00:00.007", "UTC", "2026-11-21T10:00:00.007+00:00"),
+        ("1969-12-31T23:59:59.999", "UTC", "1969-12-31T23:59:59.999+00:00"),
+        ("2026-11-21T10:00:00", "Asia/Kathmandu", "2026-11-21T15:45:00.000+05:45"),
+        ("2026-11-21T10:00:00", "America/St_Johns", "2026-11-21T06:30:00.000-03:30"),
+        ("1971-01-01T00:00:00", "Africa/Monrovia", "1970-12-31T23:15:30.000-00:44:30"),
+        ("0001-01-01T00:00:00", "UTC", "0001-01-01T00:00:00.000+00:00"),
+        ("9999-12-31T23:59:59.999", "UTC", "9999-12-31T23:59:59.999+00:00"),
+    ],
+    ids=lambda value: value,
+)
+def test_a_time_is_written(utc: str, tz: str, text: str) -> None:
+    """Contract: "times are ISO 8601 with an offset, to the millisecond"."""
+    assert iso(ms(utc), ZoneInfo(tz)) == text
+    offset = ZoneInfo(tz).utcoffset(datetime.fromisoformat(text).replace(tzinfo=None))
+    assert offset is not None
+    assert local_iso(ms(utc), offset // timedelta(milliseconds=1)) == text
+
+
+def test_utc_is_the_default_zone_of_writing() -> None:
+    assert iso(ms(TEN)) == "2026-11-21T10:00:00.000+00:00"
+
+
+@given(st.sampled_from(sorted(zone_names())), st.integers(ms("1970-01-02T00:00:00"), ms("2100-12-30T00:00:00")))
+@example(name="Africa/Monrovia", at=ms("1971-05-01T12:00:00.001"))
+def test_what_is_written_can_be_asked_for(name: str, at: int) -> None:
+    """Every time in an answer is a good `from`, its plus unescaped or not, whatever tz comes with it."""
+    text = iso(at, ZoneInfo(name))
+    assert parse_range(text, None, "Asia/Tokyo", at + 1).from_ms == at
+    assert parse_range(text.replace("+", " "), None, "Asia/Tokyo", at + 1).from_ms == at
+
+
+# --- from, to, tz -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("raw_from", "raw_to", "tz", "utc_from", "utc_to"),
+    [
+        # "Neither: the last 7 days up to now."
+        (None, None, None, "2026-11-11T12:00:00.250", NOW),
+        (None, None, "Europe/Berlin", "2026-11-11T12:00:00.250", NOW),
+        # "Only `from`: to is now." "Only `to`: from is 7 days before it", always 168 hours.
+        ("2026-11-01", None, None, "2026-11-01T00:00:00", NOW),
+        (None, "2026-10-27T00:00:00", "Europe/Berlin", "2026-10-19T23:00:00", "2026-10-26T23:00:00"),
+        (None, "2026-11-02", None, "2026-10-27T00:00:00", "2026-11-03T00:00:00"),
+        (None, "1970-01-01T00:00:00Z", None, "1969-12-25T00:00:00", "1970-01-01T00:00:00"),
+        # "A date alone is local midnight in tz (default UTC), `to` as a date includes that day"
+        ("2026-11-01", "2026-11-01", None, "2026-11-01T00:00:00", "2026-11-02T00:00:00"),
+        ("2026-11-01", "2026-11-02", "Europe/Berlin", "2026-10-31T23:00:00", "2026-11-02T23:00:00"),
+        ("2026-10-25", "2026-10-25", "Europe/Berlin", "2026-10-24T22:00:00", "2026-10-25T23:00:00"),
+        ("1970-01-01", "2100-12-31", "Asia/Tokyo", "1969-12-31T15:00:00", "2100-12-31T15:00:00"),
+        # ... its first existing instant: Beirut and Havana have no midnight then, Apia no such day
+        ("2026-03-29", "2026-03-29", "Asia/Beirut", "2026-03-28T22:00:00", "2026-03-29T21:00:00"),
+        ("2026-03-08", "2026-03-08", "America/Havana", "2026-03-08T05:00:00", "2026-03-09T04:00:00"),
+        ("2011-12-30", "2011-12-31", "Pacific/Apia", "2011-12-30T10:00:00", "2011-12-31T10:00:00"),
+        ("2011-12-29", "2011-12-30", "Pacific/Apia", "2011-12-29T10:00:00", "2011-12-30T10:00:00"),
+        # ... and the first of the two midnights of St John's
+        ("2010-11-07", "2010-11-07", "America/St_Johns", "2010-11-07T02:30:00", "2010-11-08T03:30:00"),
+        # "a time without offset is in tz (ambiguous: the first; missing: after the gap)"
+        ("2026-11-01T10:00", "2026-11-01 11:00:00", None, "2026-11-01T10:00:00", "2026-11-01T11:00:00"),
+        (
+            "2026-10-25T02:30",
+            "2026-10-25T03:00",
+            "Europe/Berlin",
+            "2026-10-25T00:30:00",
+            "2026-10-25T02:00:00",
+        ),
+        (
+            "2026-03-29T02:30",
+            "2026-03-29T04:00",
+            "Europe/Berlin",
+            "2026-03-29T01:30:00",
+            "2026-03-29T02:00:00",
+        ),
+        (
+            "2026-03-29T02:00",
+            "2026-03-29T04:00",
+            "Europe/Berlin",
+            "2026-03-29T01:00:00",
+            "2026-03-29T02:00:00",
+        ),
+        (
+            "2026-10-04T02:10",
+            "2026-10-05",
+            "Australia/Lord_Howe",
+            "2026-10-03T15:40:00",
+            "2026-10-05T13:00:00",
+        ),
+        ("2011-12-30T10:00", "2012-01-01", "Pacific/Apia", "2011-12-30T20:00:00", "2012-01-01T10:00:00"),
+        # "a space in an offset's place is a plus", but one between date and time is that
+        (
+            "2026-11-01T00:00:00 02:00",
+            "2026-11-01 08:00",
+            "Asia/Tokyo",
+            "2026-10-31T22:00:00",
+            "2026-10-31T23:00:00",
+        ),
+        ("2026-11-01 00:00 0200", "2026-11-01 04:00Z", None, "2026-10-31T22:00:00", "2026-11-01T04:00:00"),
+        ("2026-11-01T00:00 02", "2026-11-01T00:00-02", None, "2026-10-31T22:00:00", "2026-11-01T02:00:00"),
+        ("2026-11-01T00:00:00.5 02:00", "2026-11-02", None, "2026-10-31T22:00:00.500", "2026-11-03T00:00:00"),
+        # finer than a millisecond: up, in a half-open range the same question
+        ("2026-11-01T00:00:00.0000Z", "2026-11-02", None, "2026-11-01T00:00:00", "2026-11-03T00:00:00"),
+        ("2026-11-01T00:00:00.0001Z", "2026-11-02", None, "2026-11-01T00:00:00.001", "2026-11-03T00:00:00"),
+        ("2026-11-01", "2026-11-01T23:59:59.9999999", None, "2026-11-01T00:00:00", "2026-11-02T00:00:00"),
+        # ... the first 03:00 minus a hair, up, is the moment at which Berlin's clocks go back to 02:00
+        (
+            "2026-10-25T02:59:59.9995",
+            "2026-10-26",
+            "Europe/Berlin",
+            "2026-10-25T01:00:00",
+            "2026-10-26T23:00:00",
+        ),
+    ],
+)
+def test_a_range_is_read(raw_from: str | None, raw_to: str | None, tz: str | None, utc_from: str, utc_to: str) -> None:
+    """Contract: `from`, `to`, `tz`; the sentence above each group of rows."""
+    found = asked(raw_from, raw_to, tz)
+    assert (iso(found.from_ms), iso(found.to_ms)) == (iso(ms(utc_from)), iso(ms(utc_to)))
+    assert found.tz.key == (tz or "UTC")
+
+
+@pytest.mark.parametrize(
+    ("raw_from", "raw_to", "tz", "field"),
+    [
+        # "from not before to"
+        ("2026-11-02", "2026-11-01", None, "from"),
+        ("2026-11-01T10:00", "2026-11-01T10:00", None, "from"),
+        ("2026-11-01T10:00:00.0001", "2026-11-01T10:00:00.001", None, "from"),
+        ("2026-11-01T10:00:00+01:00", "2026-11-01T10:00:00+02:00", None, "from"),
+        (NOW, None, None, "from"),
+        ("2026-11-19", None, None, "from"),
+        ("2011-12-30", "2011-12-30", "Pacific/Apia", "from"),  # a day that did not exist holds nothing
+        # "years 1970 to 2100"
+        ("1969-12-31", "2026-11-01", None, "from"),
+        ("0001-01-01", "2026-11-01", None, "from"),
+        ("2101-01-01", None, None, "from"),
+        ("2026-11-01", "2101-01-01", None, "to"),
+        ("2026-11-01", "9999-12-31T23:59:59-12:00", None, "to"),
+        ("9999-12-31", "0001-01-01", None, "from"),
+        # a bad value; the zone is looked at first, since the others are read in it
+        ("", None, None, "from"),
+        (None, "", None, "to"),
+        ("2026-11-01", "", None, "to"),
+        ("", "", "", "tz"),
+        (None, None, "Mars/Olympus", "tz"),
+        ("1790000000000", None, None, "from"),
+        (None, "yesterday", None, "to"),
+        ("2026-11-01T00:00:00  02:00", None, None, "from"),
+        ("2026-11-01 02:00 ", None, None, "from"),
+        ("2026-11-01 0200", None, None, "from"),
+    ],
+)
+def test_a_bad_range_names_its_field(raw_from: str | None, raw_to: str | None, tz: str | None, field: str) -> None:
+    """Contract: "a bad value, ..., from not before to: 400 with `field` and what was allowed"."""
+    assert blamed(asked, raw_from, raw_to, tz) == field
+
+
+@pytest.mark.parametrize("text", NO_TIMES, ids=lambda text: ascii(text)[:34])
+def test_what_is_no_time_is_neither_from_nor_to(text: str) -> None:
+    """Contract: "Nothing is ever replaced by a default in silence"."""
+    assert blamed(asked, text, None) == "from"
+    assert blamed(asked, None, text) == "to"
+
+
+ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=30)
+NEARLY_A_TIME = st.from_regex(
+    r"(19[67]|20[0-9]|210)[0-9]-[01][0-9]-[0-3][0-9]"
+    r"([Tt ][0-2][0-9]:[0-6][0-9](:[0-6][0-9]([.,][0-9]{1,12})?)?([Zz]|[-+ ][0-2][0-9](:?[0-6][0-9])?)?)?",
+    fullmatch=True,
+)
+RAW = st.none() | NEARLY_A_TIME | ANY_TEXT
+
+
+@given(RAW, RAW, st.none() | st.sampled_from(sorted(zone_names())) | ANY_TEXT)
+def test_no_text_raises_anything_but_bad_time(raw_from: str | None, raw_to: str | None, tz: str | None) -> None:
+    try:
+        found = asked(raw_from, raw_to, tz)
+    except BadTime:
+        return
+    assert found.from_ms < found.to_ms
+    assert previous(found)[0] < previous(found)[1] == found.from_ms
+
+
+def clocks(tz: ZoneInfo, wall: datetime) -> int:
+    """Find the minute at which clocks first show `wall`, or as far behind a leap over it."""
+    guess = int(wall.replace(tzinfo=UTC).timestamp())
+    before: datetime | None = None
+    for at in range(guess - 16 * 3600, guess + 40 * 3600, 60):
+        shown = datetime.fromtimestamp(at, tz).replace(tzinfo=None)
+        if shown == wall:
+            return at * 1000
+        if before is not None and before < wall < shown:
+            return (at - 60) * 1000 + (wall - before) // timedelta(milliseconds=1)
+        before = max(shown, before or shown)
+    raise AssertionError("the clocks never get there")
+
+
+# --- the oracle: walk over every minute, and over every second where something changes ----------------------
+
+Interval = Literal["day", "hour"]
+
+
+def shown_hour(local: datetime) -> tuple[Any, ...]:
+    return (local.date(), local.hour, local.utcoffset())
+
+
+def shown_day(local: datetime) -> date:
+    return local.date()
+
+
+def local_at(tz: ZoneInfo, second: int) -> datetime:
+    return datetime.fromtimestamp(second, tz)
+
+
+def beginnings(tz: ZoneInfo, first: int, end: int, interval: Interval) -> Iterator[datetime]:
+    """Every second in (first, end] with which an hour begins, or for the first time a day."""
+    shown = shown_hour if interval == "hour" else shown_day
+    latest = local_at(tz, first).date()
+    for minute in range(first, end, 60):
+        if shown(local_at(tz, minute)) == shown(local_at(tz, minute + 60)):
+            continue
+        for second in range(minute + 1, minute + 61):
+            local = local_at(tz, second)
+            if interval == "hour" and shown(local) != shown(local_at(tz, second - 1)):
+                yield local
+            if interval == "day" and local.date() > latest:
+                latest = local.date()
+                yield local
+
+
+def slow_buckets(asked: Range, interval: Interval) -> list[Bucket]:
+    """The rows of /timeseries by the contract's words alone."""
+    first = (asked.from_ms // 1000 - (3 if interval == "hour" else 72) * 3600) // 60 * 60
+    starts = [
+        (int(local.timestamp()) * 1000, local.isoformat(timespec="milliseconds"))
+        for local in beginnings(asked.tz, first, asked.to_ms // 1000 + 60, interval)
+    ]
+    return [
+        Bucket(max(at, asked.from_ms), min(after, asked.to_ms), text)
+        for (at, text), (after, _) in pairwise([*starts, (asked.to_ms, "")])
+        if after > asked.from_ms and at < asked.to_ms
+    ]
+
+
+def changes(tz: ZoneInfo, year: int) -> list[int]:
+    """The days of a year, as seconds, on which the offset is another than the day before."""
+    first = int(datetime(year, 1, 1, tzinfo=UTC).timestamp())
+    days = range(first, first + 366 * 86400, 86400)
+    return [day for day in days if local_at(tz, day).utcoffset() != local_at(tz, day - 86400).utcoffset()]
+
+
+ODD = [
+    ("Africa/Monrovia", 1972),
+    ("America/Boa_Vista", 2000),
+    ("America/Caracas", 2007),
+    ("America/Havana", 2026),
+    ("America/Santiago", 2026),
+    ("America/Sao_Paulo", 2018),
+    ("America/St_Johns", 1988),
+    ("America/St_Johns", 2010),
+    ("Antarctica/Casey", 2018),
+    ("Antarctica/Troll", 2026),
+    ("Asia/Beirut", 2026),
+    ("Asia/Gaza", 2040),
+    ("Asia/Kathmandu", 1986),
+    ("Asia/Pyongyang", 2015),
+    ("Australia/Lord_Howe", 2026),
+    ("Europe/Berlin", 2026),
+    ("Pacific/Apia", 2011),
+    ("Pacific/Chatham", 2026),
+    ("Pacific/Kiritimati", 1994),
+    ("Pacific/Kwajalein", 1993),
+]
+
+
+@st.composite
+def ranges(draw: st.DrawFn) -> Range:
+    """A range of up to three days, near a change of the clocks where the zone has one in that year."""
+    anywhere = st.tuples(st.sampled_from(sorted(zone_names())), st.integers(1970, 2100))
+    name, year = draw(st.one_of(st.sampled_from(ODD), anywhere))
+    tz = ZoneInfo(name)
+    new_year = int(datetime(year, 1, 1, tzinfo=UTC).timestamp())
+    middle = draw(st.sampled_from(changes(tz, year) or [new_year]))
+    # Drawn in minutes and then in milliseconds: hypothesis prefers the small numbers of a large interval.
+    stray = st.sampled_from([0, 0, 1, 999, 30_000, 59_999])
+    from_ms = (middle + 60 * draw(st.integers(-3 * 1440, 1440))) * 1000 + draw(stray)
+    minutes = draw(st.one_of(st.integers(0, 180), st.integers(0, 3 * 1440)))
+    length_ms = max(1, minutes * 60_000 + draw(stray))
+    return Range(from_ms, from_ms + length_ms, tz, None)
+
+
+@settings(deadline=None, max_examples=250)
+@given(ranges(), st.sampled_from(["day", "hour"]))
+def test_buckets_are_those_of_a_slow_walk(asked: Range, interval: Interval) -> None:
+    """Contract: the whole row of /timeseries on days, hours, `time` and what lies in the range."""
+    assert buckets(asked, interval) == slow_buckets(asked, interval)
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    st.sampled_from(sorted(zone_names())),
+    st.datetimes(datetime(1970, 1, 2), datetime(2100, 12, 30)),
+    st.integers(1, 400),
+    st.sampled_from(["day", "hour"]),
+)
+def test_buckets_tile_their_range(name: str, begin: datetime, days: int, interval: Interval) -> None:
+    """Contract: "one row a bucket, no gaps, in order"."""
+    from_ms = ms(begin.isoformat())
+    asked = Range(from_ms, from_ms + days * DAY_MS + 1, zone(name), None)
+    found = buckets(asked, interval)
+    assert (found[0].from_ms, found[-1].to_ms) == (asked.from_ms, asked.to_ms)
+    assert all(one.from_ms < one.to_ms == after.from_ms for one, after in pairwise(found))
+    assert [iso(each.from_ms, asked.tz) for each in found[1:]] == [each.time for each in found[1:]]
+    assert len({each.time[:10] if interval == "day" else each.time for each in found}) == len(found)
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    st.one_of(st.sampled_from(ODD).map(lambda odd: odd[0]), st.sampled_from(sorted(zone_names()))),
+    st.data(),
+)
+def test_local_times_are_those_that_clocks_show(name: str, data: st.DataObject) -> None:
+    """Contract: "a time without offset is in tz (ambiguous: the first; missing: after the gap)"."""
+    year = data.draw(st.sampled_from([year for odd, year in ODD if odd == name] or [1973, 2026, 2090]))
+    days = changes(zone(name), year) or [ms(f"{year}-06-01T00:00:00") // 1000]
+    at = data.draw(st.sampled_from(days)) + 60 * data.draw(st.integers(-36 * 60, 12 * 60))
+    # Whole minutes of the local clock; Liberia's of 1971 lie 30 s beside the walk's steps.
+    wall = datetime.fromtimestamp(at, UTC).replace(tzinfo=None)
+    if name == "Africa/Monrovia":
+        wall += timedelta(seconds=30)
+    found = parse_range(wall.isoformat(), "2100-12-31", name, 0)
+    assert iso(found.from_ms) == iso(clocks(zone(name), wall))
+
+
+# --- days and hours by hand ---------------------------------------------------------------------------------
+
+
+def rows(found: list[Bucket]) -> list[tuple[str, str, float]]:
+    """(time, its UTC instant, hours) of each bucket."""
+    return [(b.time, iso(b.from_ms)[:19], (b.to_ms - b.from_ms) / HOUR_MS) for b in found]
+
+
+@pytest.mark.parametrize(
+    ("tz", "days", "expected"),
+    [
+        pytest.param(
+            "Europe/Berlin",
+            ("2026-03-28", "2026-03-30"),
+            [
+                ("2026-03-28T00:00:00.000+01:00", "2026-03-27T23:00:00", 24),
+                ("2026-03-29T00:00:00.000+01:00", "2026-03-28T23:00:00", 23),
+                ("2026-03-30T00:00:00.000+02:00", "2026-03-29T22:00:00", 24),
+            ],
+            id="a day of 23 hours",
+        ),
+        pytest.param(
+            "Europe/Berlin",
+            ("2026-10-24", "2026-10-26"),
+            [
+                ("2026-10-24T00:00:00.000+02:00", "2026-10-23T22:00:00", 24),
+                ("2026-10-25T00:00:00.000+02:00", "2026-10-24T22:00:00", 25),
+                ("2026-10-26T00:00:00.000+01:00", "2026-10-25T23:00:00", 24),
+            ],
+            id="a day of 25 hours",
+        ),
+        pytest.param(
+            "Australia/Lord_Howe",
+            ("2026-10-04", "2026-10-05"),
+            [
+                ("2026-10-04T00:00:00.000+10:30", "2026-10-03T13:30:00", 23.5),
+                ("2026-10-05T00:00:00.000+11:00", "2026-10-04T13:00:00", 24),
+            ],
+            id="a day of 23.5 hours",
+        ),
+        pytest.param(
+            "Australia/Lord_Howe",
+            ("2026-04-05", "2026-04-06"),
+            [
+                ("2026-04-05T00:00:00.000+11:00", "2026-04-04T13:00:00", 24.5),
+                ("2026-04-06T00:00:00.000+10:30", "2026-04-05T13:30:00", 24),
+            ],
+            id="a day of 24.5 hours",
+        ),
+        pytest.param(
+            "Pacific/Chatham",
+            ("2026-04-05", "2026-04-06"),
+            [
+                ("2026-04-05T00:00:00.000+13:45", "2026-04-04T10:15:00", 25),
+                ("2026-04-06T00:00:00.000+12:45", "2026-04-05T11:15:00", 24),
+            ],
+            id="a zone of quarter hours",
+        ),
+        pytest.param(
+            "Pacific/Apia",
+            ("2011-12-29", "2011-12-31"),
+            [
+                ("2011-12-29T00:00:00.000-10:00", "2011-12-29T10:00:00", 24),
+                ("2011-12-31T00:00:00.000+14:00", "2011-12-30T10:00:00", 24),
+            ],
+            id="a day that does not exist has no row",
+        ),
+        pytest.param(
+            "America/Havana",
+            ("2026-03-07", "2026-03-09"),
+            [
+                ("2026-03-07T00:00:00.000-05:00", "2026-03-07T05:00:00", 24),
+                ("2026-03-08T01:00:00.000-04:00", "2026-03-08T05:00:00", 23),
+                ("2026-03-09T00:00:00.000-04:00", "2026-03-09T04:00:00", 24),
+            ],
+            id="no midnight in Havana",
+        ),
+        pytest.param(
+            "America/Santiago",
+            ("2026-09-06", "2026-09-06"),
+            [("2026-09-06T01:00:00.000-03:00", "2026-09-06T04:00:00", 23)],
+            id="no midnight in Santiago",
+        ),
+        pytest.param(
+            "Asia/Beirut",
+            ("2026-03-29", "2026-03-29"),
+            [("2026-03-29T01:00:00.000+03:00", "2026-03-28T22:00:00", 23)],
+            id="no midnight in Beirut",
+        ),
+        pytest.param(
+            "America/Sao_Paulo",
+            ("2018-02-17", "2018-02-18"),
+            [
+                ("2018-02-17T00:00:00.000-02:00", "2018-02-17T02:00:00", 25),
+                ("2018-02-18T00:00:00.000-03:00", "2018-02-18T03:00:00", 24),
+            ],
+            id="midnight goes back to 23:00",
+        ),
+        pytest.param(
+            "America/St_Johns",
+            ("2010-03-14", "2010-03-14"),
+            [("2010-03-14T00:00:00.000-03:30", "2010-03-14T03:30:00", 23)],
+            id="forward at 00:01",
+        ),
+        pytest.param(
+            "America/St_Johns",
+            ("2010-11-06", "2010-11-08"),
+            [
+                ("2010-11-06T00:00:00.000-02:30", "2010-11-06T02:30:00", 24),
+                ("2010-11-07T00:00:00.000-02:30", "2010-11-07T02:30:00", 25),
+                ("2010-11-08T00:00:00.000-03:30", "2010-11-08T03:30:00", 24),
+            ],
+            id="back at 00:01, into the day before",
+        ),
+        pytest.param(
+            "America/Boa_Vista",
+            ("2000-10-07", "2000-10-15"),
+            [
+                ("2000-10-07T00:00:00.000-04:00", "2000-10-07T04:00:00", 24),
+                ("2000-10-08T01:00:00.000-03:00", "2000-10-08T04:00:00", 23),
+                *((f"2000-10-{d:02}T00:00:00.000-03:00", f"2000-10-{d:02}T03:00:00", 24) for d in range(9, 14)),
+                ("2000-10-14T00:00:00.000-03:00", "2000-10-14T03:00:00", 25),
+                ("2000-10-15T00:00:00.000-04:00", "2000-10-15T04:00:00", 24),
+            ],
+            id="a summer time of one week",
+        ),
+        pytest.param(
+            "Africa/Monrovia",
+            ("1972-01-06", "1972-01-08"),
+            [
+                ("1972-01-06T00:00:00.000-00:44:30", "1972-01-06T00:44:30", 24),
+                ("1972-01-07T00:44:30.000+00:00", "1972-01-07T00:44:30", 23 + 15.5 / 60),
+                ("1972-01-08T00:00:00.000+00:00", "1972-01-08T00:00:00", 24),
+            ],
+            id="an offset with seconds",
+        ),
+    ],
+)
+def test_days(tz: str, days: tuple[str, str], expected: list[tuple[str, str, float]]) -> None:
+    """Contract: "A day runs from its first existing local instant to the next day's (23, 23.5, 24.5 or 25
+    hours on clock changes; a day that does not exist has no row)"."""
+    assert rows(buckets(asked(*days, tz), "day")) == expected
+
+
+def test_a_gap_around_midnight_begins_the_day_after_it() -> None:
+    """Toronto's 23:30 became 00:30 in 1919, before any year that can be asked for; the rule is the same."""
+    found = buckets(Range(ms("1919-03-30T05:00:00"), ms("1919-04-01T04:00:00"), zone("America/Toronto"), None), "day")
+    assert rows(found) == [
+        ("1919-03-30T00:00:00.000-05:00", "1919-03-30T05:00:00", 23.5),
+        ("1919-03-31T00:30:00.000-04:00", "1919-03-31T04:30:00", 23.5),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tz", "times", "expected"),
+    [
+        pytest.param(
+            "Europe/Berlin",
+            ("2026-10-25T01:00", "2026-10-25T04:00"),
+            [
+                ("2026-10-25T01:00:00.000+02:00", "2026-10-24T23:00:00", 1),
+                ("2026-10-25T02:00:00.000+02:00", "2026-10-25T00:00:00", 1),
+                ("2026-10-25T02:00:00.000+01:00", "2026-10-25T01:00:00", 1),
+                ("2026-10-25T03:00:00.000+01:00", "2026-10-25T02:00:00", 1),
+            ],
+            id="the same hour twice",
+        ),
+        pytest.param(
+            "Europe/Berlin",
+            ("2026-03-29T01:00", "2026-03-29T04:00"),
+            [
+                ("2026-03-29T01:00:00.000+01:00", "2026-03-29T00:00:00", 1),
+                ("2026-03-29T03:00:00.000+02:00", "2026-03-29T01:00:00", 1),
+            ],
+            id="an hour left out",
+        ),
+        pytest.param(
+            "Asia/Kathmandu",
+            ("2026-11-01T00:00", "2026-11-01T02:00"),
+            [
+                ("2026-11-01T00:00:00.000+05:45", "2026-10-31T18:15:00", 1),
+                ("2026-11-01T01:00:00.000+05:45", "2026-10-31T19:15:00", 1),
+            ],
+            id="full local hours, not UTC's",
+        ),
+        pytest.param(
+            "Australia/Lord_Howe",
+            ("2026-04-05T01:00", "2026-04-05T03:00"),
+            [
+                ("2026-04-05T01:00:00.000+11:00", "2026-04-04T14:00:00", 1),
+                ("2026-04-05T01:30:00.000+10:30", "2026-04-04T15:00:00", 0.5),
+                ("2026-04-05T02:00:00.000+10:30", "2026-04-04T15:30:00", 1),
+            ],
+            id="half an hour again",
+        ),
+        pytest.param(
+            "Australia/Lord_Howe",
+            ("2026-10-04T01:00", "2026-10-04T04:00"),
+            [
+                ("2026-10-04T01:00:00.000+10:30", "2026-10-03T14:30:00", 1),
+                ("2026-10-04T02:30:00.000+11:00", "2026-10-03T15:30:00", 0.5),
+                ("2026-10-04T03:00:00.000+11:00", "2026-10-03T16:00:00", 1),
+            ],
+            id="half an hour left out",
+        ),
+        pytest.param(
+            "Asia/Kathmandu",
+            ("1985-12-31T23:00", "1986-01-01T02:00"),
+            [
+                ("1985-12-31T23:00:00.000+05:30", "1985-12-31T17:30:00", 1),
+                ("1986-01-01T00:15:00.000+05:45", "1985-12-31T18:30:00", 0.75),
+                ("1986-01-01T01:00:00.000+05:45", "1985-12-31T19:15:00", 1),
+            ],
+            id="a quarter left out",
+        ),
+        pytest.param(
+            "America/St_Johns",
+            ("2010-11-06T23:00", "2010-11-07T01:00"),
+            [
+                ("2010-11-06T23:00:00.000-02:30", "2010-11-07T01:30:00", 1),
+                ("2010-11-07T00:00:00.000-02:30", "2010-11-07T02:30:00", 1 / 60),
+                ("2010-11-06T23:01:00.000-03:30", "2010-11-07T02:31:00", 59 / 60),
+                ("2010-11-07T00:00:00.000-03:30", "2010-11-07T03:30:00", 1),
+            ],
+            id="back at 00:01",
+        ),
+        pytest.param(
+            "Africa/Monrovia",
+            ("1972-01-06T23:00", "1972-01-07T02:00"),
+            [
+                ("1972-01-06T23:00:00.000-00:44:30", "1972-01-06T23:44:30", 1),
+                ("1972-01-07T00:44:30.000+00:00", "1972-01-07T00:44:30", 15.5 / 60),
+                ("1972-01-07T01:00:00.000+00:00", "1972-01-07T01:00:00", 1),
+            ],
+            id="an offset with seconds",
+        ),
+    ],
+)
+def test_hours(tz: str, times: tuple[str, str], expected: list[tuple[str, str, float]]) -> None:
+    """Contract: "an hour begins at every full local hour and at every change of offset"."""
+    assert rows(buckets(asked(*times, tz), "hour")) == expected
+
+
+@pytest.mark.parametrize(
+    ("times", "interval", "expected"),
+    [
+        pytest.param(
+            ("2026-10-25T12:30", "2026-10-26T00:00:00.001"),
+            "day",
+            [
+                Bucket(ms("2026-10-25T11:30:00"), ms("2026-10-25T23:00:00"), "2026-10-25T00:00:00.000+02:00"),
+                Bucket(ms("2026-10-25T23:00:00"), ms("2026-10-25T23:00:00.001"), "2026-10-26T00:00:00.000+01:00"),
+            ],
+            id="days",
+        ),
+        pytest.param(
+            ("2026-10-25T23:30", "2026-10-25T23:45"),
+            "day",
+            [Bucket(ms("2026-10-25T22:30:00"), ms("2026-10-25T22:45:00"), "2026-10-25T00:00:00.000+02:00")],
+            id="the 25th hour of a day",
+        ),
+        pytest.param(
+            ("2026-11-01T10:59:59.999", "2026-11-01T11:30"),
+            "hour",
+            [
+                Bucket(ms("2026-11-01T09:59:59.999"), ms("2026-11-01T10:00:00"), "2026-11-01T10:00:00.000+01:00"),
+                Bucket(ms("2026-11-01T10:00:00"), ms("2026-11-01T10:30:00"), "2026-11-01T11:00:00.000+01:00"),
+            ],
+            id="hours",
+        ),
+        pytest.param(
+            ("2026-11-01T10:00:00.001", "2026-11-01T10:00:00.002"),
+            "hour",
+            [
+                Bucket(
+                    ms("2026-11-01T09:00:00.001"),
+                    ms("2026-11-01T09:00:00.002"),
+                    "2026-11-01T10:00:00.000+01:00",
+                )
+            ],
+            id="one millisecond",
+        ),
+    ],
+)
+def test_first_and_last_buckets_are_cut(times: tuple[str, str], interval: Interval, expected: list[Bucket]) -> None:
+    """Contract: "First and last buckets count only what lies in the range"; `time` is not cut."""
+    assert buckets(asked(*times, "Europe/Berlin"), interval) == expected
+
+
+@pytest.mark.parametrize(
+    ("interval", "fits", "too_long"),
+    [
+        ("day", ("2026-01-01", "2053-05-18"), ("2026-01-01", "2053-05-19")),
+        ("hour", ("2026-01-01T00:00", "2027-02-21T16:00"), ("2026-01-01T00:00", "2027-02-21T16:00:00.001")),
+        ("hour", ("2026-01-01T00:59:59.999", "2027-02-21T15:00:00.001"), ("1970-01-01", "2100-12-31")),
+        ("day", ("1970-01-01", "1997-05-18"), ("1970-01-01", "2100-12-31")),
+        (
+            "day",
+            ("2026-07-01", "2053-11-15"),
+            ("2026-07-01", "2053-11-16T00:00:00.001"),
+        ),  # an hour more in all
+    ],
+)
+def test_more_than_10000_buckets_are_refused(
+    interval: Interval, fits: tuple[str, str], too_long: tuple[str, str]
+) -> None:
+    """Contract: "More than 10,000 buckets: 400"."""
+    assert len(buckets(asked(*fits, "Europe/Berlin"), interval)) == 10_000
+    assert blamed(buckets, asked(*too_long, "Europe/Berlin"), interval) == "interval"
+
+
+def test_the_most_can_be_set() -> None:
+    range_of_two = asked("2026-11-01", "2026-11-02")
+    assert len(buckets(range_of_two, "day", 2)) == 2
+    assert blamed(buckets, range_of_two, "day", 1) == "interval"
+
+
+# --- the range before ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("raw_from", "raw_to", "tz", "utc_from", "utc_to"),
+    [
+        pytest.param(
+            *("2026-11-10T10:00", "2026-11-10T12:30", "UTC", "2026-11-10T07:30:00", "2026-11-10T10:00:00"),
+            id="equal length",
+        ),
+        pytest.param(
+            *(
+                "2026-10-26T00:00",
+                "2026-10-27T00:00",
+                "Europe/Berlin",
+                "2026-10-24T23:00:00",
+                "2026-10-25T23:00:00",
+            ),
+            id="times at midnight are no dates",
+        ),
+        pytest.param(
+            *("2026-10-26", "2026-10-26", "Europe/Berlin", "2026-10-24T22:00:00", "2026-10-25T23:00:00"),
+            id="the day before had 25 hours",
+        ),
+        pytest.param(
+            *("2026-10-23", "2026-10-25", "Europe/Berlin", "2026-10-19T22:00:00", "2026-10-22T22:00:00"),
+            id="the days asked for had 73 hours",
+        ),
+        pytest.param(
+            *("2026-03-30", "2026-04-05", "Europe/Berlin", "2026-03-22T23:00:00", "2026-03-29T22:00:00"),
+            id="the week before had 167 hours",
+        ),
+        pytest.param(
+            *("2011-12-31", "2012-01-01", "Pacific/Apia", "2011-12-28T10:00:00", "2011-12-30T10:00:00"),
+            id="a day that does not exist is no day before",
+        ),
+        pytest.param(
+            *("2011-12-29", "2011-12-31", "Pacific/Apia", "2011-12-27T10:00:00", "2011-12-29T10:00:00"),
+            id="nor a day asked for",
+        ),
+        pytest.param(
+            *("1970-01-01", "2100-12-31", "UTC", "1839-01-01T00:00:00", "1970-01-01T00:00:00"),
+            id="the longest range",
+        ),
+    ],
+)
+def test_the_range_before(raw_from: str, raw_to: str, tz: str, utc_from: str, utc_to: str) -> None:
+    """Contract: "of equal length just before, or as many local days before where both ends are dates"."""
+    assert [iso(each) for each in previous(asked(raw_from, raw_to, tz))] == [
+        iso(ms(utc_from)),
+        iso(ms(utc_to)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("raw_from", "raw_to", "days"),
+    [
+        ("2026-11-01", "2026-11-03", (date(2026, 11, 1), date(2026, 11, 3))),
+        ("2026-11-01", None, None),
+        (None, "2026-11-03", None),
+        (None, None, None),
+        ("2026-11-01", "2026-11-04T00:00", None),
+        ("2026-11-01T00:00", "2026-11-03", None),
+    ],
+)
+def test_only_two_dates_make_days(raw_from: str | None, raw_to: str | None, days: tuple[date, date] | None) -> None:
+    """Contract: "local days before where both ends are dates"."""
+    assert asked(raw_from, raw_to, "Europe/Berlin").days == days
+
+
+# --- what the search for changes takes for granted ----------------------------------------------------------
+
+
+def recorded_changes(name: str) -> list[int]:
+    """Read the instants at which a zone's offset changes from its file (RFC 9636), in seconds."""
+    blob = files("tzdata.zoneinfo").joinpath(*name.split("/")).read_bytes()
+    utc, std, leap, times, types, letters = struct.unpack(">6l", blob[20:44])
+    at = 44 + times * 5 + types * 6 + letters + leap * 8 + std + utc  # the second block has 64-bit times
+    _, _, _, times, types, _ = struct.unpack(">6l", blob[at + 20 : at + 44])
+    at += 44
+    instants = struct.unpack(f">{times}q", blob[at : at + 8 * times])
+    kinds = blob[at + 8 * times : at + 9 * times]
+    offsets = [struct.unpack(">l", blob[at + 9 * times + 6 * i :][:4])[0] for i in range(types)]
+    shown = [offsets[0], *(offsets[kind] for kind in kinds)]
+    return [instant for instant, (old, new) in zip(instants, pairwise(shown), strict=True) if old != new]
+
+
+def test_no_spell_of_an_offset_hides_between_two_probes() -> None:
+    """The probes of tally/timerange.py come at least twice in the shortest spell that zone data records."""
+    recorded = {name: [at for at in recorded_changes(name) if at >= 0] for name in sorted(zone_names())}
+    spells = [later - at for times in recorded.values() for at, later in pairwise(times)]
+    assert len(spells) > 10_000
+    assert min(spells) > 2 * timerange._PROBE_S
