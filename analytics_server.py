@@ -1,8 +1,8 @@
 """Tally's front door: the table of routes, the application, the command.
 
-`build_app` puts the rooms together: settings, clock, limits, sessions and store, each handed to whoever needs it and none
-kept in a module. Background work lives in the store, opened and closed with the application. `main` is the command
-`analytics-server` (also `python analytics_server.py`); what its words do is in tally/commands.py.
+`build_app` puts the rooms together: settings, clock, limits, sessions and store, each handed to whoever needs it and
+none kept in a module. Background work lives in the store, opened and closed with the application. `main` is the
+command `analytics-server` (also `python analytics_server.py`); what its words do is in tally/commands.py.
 """
 
 import sys

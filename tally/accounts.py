@@ -78,8 +78,8 @@ def websites(connection: sqlite3.Connection) -> list[Website]:
 def keys(connection: sqlite3.Connection) -> dict[bytes, Key]:
     """Every API key by its digest."""
     rows = connection.execute(
-        "/* accounts.keys */ select k.digest, k.number, k.account, a.plan, k.name, k.prefix, k.created_ms, k.last_used_ms"
-        " from api_key k join account a on a.number = k.account order by k.number"
+        "/* accounts.keys */ select k.digest, k.number, k.account, a.plan, k.name, k.prefix, k.created_ms,"
+        " k.last_used_ms from api_key k join account a on a.number = k.account order by k.number"
     )
     return {digest: Key(*rest) for digest, *rest in rows}
 
@@ -139,7 +139,8 @@ def create_account(
         raise AccountError(f"{email!r} is no e-mail address.")
     try:
         row = connection.execute(
-            "/* accounts.create */ insert into account (email, plan, password_hash, created_ms) values (?, ?, ?, ?) returning number",
+            "/* accounts.create */ insert into account (email, plan, password_hash, created_ms)"
+            " values (?, ?, ?, ?) returning number",
             (email, plan, password_hash, now_ms),
         ).fetchone()
     except sqlite3.IntegrityError:
@@ -159,7 +160,8 @@ def add_website(
     """A new website of an account; its id."""
     id = str(uuid.uuid4())
     row = connection.execute(
-        "/* accounts.add_website */ insert into website (id, account, domain, name, created_ms) values (?, ?, ?, ?, ?) returning number",
+        "/* accounts.add_website */ insert into website (id, account, domain, name, created_ms)"
+        " values (?, ?, ?, ?, ?) returning number",
         (id, owner.number, domain, name, now_ms),
     ).fetchone()
     connection.executemany(
@@ -173,11 +175,13 @@ def create_key(connection: sqlite3.Connection, owner: Account, name: str, now_ms
     """A new API key of an account; its value, which is told this once. Raises AccountError on a plan without keys."""
     if owner.plan not in PLANS_WITH_KEYS:
         raise AccountError(
-            f"{owner.email} is on the {owner.plan} plan, which has no API keys: `account plan {owner.email} pro` raises it."
+            f"{owner.email} is on the {owner.plan} plan, which has no API keys:"
+            f" `account plan {owner.email} pro` raises it."
         )
     value = _KEY_START + secrets.token_urlsafe(32)
     connection.execute(
-        "/* accounts.create_key */ insert into api_key (account, name, prefix, digest, created_ms) values (?, ?, ?, ?, ?)",
+        "/* accounts.create_key */ insert into api_key (account, name, prefix, digest, created_ms)"
+        " values (?, ?, ?, ?, ?)",
         (owner.number, name, value[:PREFIX_LENGTH], key_digest(value, key_salt(connection)), now_ms),
     )
     return value

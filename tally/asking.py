@@ -1,7 +1,7 @@
 """A read request -> a Question: its parameters checked, its moment fixed. Pure but for aiohttp's request.
 
-Rules: an unknown parameter, a bad value, a single-valued parameter twice: 400 `invalid_parameter` with the field and what was
-allowed. Nothing is ever replaced by a default in silence; what was understood goes back in `meta`.
+Rules: an unknown parameter, a bad value, a single-valued parameter twice: 400 `invalid_parameter` with the field and
+what was allowed. Nothing is ever replaced by a default in silence; what was understood goes back in `meta`.
 
 ALLOWED says which parameters an endpoint takes, besides filter_<field> where FILTERED has it.
 """
@@ -55,7 +55,7 @@ class Question:
     url: URL
 
     def identity(self) -> tuple[Any, ...]:
-        """What of the question decides the answer, for its ETag: realtime's depends on the moment, the others' on the range."""
+        """What of the question decides the answer, for its ETag: the moment for realtime, the range for the others."""
         moment = self.now_ms if self.endpoint == "realtime" else 0
         span = (self.range.from_ms, self.range.to_ms, self.range.days, self.tz, self.interval, moment)
         return (self.endpoint, *span, self.filters, self.limit, self.cursor, self.compare, self.csv)
@@ -135,7 +135,7 @@ def _filters(query: MultiMapping[str]) -> tuple[tuple[str, tuple[str, ...]], ...
 
 
 def _choice(single: dict[str, str], name: str, choices: tuple[str, ...]) -> str:
-    """The value of a parameter with fixed choices, the first being what holds where it is not sent ('': nothing does)."""
+    """The value of a parameter with fixed choices; the first holds where it is not sent ('': nothing does)."""
     if name not in single:
         return choices[0]
     if single[name] not in choices or not single[name]:

@@ -1,8 +1,8 @@
 """POST /api/collect: the checks in CONTRACT's order, then one write, then the answer.
 
-`collect` is the order; every step either gives what the next one needs or raises the refusal. A refused request takes no
-token: buckets are looked at twice (before the body is read, and again when all websites are known) and taken from just
-before the write. Between that last look and the taking there is no await, so no request slips in between.
+`collect` is the order; every step either gives what the next one needs or raises the refusal. A refused request takes
+no token: buckets are looked at twice (before the body is read, and again when all websites are known) and taken from
+just before the write. Between that last look and the taking there is no await, so no request slips in between.
 
 An answer 202 is sent after the commit. What only the writer can know (a month that filled up meanwhile, an assignment
 that is missing) comes back from it as an outcome of each event; duplicates count as accepted.

@@ -1,7 +1,8 @@
 """A checked event and its request -> the 14 dimensions, as text.
 
-Rules: what the event (or its batch's context) says wins over what the request's headers tell; no lookup leaves the process;
-'' is unset. The client's address and User-Agent go in as what they told (an Agent, a country) and are not kept.
+Rules: what the event (or its batch's context) says wins over what the request's headers tell; no lookup leaves the
+process; '' is unset. The client's address and User-Agent go in as what they told (an Agent, a country) and are not
+kept.
 
 Keep in step: FIELDS gives the order of the dimensions everywhere: rows of the database, /events, CSV, openapi.yaml.
 """

@@ -1,9 +1,9 @@
 """Every answer that is not success, as named values, and the one writer of JSON.
 
-An error is `{"ok": false, "error": {"code", "message", "field"}}` on every route, 404, 405 and 500 included; `field` only
-where one is to blame. The message is a sentence that says what to do. A handler raises ApiError, the middleware below turns it
-into the answer; whatever else is raised is a bug, answered 500 without a word of the inside and logged as places in
-the code only: an exception's own message may quote what a visitor sent, so it is never written down.
+An error is `{"ok": false, "error": {"code", "message", "field"}}` on every route, 404, 405 and 500 included; `field`
+only where one is to blame. The message is a sentence that says what to do. A handler raises ApiError, the middleware
+below turns it into the answer; whatever else is raised is a bug, answered 500 without a word of the inside and logged
+as places in the code only: an exception's own message may quote what a visitor sent, so it is never written down.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """Bytes -> Batch -> Event or Rejection. What may be in a collect request, in one table of rules per type.
 
-Rules: this room knows no website, no client and no database; the time is passed in. It never raises anything but its own
-BadBody, whatever was sent. An event that breaks a rule is a value (Rejection), so the others of its batch live.
+Rules: this room knows no website, no client and no database; the time is passed in. It never raises anything but its
+own BadBody, whatever was sent. An event that breaks a rule is a value (Rejection), so the others of its batch live.
 
 How it works: `parse_body` reads the JSON and the shape of the request. RULES gives, for each type, the fields it may
 have; a rule is a function from the JSON value to what is kept, raising Fault. `read_event` requires what is required,

@@ -200,7 +200,8 @@ class _Group:
         ]
         gone = self._replaced.difference(row[:4] for row in rows)
         self._connection.executemany(
-            "/* ingest.visit_gone */ delete from visit where website = ? and begin_ms = ? and visitor = ? and visit = ?",
+            "/* ingest.visit_gone */ delete from visit"
+            " where website = ? and begin_ms = ? and visitor = ? and visit = ?",
             gone,
         )
         _insert(self._connection, "visit", 7, rows, "insert or replace")
@@ -286,7 +287,10 @@ def _seen(connection: sqlite3.Connection, keys: Sequence[tuple[int, bytes]]) -> 
     found: dict[tuple[int, bytes], int] = {}
     for part in _parts(keys):
         marks = ", ".join(["(?, ?)"] * len(part))
-        statement = f"/* ingest.seen */ select website, digest, arrived_ms from seen where (website, digest) in (values {marks})"
+        statement = (
+            "/* ingest.seen */ select website, digest, arrived_ms from seen"
+            f" where (website, digest) in (values {marks})"
+        )
         for website, digest, arrived_ms in connection.execute(statement, list(chain.from_iterable(part))):
             found[website, digest] = arrived_ms
     return found
@@ -294,7 +298,8 @@ def _seen(connection: sqlite3.Connection, keys: Sequence[tuple[int, bytes]]) -> 
 
 def _assigned(connection: sqlite3.Connection, key: tuple[int, int, int, int]) -> int:
     row = connection.execute(
-        "/* ingest.assigned */ select variant from assignment where website = ? and day = ? and experiment = ? and visitor = ?",
+        "/* ingest.assigned */ select variant from assignment"
+        " where website = ? and day = ? and experiment = ? and visitor = ?",
         key,
     ).fetchone()
     return int(row[0]) if row else 0
@@ -310,7 +315,7 @@ def _insert(
 
 
 def _parts(rows: Sequence[T]) -> Iterable[Sequence[T]]:
-    """The rows in parts of 64, 32, 16 ... 1: a handful of statements, each prepared once, whatever the number of rows."""
+    """The rows in parts of 64, 32, 16 ... 1: a handful of statements, each prepared once, however many rows."""
     start, size = 0, _ROWS_A_STATEMENT
     while start < len(rows):
         while size > len(rows) - start:

@@ -4,8 +4,8 @@ FILTERS maps every name a question may use to its column: it is the wall against
 never reaches SQL, and values are parameters, always. E in the comments is CONTRACT's: the traffic events of a website
 in [from_ms, to_ms) that match all the filters.
 
-Every statement opens with its own name, so that a slow one names its author, and reads a range of a clustered primary key
-(website, time); tests/test_plans.py looks at the plan of each.
+Every statement opens with its own name, so that a slow one names its author, and reads a range of a clustered primary
+key (website, time); tests/test_plans.py looks at the plan of each.
 """
 
 from collections.abc import Sequence
@@ -108,7 +108,7 @@ def series_traffic(scope: Scope, edges: Sequence[tuple[int, int]]) -> Query:
 
 
 def series_visits(scope: Scope, edges: Sequence[tuple[int, int]]) -> Query:
-    """A row (bucket number, visits that begin in it and have an event in E, the whole range's) for each that has any."""
+    """A row (bucket number, visits that begin in it and have an event in the whole range's E) for each with any."""
     buckets, json = _buckets(edges)
     matching = ""
     values: list[Any] = []
@@ -123,7 +123,7 @@ def series_visits(scope: Scope, edges: Sequence[tuple[int, int]]) -> Query:
 
 
 def top(scope: Scope, field: str, limit: int) -> Query:
-    """First, if there is one, the row of unset (text null), then the top `limit` rows: text, visitors, pageviews, events."""
+    """The row of unset, if any (text null), then the top `limit` rows: text, visitors, pageviews, events."""
     if field not in FIELDS:
         raise KeyError(field)
     inner, parameters = _traffic(
@@ -150,10 +150,7 @@ _DIMENSIONS = ", ".join(FIELDS)
 _COLUMNS = ("visitor", "visit", "event_name", "event_data", "experiment", "variant", "goal", "value", *METRICS)
 _SOURCES: tuple[tuple[str, dict[str, str]], ...] = (
     ("event", dict.fromkeys(("experiment", "variant", "goal", "value", *METRICS), "null")),
-    (
-        "vitals",
-        {"type": "4", "event_name": "0", **{c: "null" for c in _COLUMNS if c not in METRICS and c != "event_name"}},
-    ),
+    ("vitals", dict.fromkeys(_COLUMNS[:8], "null") | {"type": "4", "event_name": "0"}),
     ("ab", {"event_name": "0", **dict.fromkeys(("visit", "event_data", *METRICS), "null")}),
 )
 
@@ -161,8 +158,8 @@ _SOURCES: tuple[tuple[str, dict[str, str]], ...] = (
 def events(scope: Scope, place: Place, limit: int) -> Query:
     """Up to `limit` rows before `place`, newest first, of the three tables that hold events.
 
-    Columns: id, type, ts, the 14 fields as text, event_name as text, event_data, visitor, visit, experiment, variant, goal as
-    text, value, the 5 metrics.
+    Columns: id, type, ts, the 14 fields as text, event_name as text, event_data, visitor, visit, experiment, variant,
+    goal as text, value, the 5 metrics.
     """
     parts: list[str] = []
     parameters: list[Any] = []
@@ -170,30 +167,30 @@ def events(scope: Scope, place: Place, limit: int) -> Query:
         filters, values = _filters(scope, fixed)
         columns = ", ".join(fixed.get(column, column) + f" as {column}" for column in ("type", *_COLUMNS))
         parts.append(
-            f"select * from (select id, ts, {_DIMENSIONS}, {columns} from {table} where website = ? and ts >= ? and ts < ?"
+            f"select * from (select id, ts, {_DIMENSIONS}, {columns} from {table}"
+            " where website = ? and ts >= ? and ts < ?"
             f" and (ts, id) < (?, ?) and id <= ?{filters} order by ts desc, id desc limit ?)"
         )
         parameters += [scope.website, scope.from_ms, min(scope.to_ms, place.ts + 1), *place, *values, limit]
     texts = ", ".join(f"(select text from label where label.id = found.{field})" for field in FIELDS)
-    named = {
-        c: f"(select text from label where label.id = found.{c})"
-        for c in ("event_name", "experiment", "variant", "goal")
-    }
+    named = ("event_name", "experiment", "variant", "goal")
     rest = ", ".join(
-        named.get(column, column) for column in ("event_name", "event_data", "visitor", "visit", *_COLUMNS[4:])
+        f"(select text from label where label.id = found.{column})" if column in named else column
+        for column in ("event_name", "event_data", "visitor", "visit", *_COLUMNS[4:])
     )
     return (
-        f"/* queries.events */ with found as materialized (select * from ({' union all '.join(parts)}) order by ts desc, id desc limit ?)"
+        f"/* queries.events */ with found as materialized (select * from ({' union all '.join(parts)})"
+        " order by ts desc, id desc limit ?)"
         f" select id, type, ts, {texts}, {rest} from found order by ts desc, id desc",
         [*parameters, limit],
     )
 
 
 def active(website: int, after_ms: int, until_ms: int) -> Query:
-    """A row (visitor, visit, place of its latest view or null, pathname there) for each visitor in (after_ms, until_ms].
+    """For each visitor in (after_ms, until_ms]: visitor, visit, place of the latest view or null, pathname there.
 
-    The place is time and id in one number, so that one max() finds the latest view; SQLite takes the bare column pathname
-    from the row that has the maximum. The range is at most 2^19 ms long and ids stay below 2^44.
+    The place is time and id in one number, so that one max() finds the latest view; SQLite takes the bare column
+    pathname from the row that has the maximum. The range is at most 2^19 ms long and ids stay below 2^44.
     """
     return (
         "/* queries.active */ select visitor, visit, max(iif(type <= 1, ((ts - ?) << 44) | id, null)),"
@@ -204,10 +201,11 @@ def active(website: int, after_ms: int, until_ms: int) -> Query:
 
 
 def latest_views(website: int, from_ms: int, until_ms: int, visitors: Sequence[int]) -> Query:
-    """For those of `visitors` who have a view in [from_ms, until_ms]: (visitor, visit, pathname) of all their views, oldest first."""
+    """The views of `visitors` in [from_ms, until_ms], oldest first: (visitor, visit, pathname)."""
     return (
         "/* queries.latest_views */ select visitor, visit, (select text from label where id = pathname) from event"
-        " where website = ? and ts >= ? and ts <= ? and type <= 1 and visitor in (select value from json_each(?)) order by ts, event.id",
+        " where website = ? and ts >= ? and ts <= ? and type <= 1 and visitor in (select value from json_each(?))"
+        " order by ts, event.id",
         [website, from_ms, until_ms, orjson.dumps(list(visitors)).decode()],
     )
 

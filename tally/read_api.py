@@ -4,7 +4,8 @@ Order of checks: key (401), the key's bucket (429), its account's plan (403), th
 unknown as one that does not exist), the parameters (400). Then the ETag: a hash of the question as understood and of
 the website's change counter; a client that has that one is answered 304 before anything is read.
 
-Figures come out of SQL as exact integers. What is a ratio is a Fraction until it is written, rounded half away from zero.
+Figures come out of SQL as exact integers. What is a ratio is a Fraction until it is written, rounded half away from
+zero.
 """
 
 import base64
@@ -37,6 +38,7 @@ from tally.timerange import buckets, previous
 
 WINDOW_MS = 300_000
 MOST_PAGES = 100
+AB_COLUMNS = ("experiment", "variant", "goal", "value")
 PREFLIGHT = {
     "Access-Control-Allow-Methods": "GET, HEAD, OPTIONS",
     "Access-Control-Allow-Headers": "Authorization, If-None-Match",
@@ -239,10 +241,7 @@ async def _top(reader: Reader, website: Website, asked: Question, field: str) ->
     return tables.answer(("value", *names), rows, meta, asked.csv)
 
 
-EVENT_COLUMNS = (
-    ("id", "type", "timestamp", *FIELDS, "event_name", "event_data", "visit", "vitals")
-    + ("experiment", "variant", "goal", "value")
-)  # fmt: skip
+EVENT_COLUMNS = ("id", "type", "timestamp", *FIELDS, "event_name", "event_data", "visit", "vitals", *AB_COLUMNS)
 
 
 async def _events(reader: Reader, website: Website, asked: Question) -> web.Response:

@@ -80,14 +80,17 @@ def _signals() -> asyncio.Event:
     return ending
 
 
+def _reason(failure: OSError) -> str:
+    return os.strerror(failure.errno) if failure.errno and failure.errno > 0 else str(failure.strerror)
+
+
 async def _listen(runner: web.AppRunner, settings: Settings) -> None:
     site = web.TCPSite(runner, settings.host, settings.port, backlog=1024)
     try:
         await site.start()
     except OSError as failure:
         raise BadAddress(
-            f"Cannot listen on {settings.host}:{settings.port} ({os.strerror(failure.errno) if failure.errno else failure}):"
-            " stop what uses it, or choose another with --host and --port (0 picks a free one)."
+            f"Cannot listen on {settings.host}:{settings.port} ({_reason(failure)}): stop what uses it, or choose another with --host and --port (0 picks a free one)."
         ) from None
     host, port = runner.addresses[0][:2]
     shown = f"[{host}]" if ":" in host else host

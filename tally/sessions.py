@@ -1,13 +1,13 @@
 """Who is here now: identity -> visitor and visits. In memory only, bounded, never on disk.
 
-Rules: this room never sees an address, a User-Agent or a session_id but to hash them, under a random salt of the UTC day
-that itself lives in memory only. What leaves it is a random number (the visitor) and small counts (the visits).
-`Salts` is used by the event loop alone, `Sessions` by the writer's thread alone, so neither needs a lock: no await and no
-other thread stands between reading and changing them.
+Rules: this room never sees an address, a User-Agent or a session_id but to hash them, under a random salt of the UTC
+day that itself lives in memory only. What leaves it is a random number (the visitor) and small counts (the visits).
+`Salts` is used by the event loop alone, `Sessions` by the writer's thread alone, so neither needs a lock: no await
+and no other thread stands between reading and changing them.
 
 A visit is a maximal run of one visitor's traffic events without a gap over 30 minutes: a function of the set of their
-times, whatever the order of arrival. So all visits of a visitor's day are kept (there cannot be more than 48), and a late
-event may lengthen one, bring its begin forward, or join two; `touch` says which rows that changes on disk.
+times, whatever the order of arrival. So all visits of a visitor's day are kept (there cannot be more than 48), and a
+late event may lengthen one, bring its begin forward, or join two; `touch` says which rows that changes on disk.
 
 An identity is one bytes object: 10 bytes and 17 for each visit. Measured: 100,000 identities with a visit each take
 about 26 MB in all, the same as objects 48 MB. Values are replaced, never changed, so undoing a failed transaction
@@ -78,7 +78,7 @@ class Salts:
 
 
 class Sessions:
-    """Identities with their visits, the least recently seen first. Changes hold once `keep` is called; `undo` takes them back."""
+    """Identities with their visits, the least recently seen first. `keep` makes changes hold, `undo` takes them back."""
 
     def __init__(self, most: int) -> None:
         self.most = most

@@ -1,16 +1,16 @@
 """The database in use: one writer with group commit, read-only connections, and what is kept in memory of both.
 
 The only room that knows aiosqlite. Its rules:
-- One connection writes, on one thread; all commits and checkpoints of this process are its own. A call is one function run
-  on that thread (`_Thread.run`), not a call a statement: a hop costs 140 µs, a statement 3.
-- Group commit without a timer: the writer takes all that is queued, writes it in one transaction, commits with fsync, then
-  answers everyone. While it commits, the next group gathers. No answer is given before its commit.
+- One connection writes, on one thread; all commits and checkpoints of this process are its own. A call is one
+  function run on that thread (`_Thread.run`), not a call a statement: a hop costs 140 µs, a statement 3.
+- Group commit without a timer: the writer takes all that is queued, writes it in one transaction, commits with fsync,
+  then answers everyone. While it commits, the next group gathers. No answer is given before its commit.
 - Reads run on connections that cannot write, each in a transaction of its own: one snapshot a question.
 - Another process may write too (the command line). `PRAGMA data_version` on the writing connection tells when; then
   websites, keys and usage are read anew. It is asked every second, and when somebody names an unknown website or key.
 
-If a group fails for a reason that lies in the file or the disk, everyone in it is told 503 and nothing is kept. If it fails
-for any other reason, its jobs are written one by one, so that one poisoned job cannot take others with it.
+If a group fails for a reason that lies in the file or the disk, everyone in it is told 503 and nothing is kept. If it
+fails for any other reason, its jobs are written one by one, so that one poisoned job cannot take others with it.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Rows as JSON objects or as CSV: the two shapes of a table in the read API.
 
-A CSV cell that a spreadsheet would run as a formula gets an apostrophe in front; numbers never do, and what is quoted is
-quoted by the csv module. Lines end with CRLF (RFC 4180), times and texts are the same as in JSON, unset is empty.
+A CSV cell that a spreadsheet would run as a formula gets an apostrophe in front; numbers never do, and what is quoted
+is quoted by the csv module. Lines end with CRLF (RFC 4180), times and texts are the same as in JSON, unset is empty.
 """
 
 import csv

@@ -1,8 +1,8 @@
 """What the tests stand on: a real application on a real SQLite file, a clock that a test sets, the real command.
 
-`house` is the application in this process, reached through aiohttp's test client; `serve` starts the command as a process
-of its own. Nothing is mocked. The client's address travels in X-Forwarded-For, since the test's own is loopback, which is
-trusted by default.
+`house` is the application in this process, reached through aiohttp's test client; `serve` starts the command as a
+process of its own. Nothing is mocked. The client's address travels in X-Forwarded-For, since the test's own is
+loopback, which is trusted by default.
 """
 
 import asyncio
