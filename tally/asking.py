@@ -9,6 +9,7 @@ ALLOWED says which parameters an endpoint takes, besides filter_<field> where FI
 import re
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 from aiohttp import web
 from multidict import MultiMapping
@@ -73,6 +74,7 @@ class Question:
 
 def question(request: web.Request, endpoint: str, now_ms: int) -> Question:
     """Reads a request's parameters. Raises ApiError 400."""
+    _refuse_other_than_utf8(request.raw_path.partition("?")[2])
     query = request.query
     _refuse_unknown(query, endpoint)
     single = {name: query[name] for name in ALLOWED[endpoint] if name in query}
@@ -102,20 +104,24 @@ def _bad(field: str, message: str) -> ApiError:
     return ApiError(errors.INVALID_PARAMETER, message, field=field)
 
 
+def _refuse_other_than_utf8(raw: str) -> None:
+    # The parser would put U+FFFD in place of what it cannot read: another question than was asked.
+    try:
+        unquote_to_bytes(raw.encode("utf-8", "surrogateescape")).decode()
+    except UnicodeDecodeError:
+        raise _bad("query", "The query is not UTF-8.") from None
+
+
 def _refuse_unknown(query: MultiMapping[str], endpoint: str) -> None:
     allowed = ALLOWED[endpoint]
     for name in query:
-        try:
-            "".join([name, *query.getall(name)]).encode()
-        except UnicodeEncodeError:
-            raise _bad("query", "The query is not UTF-8.") from None
         if name in allowed:
             if len(query.getall(name)) > 1:
                 raise _bad(name, f"{name} is given more than once: give it once.")
         elif not (endpoint in FILTERED and name.startswith("filter_")):
             takes = ", ".join(sorted(allowed)) or "no parameters"
             more = " and filter_<field>" if endpoint in FILTERED else ""
-            raise _bad(name[:100], f"This endpoint takes {takes}{more}.")
+            raise _bad(name[:100] or "query", f"This endpoint takes {takes}{more}.")
 
 
 def _filters(query: MultiMapping[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:

@@ -22,6 +22,7 @@ from aiohttp import web
 
 from tally import accounts
 from tally.accounts import FIRST_ACCOUNT, PLANS, AccountError
+from tally.assets import tally_version
 from tally.country import CountryDataError
 from tally.hosts import BadHost, registrable_domain
 from tally.instants import iso
@@ -90,8 +91,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _version() -> str:
-    from tally.ops import tally_version
-
     return f"analytics-server {tally_version()} (SQLite {sqlite3.sqlite_version}, Python {sys.version.split()[0]})"
 
 

@@ -19,7 +19,7 @@ log = logging.getLogger("tally")
 COLLECT_PATHS = ("/api/collect", "/api/v1/collect")
 READ_PATHS = "/api/v1/websites"
 # Where a handler leaves headers that its answer carries whether it succeeds or is refused.
-ANSWER_HEADERS = "tally.answer_headers"
+ANSWER_HEADERS = web.RequestKey("answer_headers", dict[str, str])
 
 _ALWAYS = {"Server": "Tally", "X-Content-Type-Options": "nosniff"}
 # CONTRACT: collecting and reading are open to every page (no cookies are involved).
@@ -70,6 +70,7 @@ INTERNAL = Kind(500, "internal_error", "The server failed on this request; its l
 STORAGE_UNAVAILABLE = Kind(
     503, "storage_unavailable", "The database cannot be reached or written just now: send it again later."
 )
+QUERY_TIMEOUT = Kind(503, "query_timeout", "This question takes too long: ask for a shorter range, or again later.")
 OVERLOADED = Kind(503, "overloaded", "More arrives than can be stored just now: send it again later.")
 
 

@@ -8,7 +8,6 @@ counting costs nothing in between. Nothing personal is in them.
 import secrets
 import sqlite3
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, version
 
 from aiohttp import web
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -16,19 +15,11 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from tally import errors
-from tally.assets import asset
+from tally.assets import asset, tally_version
 from tally.collect import DESK, Desk
 from tally.errors import ApiError, json_answer
 
 METRICS_TOKEN = web.AppKey("metrics_token", str)
-
-
-def tally_version() -> str:
-    """The installed version, `0` in a tree that is not installed."""
-    try:
-        return version("tally-analytics-server")
-    except PackageNotFoundError:
-        return "0"
 
 
 async def healthz(request: web.Request) -> web.Response:

@@ -33,6 +33,9 @@ RUNNER_OPTIONS: dict[str, Any] = {
     "logger": _silent,
     # Undoing a small compressed body takes seconds of the loop: bodies stay as they are, and are refused.
     "auto_decompress": False,
+    # A filter may be a whole path, percent-encoded; beyond this aiohttp itself answers 400.
+    "max_line_size": 32_768,
+    "max_field_size": 16_384,
     "handler_cancellation": False,
     "handle_signals": False,
     "keepalive_timeout": KEEPALIVE_S,
@@ -90,7 +93,8 @@ async def _listen(runner: web.AppRunner, settings: Settings) -> None:
         await site.start()
     except OSError as failure:
         raise BadAddress(
-            f"Cannot listen on {settings.host}:{settings.port} ({_reason(failure)}): stop what uses it, or choose another with --host and --port (0 picks a free one)."
+            f"Cannot listen on {settings.host}:{settings.port} ({_reason(failure)}): stop what uses it,"
+            " or choose another with --host and --port (0 picks a free one)."
         ) from None
     host, port = runner.addresses[0][:2]
     shown = f"[{host}]" if ":" in host else host

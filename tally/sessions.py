@@ -78,7 +78,7 @@ class Salts:
 
 
 class Sessions:
-    """Identities with their visits, the least recently seen first. `keep` makes changes hold, `undo` takes them back."""
+    """Identities with their visits, least recently seen first. `keep` makes changes hold, `undo` takes them back."""
 
     def __init__(self, most: int) -> None:
         self.most = most

@@ -97,6 +97,7 @@ class Settings:
     max_identities: int = _setting(
         200_000, "visitors kept in memory; the least recently seen go first", _count, "visitors"
     )
+    query_seconds: int = _setting(10, "how long a question may take before it is given up", _count, "seconds")
     metrics_token: str = _setting(
         "", "bearer token that may read /metrics from other machines; without it loopback alone", _text
     )

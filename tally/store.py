@@ -18,6 +18,7 @@ import contextlib
 import fcntl
 import os
 import sqlite3
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -28,7 +29,7 @@ import aiosqlite
 from tally import accounts
 from tally.accounts import Key, Website
 from tally.clock import Clock
-from tally.errors import OVERLOADED, STORAGE_UNAVAILABLE, ApiError, log, where_it_failed
+from tally.errors import OVERLOADED, QUERY_TIMEOUT, STORAGE_UNAVAILABLE, ApiError, log, where_it_failed
 from tally.ingest import Ingest, Job, Outcome, Written, forget_old
 from tally.schema import BadDatabase, connect_reader, open_database
 
@@ -40,6 +41,8 @@ MOST_EVENTS_WAITING = 20_000
 # our choice: on two cores a third reader only takes turns with the others.
 READERS = 2
 TICK_S = 1.0
+# our choice: a look every few milliseconds costs nothing that could be measured.
+_STEPS_BETWEEN_LOOKS = 100_000
 # our choice: a stranger naming random websites makes the writer look at most ten times a second.
 LOOK_AGAIN_S = 0.1
 # our choice: `key list` shows the last use to the minute.
@@ -67,6 +70,7 @@ class _Thread(aiosqlite.Connection):
     """aiosqlite's connection with its thread; `run` is its own way of doing a step there (pinned in pyproject.toml)."""
 
     async def run(self, step: Callable[[sqlite3.Connection], T]) -> T:
+        """What `step` gives, done on the connection's thread."""
         result: T = await self._execute(step, self._conn)  # type: ignore[no-untyped-call]
         return result
 
@@ -96,8 +100,8 @@ def lock_file(path: Path) -> int:
 class Store:
     """The open database of a running server. Made by `opened`."""
 
-    def __init__(self, writer: _Thread, readers: list[_Thread], ingest: Ingest, clock: Clock, salt: bytes) -> None:
-        self.key_salt = salt
+    def __init__(self, writer: _Thread, readers: list[_Thread], ingest: Ingest, clock: Clock, query_s: float) -> None:
+        self.key_salt = b""
         self.counters = Counters()
         self.ingest = ingest
         self.registry = Registry({}, {}, {}, 0)
@@ -108,7 +112,7 @@ class Store:
         self._idle_readers: asyncio.LifoQueue[_Thread] = asyncio.LifoQueue()
         for reader in readers:
             self._idle_readers.put_nowait(reader)
-        self._clock = clock
+        self._clock, self._query_s = clock, query_s
         self._waiting: deque[tuple[Job, asyncio.Future[Outcome]]] = deque()
         self._events_waiting = 0
         self._wake = asyncio.Event()
@@ -160,8 +164,10 @@ class Store:
         """Runs a question on a read-only connection, in one snapshot. Raises ApiError 503."""
         reader = await self._idle_readers.get()
         try:
-            return await asyncio.shield(reader.run(lambda connection: _in_snapshot(connection, question)))
+            return await asyncio.shield(reader.run(lambda run: _in_snapshot(run, question, self._query_s)))
         except sqlite3.OperationalError as failure:
+            if failure.sqlite_errorname == "SQLITE_INTERRUPT":
+                raise ApiError(QUERY_TIMEOUT, retry_after_s=30) from None
             log.error("reading failed: %s", failure.sqlite_errorname)
             raise ApiError(STORAGE_UNAVAILABLE, retry_after_s=5) from None
         finally:
@@ -277,11 +283,12 @@ class Store:
 
 
 @contextlib.asynccontextmanager
-async def opened(path: Path, ingest: Ingest, clock: Clock) -> AsyncIterator[Store]:
+async def opened(path: Path, ingest: Ingest, clock: Clock, query_s: float) -> AsyncIterator[Store]:
     """The store over the database at `path`, made where there is none, with its writer at work."""
     writer = await _open(lambda: open_database(path, create=True))
     readers = [await _open(lambda: connect_reader(path)) for _ in range(READERS)]
-    store = Store(writer, readers, ingest, clock, await writer.run(accounts.key_salt))
+    store = Store(writer, readers, ingest, clock, query_s)
+    store.key_salt = await writer.run(accounts.key_salt)
     await store.refresh()
     writing, ticking = asyncio.create_task(store.run_writer()), asyncio.create_task(_tick_forever(store))
     try:
@@ -310,11 +317,15 @@ def _look(connection: sqlite3.Connection, known: int, month: int) -> tuple[int, 
     return version, Registry(websites, accounts.keys(connection), accounts.usage(connection, month), month)
 
 
-def _in_snapshot(connection: sqlite3.Connection, question: Callable[[sqlite3.Connection], T]) -> T:
+def _in_snapshot(connection: sqlite3.Connection, question: Callable[[sqlite3.Connection], T], seconds: float) -> T:
+    # Looked at inside the statement: an interrupt from outside could hit the statement after the one it was meant for.
+    end = time.monotonic() + seconds
+    connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS_BETWEEN_LOOKS)
     connection.execute("begin")
     try:
         return question(connection)
     finally:
+        connection.set_progress_handler(None, 0)
         connection.execute("rollback")
 
 

@@ -346,7 +346,7 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
 
 
 def until(holds: Callable[[], Any], seconds: float = 30) -> Any:
-    """What `holds` gives once it gives something; fails after a generous while. For what another process must notice."""
+    """What `holds` gives once it gives something; fails after a while. For what another process must notice."""
     deadline = time.monotonic() + seconds
     while not (result := holds()):
         assert time.monotonic() < deadline, "it never came to hold"

@@ -322,6 +322,8 @@ class Sender:
 def labels_of(event: Mapping[str, Json], sender: Sender, domain: str) -> dict[str, str | None]:
     """Give the 14 dimensions of an event."""
     said = {name: event[name] if present(event.get(name)) else sender.defaults.get(name) for name in FROM_CONTEXT}
+    if not present(event.get("os_version")) and said["os"] != sender.defaults.get("os"):
+        said["os_version"] = None  # "only where it is true": the User-Agent's version is not another system's
     if said["language"] is None:
         said["language"] = sender.language
     if said["language"] is not None:
@@ -437,7 +439,9 @@ class Question:
     def range(self, now_ms: int) -> tuple[int, int]:
         """Resolve from and to."""
         texts = dict(self.params)
-        to_ms = now_ms
+        # Now lies within its millisecond, and what is finer than one is rounded up: so an event answered 202 in
+        # this very millisecond "is in every answer begun after it".
+        to_ms = now_ms + 1
         if "to" in texts:
             last = a_date(texts["to"])
             to_ms = read_time(texts["to"], self.zone, up=True)
@@ -693,4 +697,5 @@ class Model:
                 if views:
                     pages.setdefault(views[-1].labels["pathname"], set()).add(visit[0].visitor)
         table = {page: len(visitors) for page, visitors in pages.items()}
-        return Answer(200, {"active_visitors": len(active), "pages": table, "window_seconds": 300})
+        data = {"active_visitors": len(active), "pages": table, "window_seconds": 300}
+        return Answer(200, data, {"time": written(now_ms, "UTC")})

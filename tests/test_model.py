@@ -24,6 +24,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
+from conftest import House, ManualClock
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from model import (
@@ -58,7 +59,10 @@ from strategies import (
     worlds,
 )
 
+from tally.settings import Settings
+
 EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "1100"))  # our choice: with two kinds of world, over 2,000 in a run
+NO_LIMIT = 10**9  # requests a minute; the limits have tests of their own
 BETWEEN = "arrived-between-pages"
 
 
@@ -70,11 +74,12 @@ class Match:
     """One server under test, and how much of it was compared."""
 
     loop: asyncio.AbstractEventLoop
-    house: Any
+    house: House
     key: str
     examples: int = 0
     events: int = 0
-    answers: int = 0
+    questions: int = 0
+    unchanged: int = 0
     values: int = 0
 
 
@@ -87,18 +92,19 @@ class Example:
         self.website = website
         self.model = Model(DOMAIN)
         self.now_ms = now_ms
+        self.answers: dict[str, Any] = {}
 
     def wait(self, ms: int) -> None:
-        """Move the clock."""
+        """Let time pass."""
         self.now_ms += ms
-        self.house.clock.set_wall(self.now_ms)
+        self.house.clock.advance(ms / 1000)
 
     async def deliver(self, step: Delivery) -> None:
         """Send a request; the answer must count as the model counts."""
         self.wait(step.wait_ms)
-        address = ADDRESSES[step.forwarded]
+        address, country = ADDRESSES[step.forwarded]
         defaults = USER_AGENTS[step.user_agent]
-        sender = Sender(address, step.user_agent, None, defaults, ACCEPT_LANGUAGE[step.accept_language])
+        sender = Sender(address, step.user_agent, country, defaults, ACCEPT_LANGUAGE[step.accept_language])
         body = step.body(self.website)
         headers = {"Accept-Language": step.accept_language} if step.accept_language else {}
         got = await self.house.collect(body, ip=step.forwarded, ua=step.user_agent, headers=headers)
@@ -172,13 +178,22 @@ class Example:
         await self.deliver(Delivery(0, next(iter(ADDRESSES)), next(iter(USER_AGENTS)), None, events))
 
     async def get(self, path: str, params: list[tuple[str, str]]) -> Any:
-        """Ask the server."""
-        query = f"?{urlencode(params)}" if params else ""
-        return await self.house.get(f"/api/v1/websites/{self.website}/{path}{query}", key=self.match.key)
+        """Ask the server as a browser does: with the ETag of the last answer, which 304 says still holds."""
+        query = f"{path}?{urlencode(params)}" if params else path
+        last = self.answers.get(query)
+        headers = {"If-None-Match": last.headers["ETag"]} if last else {}
+        got = await self.house.get(f"/api/v1/websites/{self.website}/{query}", key=self.match.key, headers=headers)
+        if last and got.status == 304:
+            self.match.unchanged += 1
+            return last
+        if got.status == 200:
+            self.answers[query] = got
+        return got
 
     def same_meta(self, about: str, meta: dict[str, Any], want: Answer) -> None:
         """Compare what the answer says it understood with what the model understood."""
-        self.same(about + " meta", {name: meta.get(name, "not there") for name in want.meta}, dict(want.meta))
+        wanted = {"website_id": self.website, **want.meta}
+        self.same(about + " meta", {name: meta.get(name, "not there") for name in wanted}, wanted)
 
     def same(self, about: str, server: Any, model: Any) -> None:
         """Compare and count."""
@@ -260,8 +275,8 @@ def number_visits(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 async def play(match: Match, world: World) -> None:
     """Play one world on the server and on the model."""
     website = await match.house.website(domain=DOMAIN)
+    match.house.clock.set_wall(world.start_ms)
     example = Example(match, website, world.start_ms)
-    example.wait(0)
     for step in world.steps:
         if isinstance(step, Delivery):
             await example.deliver(step)
@@ -270,19 +285,31 @@ async def play(match: Match, world: World) -> None:
             example.model.restart()
         else:
             await example.ask(step)
-            match.answers += 1
+            match.questions += 1
     match.examples += 1
 
 
-async def open_match(loop: asyncio.AbstractEventLoop) -> Match:
-    """Open the one server of this module."""
-    raise NotImplementedError
-
-
 @pytest.fixture(scope="module")
-def match(request: pytest.FixtureRequest) -> Iterator[Match]:
-    """One server for all examples, with limits out of the way; says at the end how much was compared."""
-    raise NotImplementedError
+def match(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Match]:
+    """One server for all examples, on an event loop of its own, with the rate limits out of the way."""
+    settings = Settings(
+        db=tmp_path_factory.mktemp("model") / "analytics.db",
+        client_per_minute=NO_LIMIT,
+        website_per_minute=NO_LIMIT,
+        key_per_minute=NO_LIMIT,
+    )
+    loop = asyncio.new_event_loop()
+    house = House(settings, ManualClock())
+    loop.run_until_complete(house.open())
+    played = Match(loop, house, loop.run_until_complete(house.key()))
+    yield played
+    loop.run_until_complete(house.close())
+    loop.close()
+    with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+        print(
+            f"\nmodel: {played.examples} examples, {played.events} events, {played.questions} questions"
+            f" ({played.unchanged} answers 304), {played.values} comparisons"
+        )
 
 
 # The two health checks measure how large the drawn worlds are, which they are meant to be.
