@@ -166,7 +166,9 @@ async def raw(house: House, request: bytes) -> Answer:
 def request(target: bytes, key: str = "", method: bytes = b"GET", more: Sequence[bytes] = ()) -> bytes:
     """A request without body, in bytes."""
     bearer = (b"Authorization: Bearer " + key.encode(),) if key else ()
-    return b"\r\n".join([method + b" " + target + b" HTTP/1.1", b"Host: h", b"Connection: close", *bearer, *more, b"", b""])
+    return b"\r\n".join(
+        [method + b" " + target + b" HTTP/1.1", b"Host: h", b"Connection: close", *bearer, *more, b"", b""]
+    )
 
 
 __all__ = ["NOON_MS", "Library", "Site", "custom", "event", "filters", "library_at", "ms", "raw", "request", "view"]

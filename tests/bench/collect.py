@@ -77,7 +77,11 @@ def bodies(website: str, events: int) -> list[bytes]:
     made = []
     for n in range(2_000):
         views = [
-            {"type": "pageview", "url": f"https://example.com/p/{(n * 7 + k) % 500}", "session_id": f"session-{(n + k) % 5000:08}"}
+            {
+                "type": "pageview",
+                "url": f"https://example.com/p/{(n * 7 + k) % 500}",
+                "session_id": f"session-{(n + k) % 5000:08}",
+            }
             for k in range(events)
         ]
         body = views[0] | {"website_id": website} if events == 1 else {"website_id": website, "events": views}

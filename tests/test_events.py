@@ -1,0 +1,845 @@
+"""What a collect request may hold (tally/events.py). Quoted lines are the seed's and CONTRACT.md's."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tally.events import TYPES, BadBody, Event, Rejection, parse_body, read_event, type_of
+
+NOW_MS = 1_795_003_200_000  # 2026-11-18T12:00:00Z
+ASTRAL = "\U0001f600"  # one code point, two UTF-16 units, four bytes
+
+# The smallest valid event of each type.
+LEAST: dict[str, dict[str, Any]] = {
+    "pageview": {"url": "https://example.com/"},
+    "screen_view": {"name": "Home"},
+    "event": {"event_name": "signup"},
+    "app_event": {},
+    "vitals": {"vitals": {"lcp": 1200}},
+    "heatmap": {"points": [{"x": 0.5, "y": 10, "kind": "click"}], "viewport_width": 390},
+    "ab_assign": {"experiment": "button", "variant": "red"},
+    "ab_convert": {"experiment": "button"},
+}
+ABSENT = object()
+
+
+def read(kind: str, context: dict[str, Any] | None = None, now_ms: int = NOW_MS, **fields: Any) -> Event | Rejection:
+    """The least event of a type with other fields; ABSENT takes one away."""
+    item = {k: v for k, v in ({"type": kind} | LEAST[kind] | fields).items() if v is not ABSENT}
+    number = type_of(item)
+    assert isinstance(number, int)
+    return read_event(item, number, context or {}, now_ms)
+
+
+def fault(verdict: Event | Rejection) -> tuple[str, str] | None:
+    """Code and field of a rejection; None where the event is taken."""
+    return (verdict.code, verdict.field) if isinstance(verdict, Rejection) else None
+
+
+# ---------------------------------------------------------------- the body
+
+BAD_JSON = [
+    ("empty", b""),
+    ("blank", b"  "),
+    ("cut", b'{"type": "pageview"'),
+    ("single-quotes", b"{'type': 'pageview'}"),
+    ("trailing-comma", b'{"type": "pageview",}'),
+    ("trailing-text", b'{"type": "pageview"} x'),
+    ("two-documents", b"{}{}"),
+    ("comment", b'{"type": "pageview"} // yes'),
+    ("leading-zero", b'{"value": 01}'),
+    ("plus", b'{"value": +1}'),
+    ("nan", b'{"value": NaN}'),
+    ("infinity", b'{"value": Infinity}'),
+    ("minus-infinity", b'{"value": -Infinity}'),
+    ("lone-high-surrogate", b'{"name": "\\ud800"}'),
+    ("lone-low-surrogate", b'{"name": "\\udc00"}'),
+    ("swapped-surrogates", b'{"name": "\\udc00\\ud800"}'),
+    ("lone-surrogate-in-a-key", b'{"\\ud800": 1}'),
+    ("surrogate-in-utf-8", b'{"name": "\xed\xa0\x80"}'),
+    ("bad-utf-8", b'{"name": "\xff"}'),
+    ("cut-utf-8", b'{"name": "\xf0\x9f\x98"}'),
+    ("overlong-utf-8", b'{"name": "\xc0\xaf"}'),
+    ("latin-1", '{"name": "caf\u00e9"}'.encode("latin-1")),
+    ("utf-8-bom", b"\xef\xbb\xbf{}"),
+    ("utf-16", "{}".encode("utf-16")),
+    ("utf-16-le", "{}".encode("utf-16-le")),
+    ("utf-16-be", "{}".encode("utf-16-be")),
+    ("utf-32", "{}".encode("utf-32")),
+    ("raw-newline-in-text", b'{"name": "a\nb"}'),
+    ("raw-nul-in-text", b'{"name": "a\0b"}'),
+    ("bad-escape", b'{"name": "\\x41"}'),
+    ("deep-arrays", b"[" * 32_000 + b"]" * 32_000),
+    ("deep-and-open", b"[" * 65_000),
+    ("deep-objects", b'{"a":' * 10_000 + b"1" + b"}" * 10_000),
+    ("form", b"type=pageview&url=x"),
+]
+
+
+@pytest.mark.parametrize("body", [b for _, b in BAD_JSON], ids=[i for i, _ in BAD_JSON])
+def test_bad_json(body: bytes) -> None:
+    """Check 3: not JSON (lone surrogates, NaN, bad UTF-8 and absurd depth included): 400 invalid_json."""
+    with pytest.raises(BadBody) as refusal:
+        parse_body(body)
+    assert refusal.value.code == "invalid_json"
+
+
+BAD_BODIES = [
+    ("number", b"5", "invalid_body"),
+    ("null", b"null", "invalid_body"),
+    ("true", b"true", "invalid_body"),
+    ("text", b'"pageview"', "invalid_body"),
+    ("array", b"[]", "invalid_body"),
+    ("array-of-events", b'[{"type": "app_event"}]', "invalid_body"),
+    ("events-empty", b'{"events": []}', "invalid_body"),
+    ("events-null", b'{"events": null}', "invalid_body"),
+    ("events-object", b'{"events": {"0": {}}}', "invalid_body"),
+    ("events-text", b'{"events": "pageview"}', "invalid_body"),
+    ("events-number", b'{"events": 1}', "invalid_body"),
+    ("context-array", b'{"events": [{}], "context": []}', "invalid_body"),
+    ("context-text", b'{"events": [{}], "context": "ios"}', "invalid_body"),
+    ("context-empty-text", b'{"events": [{}], "context": ""}', "invalid_body"),
+    ("context-number", b'{"events": [{}], "context": 0}', "invalid_body"),
+    ("context-false", b'{"events": [{}], "context": false}', "invalid_body"),
+    ("events-51", json.dumps({"events": [{}] * 51}).encode(), "too_many_events"),
+    ("events-20000", json.dumps({"events": [1] * 20_000}).encode(), "too_many_events"),
+    ("events-51-context-array", json.dumps({"events": [{}] * 51, "context": []}).encode(), "invalid_body"),
+]
+
+
+@pytest.mark.parametrize(("body", "code"), [b[1:] for b in BAD_BODIES], ids=[b[0] for b in BAD_BODIES])
+def test_bad_bodies(body: bytes, code: str) -> None:
+    """Check 3: not an object, `events` not a non-empty array, `context` not an object: 400 invalid_body; more than
+    50 events: 400 too_many_events."""
+    with pytest.raises(BadBody) as refusal:
+        parse_body(body)
+    assert refusal.value.code == code
+
+
+BODIES: list[tuple[str, bytes, tuple[list[Any], Any, dict[str, Any]]]] = [
+    ("single", b'{"type": "app_event"}', ([{"type": "app_event"}], None, {})),
+    ("empty-object", b"{}", ([{}], None, {})),
+    ("batch", b'{"website_id": "w", "events": [{"a": 1}, 2]}', ([{"a": 1}, 2], "w", {})),
+    ("context", b'{"events": [{}], "context": {"os": "iOS"}}', ([{}], None, {"os": "iOS"})),
+    ("context-null", b'{"events": [{}], "context": null}', ([{}], None, {})),
+    ("website-null", b'{"website_id": null, "events": [{}]}', ([{}], None, {})),
+    ("items-of-any-kind", b'{"events": [null, "x", [], 5, true]}', ([None, "x", [], 5, True], None, {})),
+    ("50", json.dumps({"events": [{}] * 50}).encode(), ([{}] * 50, None, {})),
+    ("white-space", b' \t\r\n{"type": "app_event"}\n', ([{"type": "app_event"}], None, {})),
+    ("escaped-astral", b'{"name": "\\ud83d\\ude00"}', ([{"name": ASTRAL}], None, {})),
+]
+
+
+@pytest.mark.parametrize(("body", "batch"), [b[1:] for b in BODIES], ids=[b[0] for b in BODIES])
+def test_bodies(body: bytes, batch: tuple[list[Any], Any, dict[str, Any]]) -> None:
+    """Seed, request rules 3 and 4: the single-event form, and the batch form, at most 50 events a request."""
+    read = parse_body(body)
+    single = batch[1] is None and "events" not in json.loads(body)
+    assert (read.items, None if single else read.website_id, read.context) == batch
+
+
+# ---------------------------------------------------------------- type
+
+BAD_TYPES: list[tuple[str, Any]] = [
+    ("missing", {}),
+    ("null", {"type": None}),
+    ("empty", {"type": ""}),
+    ("unknown", {"type": "click"}),
+    ("upper-case", {"type": "Pageview"}),
+    ("space", {"type": "pageview "}),
+    ("hyphen", {"type": "screen-view"}),
+    ("number", {"type": 0}),
+    ("true", {"type": True}),
+    ("array", {"type": ["pageview"]}),
+    ("object", {"type": {"pageview": 1}}),
+    ("nul", {"type": "pageview\0"}),
+    ("item-null", None),
+    ("item-text", "pageview"),
+    ("item-number", 5),
+    ("item-true", True),
+    ("item-array", [{"type": "pageview"}]),
+]
+
+
+@pytest.mark.parametrize("item", [i for _, i in BAD_TYPES], ids=[i for i, _ in BAD_TYPES])
+def test_bad_types(item: Any) -> None:
+    """An event is rejected when it is no object or its `type` is missing or unknown: invalid_type."""
+    verdict = type_of(item)
+    assert isinstance(verdict, Rejection)
+    assert verdict.code == "invalid_type"
+    assert verdict.message.endswith(".")
+
+
+@pytest.mark.parametrize("kind", LEAST)
+def test_types(kind: str) -> None:
+    """Seed, type: one of pageview, event, screen_view, app_event, vitals, heatmap, ab_assign, ab_convert."""
+    event = read(kind)
+    assert isinstance(event, Event)
+    assert TYPES[event.type] == kind
+    assert event.ts_ms == NOW_MS
+
+
+def test_there_are_eight_types() -> None:
+    """Seed, type: eight of them."""
+    assert set(TYPES) == set(LEAST)
+
+
+# ---------------------------------------------------------------- required fields
+
+REQUIRED = [
+    ("pageview", "url"),
+    ("screen_view", "name"),
+    ("event", "event_name"),
+    ("vitals", "vitals"),
+    ("heatmap", "points"),
+    ("heatmap", "viewport_width"),
+    ("ab_assign", "experiment"),
+    ("ab_assign", "variant"),
+    ("ab_convert", "experiment"),
+]
+
+
+@pytest.mark.parametrize("value", [ABSENT, None, ""], ids=["absent", "null", "empty"])
+@pytest.mark.parametrize(("kind", "field"), REQUIRED)
+def test_required(kind: str, field: str, value: Any) -> None:
+    """A required field is missing, null or an empty string: missing_field."""
+    assert fault(read(kind, **{field: value})) == ("missing_field", field)
+
+
+@pytest.mark.parametrize(("kind", "field"), REQUIRED)
+@pytest.mark.parametrize("value", [0, 1, True, False, 1.5, {}], ids=repr)
+def test_required_of_a_wrong_kind(kind: str, field: str, value: Any) -> None:
+    """A required field with a wrong JSON type breaks its rule: invalid_field."""
+    if field == "viewport_width" and value in (1, 1.5) and value is not True:
+        assert fault(read(kind, **{field: value})) is None
+    else:
+        assert fault(read(kind, **{field: value})) == ("invalid_field", field)
+
+
+# ---------------------------------------------------------------- texts
+
+# (field, types, least, most)
+TEXTS: list[tuple[str, tuple[str, ...], int, int]] = [
+    ("name", TYPES, 1, 500),
+    ("platform", TYPES, 1, 100),
+    ("app_version", TYPES, 1, 100),
+    ("os_version", TYPES, 1, 100),
+    ("browser", TYPES, 1, 100),
+    ("os", TYPES, 1, 100),
+    ("session_id", TYPES, 8, 64),
+    ("event_name", ("event", "app_event"), 1, 200),
+    ("experiment", ("ab_assign", "ab_convert"), 1, 100),
+    ("variant", ("ab_assign", "ab_convert"), 1, 100),
+    ("goal", ("ab_convert",), 1, 100),
+]
+TEXT_CASES = [(field, kind, least, most) for field, kinds, least, most in TEXTS for kind in kinds]
+
+
+@pytest.mark.parametrize(("field", "kind", "least", "most"), TEXT_CASES)
+def test_texts_taken(field: str, kind: str, least: int, most: int) -> None:
+    """ "characters" are Unicode code points; event_name at most 200, session_id 8 to 64, name 500, other labels 100."""
+    for value in (
+        "a" * least,
+        "a" * most,
+        ASTRAL * least,
+        ASTRAL * most,
+        " " * least,
+        "\u0301" * most,
+        "'\";--\\%_\t\n",
+    ):
+        event = read(kind, **{field: value})
+        assert isinstance(event, Event), (value, event)
+        assert getattr(event, field) == value
+
+
+@pytest.mark.parametrize(("field", "kind", "least", "most"), TEXT_CASES)
+def test_texts_refused(field: str, kind: str, least: int, most: int) -> None:
+    """A field breaks its rule (wrong JSON type, too long, session_id not 8 to 64 characters). No string may hold NUL."""
+    bad = ["a" * (most + 1), ASTRAL * (most + 1), "\0" * least, "aaaaaaaa\0", "\0aaaaaaaa", 0, 1, 1.5, True, False]
+    bad += [[], ["aaaaaaaa"], {}, {"a": 1}, 2**63]
+    if least > 1:
+        bad += ["a" * (least - 1), ASTRAL * (least - 1), ""]
+    for value in bad:
+        assert fault(read(kind, **{field: value})) == ("invalid_field", field), value
+
+
+@pytest.mark.parametrize(("field", "kind", "least", "most"), TEXT_CASES)
+def test_texts_absent(field: str, kind: str, least: int, most: int) -> None:
+    """Optional fields that are null count as absent; so does an optional text that is empty."""
+    if (kind, field) in REQUIRED:
+        assert fault(read(kind, **{field: None})) == ("missing_field", field)
+    else:
+        assert read(kind, **{field: None}) == read(kind)
+        if least == 1:
+            assert read(kind, **{field: ""}) == read(kind)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_event_id(kind: str) -> None:
+    """event_id: all types, 1 to 64 characters."""
+    kept = {}
+    for value in ("a", "b", "A", "a" * 64, ASTRAL, ASTRAL * 64, " ", "a "):
+        event = read(kind, event_id=value)
+        assert isinstance(event, Event), value
+        assert event.event_id
+        kept[value] = event.event_id
+    assert len(set(kept.values())) == len(kept)
+    assert read(kind, event_id="a") == read(kind, event_id="a")
+    for value in ("", "a" * 65, ASTRAL * 65, "a\0", 1, 0, True, False, 1.5, [], {}, 2**64):
+        assert fault(read(kind, event_id=value)) == ("invalid_field", "event_id"), value
+    assert read(kind, event_id=None) == read(kind)
+
+
+FOREIGN = [
+    ("pageview", {"event_name": 5, "event_data": [], "vitals": 1, "points": 2, "viewport_width": "x", "experiment": 3}),
+    ("pageview", {"variant": 1, "goal": 2, "value": "x", "unheard_of": {"a": [1]}, "website_id": 5, "events_": 1}),
+    ("screen_view", {"event_name": 5, "event_data": 5, "vitals": 1, "value": "x"}),
+    ("event", {"vitals": 1, "points": 2, "experiment": 3, "value": "x"}),
+    ("app_event", {"referrer": 5, "vitals": 1, "goal": 5}),
+    ("vitals", {"referrer": 5, "event_name": 5, "event_data": 5, "points": 5}),
+    ("heatmap", {"referrer": 5, "event_name": 5, "event_data": 5, "vitals": 5}),
+    ("ab_assign", {"referrer": 5, "event_name": 5, "goal": 5, "value": "x"}),
+    ("ab_convert", {"referrer": 5, "event_name": 5, "event_data": 5, "points": 5}),
+]
+
+
+@pytest.mark.parametrize(("kind", "fields"), FOREIGN)
+def test_unknown_fields_are_ignored(kind: str, fields: dict[str, Any]) -> None:
+    """Unknown fields are ignored: those of other types too."""
+    assert read(kind, **fields) == read(kind)
+
+
+# ---------------------------------------------------------------- url and referrer
+
+URLS = [
+    ("https://example.com", ("example.com", "/", "")),
+    ("http://Example.COM:8080/A%2Fb//c/?q=1#frag", ("example.com", "/A%2Fb//c/", "q=1")),
+    ("https://user:secret@example.com/x", ("example.com", "/x", "")),
+    ("https://example.com./x", ("example.com", "/x", "")),
+    ("https://b\u00fccher.example/x", ("xn--bcher-kva.example", "/x", "")),
+    ("https://localhost/x", ("localhost", "/x", "")),
+    ("https://192.0.2.7/x", ("192.0.2.7", "/x", "")),
+    ("https://[2001:db8::7]:8080/x", ("[2001:db8::7]", "/x", "")),
+    ("https://example.com?q=/#/x", ("example.com", "/", "q=/")),
+    ("https://example.com/" + "a" * (8_192 - 20), ("example.com", "/" + "a" * (8_192 - 20), "")),
+    ("https://example.com/" + ASTRAL * (8_192 - 20), ("example.com", "/" + ASTRAL * (8_192 - 20), "")),
+]
+
+
+@pytest.mark.parametrize(("url", "parts"), URLS, ids=[u[0][:40] for u in URLS])
+@pytest.mark.parametrize("kind", TYPES)
+def test_urls(kind: str, url: str, parts: tuple[str, str, str]) -> None:
+    """url, all types: a full http(s) URL of at most 8,192 characters."""
+    event = read(kind, url=url)
+    assert isinstance(event, Event)
+    assert event.url is not None
+    assert (event.url.host, event.url.path, event.url.query) == parts
+
+
+NO_URLS = [
+    "example.com",
+    "/path",
+    "//example.com/",
+    "ftp://example.com/",
+    "javascript:alert(1)",
+    "https://",
+    "https:///path",
+    "https:/example.com",
+    "https://exa mple.com/",
+    "https://example.com:99999/",
+    "https://example.com:x/",
+    "https://[::1",
+    "https://evil.com\\@example.com/",
+    "about:blank",
+    "data:text/html,x",
+    "file:///etc/passwd",
+    " https://example.com/",
+    "https://example.com/a\nb",
+    ".",
+]
+
+
+@pytest.mark.parametrize("url", NO_URLS)
+def test_bad_urls(url: str) -> None:
+    """Not a full http(s) URL: invalid_url, for a url that is optional too."""
+    assert fault(read("pageview", url=url)) == ("invalid_url", "url")
+    assert fault(read("app_event", url=url)) == ("invalid_url", "url")
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_urls_of_a_wrong_kind(kind: str) -> None:
+    """A field breaks its rule: wrong JSON type, too long. No string may hold NUL."""
+    for url in (1, True, ["https://example.com/"], {}, 1.5):
+        assert fault(read(kind, url=url)) == ("invalid_field", "url")
+    too_long = read(kind, url="https://example.com/" + "a" * (8_193 - 20))
+    nul = read(kind, url="https://example.com/\0")
+    for verdict in (too_long, nul):
+        assert isinstance(verdict, Rejection)
+        assert verdict.code in ("invalid_field", "invalid_url")
+        assert verdict.field == "url"
+
+
+REFERRERS = [
+    ("https://www.Google.com/search?q=secret", "google.com"),
+    ("https://news.example.org:8443/a", "news.example.org"),
+    ("http://www.www.example.org/", "www.example.org"),
+    ("android-app://com.google.android.gm/", "com.google.android.gm"),
+    ("android-app://com.google.android.gm", "com.google.android.gm"),
+    ("ios-app://544007664/vnd.youtube", "544007664"),
+    ("https://b\u00fccher.example/", "xn--bcher-kva.example"),
+]
+
+
+@pytest.mark.parametrize(("referrer", "host"), REFERRERS, ids=[r[0][:40] for r in REFERRERS])
+@pytest.mark.parametrize("kind", ["pageview", "screen_view", "event"])
+def test_referrers(kind: str, referrer: str, host: str) -> None:
+    """referrer: URL of the page before; stored as lowercase host without `www.`."""
+    event = read(kind, referrer=referrer)
+    assert isinstance(event, Event)
+    assert event.referrer == host
+
+
+@pytest.mark.parametrize("kind", ["pageview", "screen_view", "event"])
+def test_bad_referrers(kind: str) -> None:
+    """A bad referrer is rejected with the field to blame."""
+    for referrer in ("google.com", "/a", "https://", "javascript:alert(1)", "mailto:a@example.org", "android-app://"):
+        assert fault(read(kind, referrer=referrer)) == ("invalid_url", "referrer"), referrer
+    for referrer in (1, True, [], {}, "https://example.org/" + "a" * 8_173):
+        assert fault(read(kind, referrer=referrer)) == ("invalid_field", "referrer"), referrer
+    assert read(kind, referrer=None) == read(kind, referrer="") == read(kind)
+
+
+# ---------------------------------------------------------------- language and device
+
+LANGUAGES = [
+    ("en", "en"),
+    ("EN", "en"),
+    ("en-us", "en-US"),
+    ("pt-BR", "pt-BR"),
+    ("ZH-HANT-tw", "zh-Hant-TW"),
+    ("es-419", "es-419"),
+    ("sr-latn-rs", "sr-Latn-RS"),
+    ("gsw-CH", "gsw-CH"),
+    ("de-CH-1996", "de-CH-1996"),
+    ("sl-Rozaj-Biske", "sl-rozaj-biske"),
+    # RFC 5646 2.1.1: no subtag behind a singleton is cased as a region or a script.
+    ("en-U-CA-Gregory", "en-u-ca-gregory"),
+    ("en-x-TWAIN-US", "en-x-twain-us"),
+]
+
+
+@pytest.mark.parametrize(("sent", "kept"), LANGUAGES)
+def test_languages(sent: str, kept: str) -> None:
+    """language: BCP 47 tag, kept in its canonical case."""
+    event = read("pageview", language=sent)
+    assert isinstance(event, Event)
+    assert event.language == kept
+
+
+NO_LANGUAGES: list[Any] = [
+    "en_US",
+    "e",
+    "en-",
+    "-en",
+    "en--US",
+    "*",
+    "english-language",
+    "en US",
+    "en;q=0.9",
+    "en,de",
+    "d\u00e9",
+    "12",
+    "en\0",
+    "a" * 101,
+    "en-" + "-".join(["abcdefgh"] * 12),
+    5,
+    True,
+    [],
+    {},
+]
+
+
+@pytest.mark.parametrize("value", NO_LANGUAGES, ids=[repr(n)[:30] for n in NO_LANGUAGES])
+def test_bad_languages(value: Any) -> None:
+    """language: BCP 47 tag; every label at most 100 characters."""
+    assert fault(read("pageview", language=value)) == ("invalid_field", "language")
+
+
+def test_devices() -> None:
+    """device one of desktop, mobile, tablet, tv, console, other."""
+    for device in ("desktop", "mobile", "tablet", "tv", "console", "other"):
+        event = read("app_event", device=device)
+        assert isinstance(event, Event)
+        assert event.device == device
+    for bad in ("Desktop", "phone", " desktop", "desktop\0", "TV", 1, True, ["tv"], {"tv": 1}):
+        assert fault(read("app_event", device=bad)) == ("invalid_field", "device"), bad
+    assert read("app_event", device="") == read("app_event", device=None) == read("app_event")
+
+
+# ---------------------------------------------------------------- event_data
+
+
+def data_of(size: int, character: str = "a") -> dict[str, str]:
+    """event_data that takes `size` bytes as compact UTF-8 JSON."""
+    width = len(character.encode())
+    room = size - len('{"k":""}')
+    return {"k": character * (room // width) + "a" * (room % width)}
+
+
+DATA: list[tuple[str, Any]] = [
+    ("empty", {}),
+    ("flat", {"text": "x", "int": 5, "float": 1.5, "true": True, "false": False, "null": None}),
+    ("keys", {"": 1, "__proto__": "x", "a b": 2, ASTRAL: 3, "$.a[0]": 4}),
+    ("negative", {"a": -1, "b": -0.5, "c": 2**53, "d": -(2**63), "e": 2**63 - 1}),
+    ("4096-bytes", data_of(4_096)),
+    ("4096-bytes-of-four", data_of(4_096, ASTRAL)),
+    ("quotes", {"a": '"\\/\b\f\n\r\t'}),
+]
+
+
+@pytest.mark.parametrize("kind", ["event", "app_event"])
+@pytest.mark.parametrize("data", [d for _, d in DATA], ids=[i for i, _ in DATA])
+def test_event_data(kind: str, data: Any) -> None:
+    """event_data: flat JSON object of at most 4,096 bytes, measured as compact UTF-8 JSON."""
+    event = read(kind, event_data=data)
+    assert isinstance(event, Event)
+    assert event.event_data is not None
+    assert json.loads(event.event_data) == data
+
+
+BAD_DATA: list[tuple[str, Any, str]] = [
+    ("array", [], "invalid_event_data"),
+    ("text", "a", "invalid_event_data"),
+    ("json-text", '{"a": 1}', "invalid_event_data"),
+    ("number", 5, "invalid_event_data"),
+    ("true", True, "invalid_event_data"),
+    ("false", False, "invalid_event_data"),
+    ("nested-object", {"a": {}}, "invalid_event_data"),
+    ("nested-array", {"a": 1, "b": []}, "invalid_event_data"),
+    ("4097-bytes", data_of(4_097), "event_data_too_large"),
+    ("4097-bytes-of-four", data_of(4_097, ASTRAL), "event_data_too_large"),
+    ("many-keys", {str(n): n for n in range(1_000)}, "event_data_too_large"),
+    ("escapes", {"a": "\n" * 2_100}, "event_data_too_large"),
+]
+
+
+@pytest.mark.parametrize("kind", ["event", "app_event"])
+@pytest.mark.parametrize(("data", "code"), [d[1:] for d in BAD_DATA], ids=[d[0] for d in BAD_DATA])
+def test_bad_event_data(kind: str, data: Any, code: str) -> None:
+    """event_data: flat object, max 4 KB."""
+    assert fault(read(kind, event_data=data)) == (code, "event_data")
+
+
+def test_event_data_without_nul() -> None:
+    """No string may hold NUL: neither a value nor a key."""
+    for data in ({"a": "x\0"}, {"a\0": "x"}, {"\0": 1}):
+        assert isinstance(read("event", event_data=data), Rejection), data
+
+
+def test_event_data_absent() -> None:
+    """Optional fields that are null count as absent; an empty object is something."""
+    assert read("event", event_data=None) == read("event") != read("event", event_data={})
+
+
+def test_event_data_is_measured_compact() -> None:
+    """event_data is measured as compact UTF-8 JSON, however it was written."""
+    for text in (
+        json.dumps(data_of(4_096), indent=80),
+        json.dumps(data_of(4_096, ASTRAL)),  # \ud83d\ude00: 12 bytes on the wire for 4
+    ):
+        body = f'{{"type": "event", "event_name": "x", "event_data": {text}}}'.encode()
+        (item,) = parse_body(body).items
+        assert isinstance(read_event(item, 2, {}, NOW_MS), Event)
+
+
+# ---------------------------------------------------------------- measurements
+
+VITALS: list[tuple[str, Any, tuple[float | None, ...]]] = [
+    ("one", {"lcp": 1}, (1, None, None, None, None)),
+    ("all", {"lcp": 1, "inp": 2, "fcp": 3, "ttfb": 4, "cls": 0.05}, (1, 2, 3, 4, 0.05)),
+    ("zero", {"inp": 0, "cls": 0}, (None, 0, None, None, 0)),
+    ("most", {"ttfb": 3_600_000, "cls": 100}, (None, None, None, 3_600_000, 100)),
+    ("fraction", {"fcp": 812.4375}, (None, None, 812.4375, None, None)),
+    ("unknown-beside", {"lcp": 1, "fid": 5, "x": -5}, (1, None, None, None, None)),
+]
+
+
+@pytest.mark.parametrize(("vitals", "kept"), [v[1:] for v in VITALS], ids=[v[0] for v in VITALS])
+def test_vitals(vitals: Any, kept: tuple[float | None, ...]) -> None:
+    """vitals: flat object of numbers, at least one of lcp, inp, fcp, ttfb (0 to 3,600,000), cls (0 to 100)."""
+    event = read("vitals", vitals=vitals)
+    assert isinstance(event, Event)
+    assert event.vitals == kept
+
+
+BAD_VITALS: list[tuple[str, Any]] = [
+    ("empty", {}),
+    ("unknown-alone", {"fid": 5}),
+    ("upper-case", {"LCP": 5}),
+    ("array", [1]),
+    ("text", "lcp"),
+    ("number", 5),
+    ("true", True),
+    ("value-text", {"lcp": "5"}),
+    ("value-true", {"lcp": True}),
+    ("value-false", {"cls": False}),
+    ("value-null", {"lcp": None}),
+    ("value-null-beside", {"lcp": 5, "cls": None}),
+    ("value-array", {"lcp": [5]}),
+    ("value-object", {"lcp": {}}),
+    ("unknown-text", {"lcp": 5, "name": "x"}),
+    ("unknown-true", {"lcp": 5, "x": True}),
+    ("unknown-object", {"lcp": 5, "x": {}}),
+    ("negative", {"inp": -1}),
+    ("just-negative", {"cls": -0.001}),
+    ("too-much", {"lcp": 3_600_001}),
+    ("just-too-much", {"fcp": 3_600_000.5}),
+    ("cls-too-much", {"cls": 100.001}),
+    ("huge", {"lcp": 2**63}),
+    ("very-huge", {"ttfb": 1e308}),
+]
+
+
+@pytest.mark.parametrize("vitals", [v for _, v in BAD_VITALS], ids=[i for i, _ in BAD_VITALS])
+def test_bad_vitals(vitals: Any) -> None:
+    """A field breaks its rule: invalid_field, with field."""
+    assert fault(read("vitals", vitals=vitals)) == ("invalid_field", "vitals")
+
+
+def point(**more: Any) -> dict[str, Any]:
+    """A valid point with other values; ABSENT takes one away."""
+    values = {"x": 0.25, "y": 40, "kind": "click"} | more
+    return {k: v for k, v in values.items() if v is not ABSENT}
+
+
+POINTS: list[tuple[str, list[Any], int | float]] = [
+    ("one", [point()], 390),
+    ("100", [point()] * 100, 390),
+    ("least", [point(x=0, y=0)], 1),
+    ("most", [point(x=1, y=1_000_000)], 20_000),
+    ("fractions", [point(x=1.0, y=0.5, kind="scroll")], 1.5),
+    ("unknown-beside", [point(z=5, target="a")], 390),
+]
+
+
+@pytest.mark.parametrize(("points", "width"), [p[1:] for p in POINTS], ids=[p[0] for p in POINTS])
+def test_points(points: list[Any], width: float) -> None:
+    """points: array of 1 to 100 {x, y, kind}, x 0..1, y 0 to 1,000,000, kind click or scroll; width 1 to 20,000."""
+    event = read("heatmap", points=points, viewport_width=width)
+    assert isinstance(event, Event)
+    kinds = ("click", "scroll")
+    assert [(p.x, p.y, kinds[p.kind]) for p in event.points] == [(p["x"], p["y"], p["kind"]) for p in points]
+    assert event.viewport_width == width
+
+
+BAD_POINTS: list[tuple[str, Any]] = [
+    ("none", []),
+    ("101", [point()] * 101),
+    ("object", point()),
+    ("text", "x"),
+    ("item-null", [None]),
+    ("item-array", [[0.5, 10, "click"]]),
+    ("one-bad-of-two", [point(), point(x=2)]),
+    *((f"{field}-absent", [point(**{field: ABSENT})]) for field in ("x", "y", "kind")),
+    *((f"{field}-null", [point(**{field: None})]) for field in ("x", "y", "kind")),
+    *((f"{field}-true", [point(**{field: True})]) for field in ("x", "y", "kind")),
+    *((f"{field}-text", [point(**{field: "0.5"})]) for field in ("x", "y", "kind")),
+    ("x-negative", [point(x=-0.001)]),
+    ("x-too-much", [point(x=1.001)]),
+    ("y-negative", [point(y=-1)]),
+    ("y-too-much", [point(y=1_000_000.5)]),
+    ("y-huge", [point(y=2**63)]),
+    ("kind-unknown", [point(kind="move")]),
+    ("kind-upper", [point(kind="Click")]),
+    ("kind-number", [point(kind=0)]),
+    ("kind-array", [point(kind=["click"])]),
+    ("kind-object", [point(kind={})]),
+]
+
+
+@pytest.mark.parametrize("points", [p for _, p in BAD_POINTS], ids=[i for i, _ in BAD_POINTS])
+def test_bad_points(points: Any) -> None:
+    """A field breaks its rule: invalid_field, with field."""
+    assert fault(read("heatmap", points=points)) == ("invalid_field", "points")
+
+
+@pytest.mark.parametrize("width", [0, 0.5, -1, 20_001, 20_000.5, True, "390", [], {}, 2**63, 1e308], ids=repr)
+def test_bad_viewport_widths(width: Any) -> None:
+    """viewport_width: required, 1 to 20,000."""
+    assert fault(read("heatmap", viewport_width=width)) == ("invalid_field", "viewport_width")
+
+
+def test_conversion_values() -> None:
+    """value: number."""
+    for value in (0, -0.5, 12.5, 10**15, 2**63, -(2**63), 1e300):
+        event = read("ab_convert", value=value)
+        assert isinstance(event, Event), value
+        assert event.value == value
+    for bad in ("5", "", True, False, [], {}):
+        assert fault(read("ab_convert", value=bad)) == ("invalid_field", "value"), bad
+    assert read("ab_convert", value=None) == read("ab_convert")
+
+
+# ---------------------------------------------------------------- timestamp
+
+HOUR_MS = 3_600_000
+TIMES: list[tuple[str, Any, int]] = [
+    ("null", None, NOW_MS),
+    ("now", NOW_MS, NOW_MS),
+    ("before", NOW_MS - 1, NOW_MS - 1),
+    ("integral-float", float(NOW_MS - 1), NOW_MS - 1),
+    ("72-hours", NOW_MS - 72 * HOUR_MS, NOW_MS - 72 * HOUR_MS),
+    ("1-ms-ahead", NOW_MS + 1, NOW_MS),
+    ("5-minutes-ahead", NOW_MS + 300_000, NOW_MS),
+    ("iso-z", "2026-11-18T11:00:00Z", NOW_MS - HOUR_MS),
+    ("iso-ms", "2026-11-18T11:59:59.999Z", NOW_MS - 1),
+    ("iso-one-digit", "2026-11-18T11:59:59.5Z", NOW_MS - 500),
+    ("iso-comma", "2026-11-18T11:59:59,5Z", NOW_MS - 500),
+    ("iso-microseconds", "2026-11-18T11:59:59.998999+00:00", NOW_MS - 2),
+    ("iso-nanoseconds", "2026-11-18T11:59:59.998999999Z", NOW_MS - 2),
+    ("iso-east", "2026-11-18T13:00:00+02:00", NOW_MS - HOUR_MS),
+    ("iso-west", "2026-11-18T01:15:00-09:45", NOW_MS - HOUR_MS),
+    ("iso-next-day", "2026-11-19T01:00:00+14:00", NOW_MS - HOUR_MS),
+    ("iso-no-colon", "2026-11-18T13:00:00+0200", NOW_MS - HOUR_MS),
+    ("iso-hours-offset", "2026-11-18T13:00:00+02", NOW_MS - HOUR_MS),
+    ("iso-no-offset", "2026-11-18T11:00:00", NOW_MS - HOUR_MS),
+    ("iso-minutes", "2026-11-18T11:00", NOW_MS - HOUR_MS),
+    ("iso-minutes-z", "2026-11-18T11:00Z", NOW_MS - HOUR_MS),
+    ("iso-date", "2026-11-18", NOW_MS - 12 * HOUR_MS),
+    ("iso-72-hours", "2026-11-15T12:00:00.000Z", NOW_MS - 72 * HOUR_MS),
+    ("iso-5-minutes-ahead", "2026-11-18T12:05:00.000Z", NOW_MS),
+    ("iso-5-minutes-ahead-cut", "2026-11-18T12:05:00.000999Z", NOW_MS),
+]
+
+
+@pytest.mark.parametrize(("timestamp", "ts_ms"), [t[1:] for t in TIMES], ids=[t[0] for t in TIMES])
+def test_timestamps(timestamp: Any, ts_ms: int) -> None:
+    """Timestamps: integer milliseconds (a float only where integral), or ISO 8601; without an offset UTC. At most 72
+    hours old. Ahead by up to 5 minutes: taken as now."""
+    for kind in TYPES:
+        event = read(kind, timestamp=timestamp)
+        assert isinstance(event, Event)
+        assert event.ts_ms == ts_ms
+
+
+BAD_TIMES: list[tuple[str, Any, str]] = [
+    ("72-hours-1-ms", NOW_MS - 72 * HOUR_MS - 1, "timestamp_too_old"),
+    ("zero", 0, "timestamp_too_old"),
+    ("negative", -1, "timestamp_too_old"),
+    ("seconds", NOW_MS // 1000, "timestamp_too_old"),
+    ("5-minutes-1-ms", NOW_MS + 300_001, "timestamp_in_future"),
+    ("tomorrow", NOW_MS + 24 * HOUR_MS, "timestamp_in_future"),
+    ("iso-72-hours-1-ms", "2026-11-15T11:59:59.999Z", "timestamp_too_old"),
+    ("iso-72-hours-cut", "2026-11-15T11:59:59.9999Z", "timestamp_too_old"),
+    ("iso-1970", "1970-01-01T00:00:00Z", "timestamp_too_old"),
+    ("iso-year-1", "0001-01-01T00:00:00Z", "timestamp_too_old"),
+    ("iso-5-minutes-1-ms", "2026-11-18T12:05:00.001Z", "timestamp_in_future"),
+    ("iso-year-9999", "9999-12-31T23:59:59Z", "timestamp_in_future"),
+    ("iso-local-time-without-offset", "2026-11-18T13:00:00", "timestamp_in_future"),
+    ("float", NOW_MS - 0.5, "invalid_field"),
+    ("true", True, "invalid_field"),
+    ("false", False, "invalid_field"),
+    ("array", [NOW_MS], "invalid_field"),
+    ("object", {"ms": NOW_MS}, "invalid_field"),
+    ("words", "yesterday", "invalid_field"),
+    ("number-as-text", str(NOW_MS), "invalid_field"),
+    ("time-alone", "11:00:00Z", "invalid_field"),
+    ("month-13", "2026-13-01T00:00:00Z", "invalid_field"),
+    ("february-30", "2026-02-30T00:00:00Z", "invalid_field"),
+    ("minute-60", "2026-11-18T11:60:00Z", "invalid_field"),
+    ("second-60", "2026-11-18T11:59:60Z", "invalid_field"),
+    ("hour-25", "2026-11-18T25:00:00Z", "invalid_field"),
+    ("offset-25", "2026-11-18T11:00:00+25:00", "invalid_field"),
+    ("year-10000", "10000-01-01T00:00:00Z", "invalid_field"),
+    ("arabic-digits", "٢٠٢٦-١١-١٨T11:00:00Z", "invalid_field"),
+    ("space-before", " 2026-11-18T11:00:00Z", "invalid_field"),
+    ("newline-after", "2026-11-18T11:00:00Z\n", "invalid_field"),
+    ("nul", "2026-11-18T11:00:00Z\0", "invalid_field"),
+    ("us", "11/18/2026", "invalid_field"),
+    ("http-date", "Wed, 18 Nov 2026 11:00:00 GMT", "invalid_field"),
+    ("long", "2026-11-18T11:00:00." + "9" * 60_000 + "x", "invalid_field"),
+]
+
+
+@pytest.mark.parametrize(("timestamp", "code"), [t[1:] for t in BAD_TIMES], ids=[t[0] for t in BAD_TIMES])
+def test_bad_timestamps(timestamp: Any, code: str) -> None:
+    """An event is rejected when its timestamp is older than 72 hours, more than 5 minutes ahead, or not a time."""
+    assert fault(read("pageview", timestamp=timestamp)) == (code, "timestamp")
+
+
+@pytest.mark.parametrize("timestamp", [2**53, 2**63 - 1, 2**63, 2**64 - 1, 1e19, 1e308], ids=str)
+def test_timestamps_beyond_all_calendars(timestamp: float) -> None:
+    """Far ahead or not a time: rejected either way, never a failure."""
+    found = fault(read("pageview", timestamp=timestamp))
+    assert found in (("timestamp_in_future", "timestamp"), ("invalid_field", "timestamp"))
+
+
+@pytest.mark.parametrize("timestamp", [-(2**53), -(2**63), -1e19, -1e308, "0001-01-01T00:00:00+14:00"], ids=str)
+def test_timestamps_before_all_calendars(timestamp: float) -> None:
+    """Far back or not a time: rejected either way, never a failure."""
+    found = fault(read("pageview", timestamp=timestamp))
+    assert found in (("timestamp_too_old", "timestamp"), ("invalid_field", "timestamp"))
+
+
+# ---------------------------------------------------------------- the order of faults
+
+
+def test_one_error_an_event() -> None:
+    """One error an event, the first fault found: what is missing, then the fields' rules, then the timestamp."""
+    assert fault(read("pageview", url=None, platform=5, timestamp=0)) == ("missing_field", "url")
+    assert fault(read("pageview", platform=5, timestamp=0)) == ("invalid_field", "platform")
+    assert fault(read("pageview", timestamp=0, url="x")) == ("invalid_url", "url")
+    assert fault(read("pageview", {"os": 5}, timestamp=0)) == ("invalid_field", "os")
+
+
+# ---------------------------------------------------------------- context
+
+CONTEXT = ("platform", "app_version", "os_version", "language", "browser", "os", "device")
+SAID = {"language": ("de", "fr"), "device": ("tv", "tablet")}
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("field", CONTEXT)
+def test_context_fills(kind: str, field: str) -> None:
+    """context may fill these seven; where event and context both speak the event wins."""
+    in_context, in_event = SAID.get(field, ("from context", "from event"))
+    context = {field: in_context}
+    assert read(kind, context) == read(kind, **{field: in_context})
+    assert read(kind, context, **{field: None}) == read(kind, **{field: in_context})
+    assert read(kind, context, **{field: ""}) == read(kind, **{field: in_context})
+    assert read(kind, context, **{field: in_event}) == read(kind, **{field: in_event})
+
+
+@pytest.mark.parametrize("field", CONTEXT)
+def test_bad_context(field: str) -> None:
+    """A bad value in the context rejects each event that takes it."""
+    good = SAID.get(field, ("", "from event"))[1]
+    for bad in (5, True, False, [], {}, "a" * 101, "a\0"):
+        assert fault(read("pageview", {field: bad})) == ("invalid_field", field), bad
+        assert fault(read("pageview", {field: bad}, **{field: None})) == ("invalid_field", field), bad
+        assert read("pageview", {field: bad}, **{field: good}) == read("pageview", **{field: good}), bad
+    for absent in (None, ""):
+        assert read("pageview", {field: absent}) == read("pageview")
+
+
+def test_nothing_else_comes_from_the_context() -> None:
+    """Anything else in the context is ignored."""
+    other: dict[str, Any] = {
+        "session_id": "0123456789",
+        "event_id": "1",
+        "url": "https://example.com/elsewhere",
+        "name": "elsewhere",
+        "referrer": "https://example.org/",
+        "timestamp": 0,
+        "type": "event",
+        "event_name": "x",
+        "event_data": {"a": 1},
+        "website_id": 5,
+        "utm_source": "x",
+        "country": "DE",
+        "unheard_of": {"a": [1]},
+    }
+    for kind in TYPES:
+        assert read(kind, other) == read(kind)
+    assert fault(read("screen_view", {"name": "Home"}, name=ABSENT)) == ("missing_field", "name")

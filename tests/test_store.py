@@ -1,0 +1,194 @@
+"""tally/store.py: group commit, what is answered when, what a failure leaves behind."""
+
+import asyncio
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from conftest import House, MakeHouse
+
+from tally.errors import ApiError
+
+
+def view(website: str, path: str = "/", **more: Any) -> dict[str, Any]:
+    return {"type": "pageview", "website_id": website, "url": f"https://example.com{path}", **more}
+
+
+@contextmanager
+def write_lock(house: House) -> Iterator[sqlite3.Connection]:
+    """Somebody else's open transaction: nothing can be committed while it lasts."""
+    connection = sqlite3.connect(house.db, isolation_level=None)
+    connection.execute("begin immediate")
+    try:
+        yield connection
+    finally:
+        connection.rollback()
+        connection.close()
+
+
+async def test_commits_reach_the_disk(house: House) -> None:
+    """CONTRACT: committed with fsync (`synchronous=FULL`), which SQLite numbers 2."""
+    for pragma, value in (("synchronous", 2), ("journal_mode", "wal"), ("foreign_keys", 1), ("temp_store", 2)):
+        assert await house.store._writer.run(lambda c, p=pragma: c.execute(f"pragma {p}").fetchone()) == (value,)
+
+
+async def test_readers_cannot_write(house: House) -> None:
+    for _ in range(3):
+        with pytest.raises(ApiError) as refusal:
+            await house.store.read(lambda connection: connection.execute("delete from label"))
+        assert refusal.value.kind.code == "storage_unavailable"
+
+
+async def test_no_answer_comes_before_the_commit(house: House) -> None:
+    """CONTRACT: "The answer is sent after the transaction that holds the events has been committed"."""
+    website = await house.website()
+    with write_lock(house):
+        sent = asyncio.create_task(house.collect(view(website)))
+        # The server lives and answers others meanwhile; this event's answer must not be among them.
+        for _ in range(50):
+            assert (await house.get("/healthz")).status == 200
+        assert not sent.done()
+        assert house.sql("select count(*) from event") == [(0,)]
+    assert (await sent).status == 202
+    assert house.sql("select count(*) from event") == [(1,)]
+
+
+async def test_concurrent_requests_share_a_commit(house: House) -> None:
+    """CONTRACT: "Concurrent requests share one commit": what gathers during one commit is the next."""
+    website = await house.website()
+    before = house.store.counters.commits
+    with write_lock(house):
+        sent = [asyncio.create_task(house.collect(view(website, f"/{n}"), ip=f"203.0.113.{n}")) for n in range(40)]
+        while house.store.queue < 40:
+            assert (await house.get("/healthz")).status == 200
+    assert [(await one).status for one in sent] == [202] * 40
+    # At least one waited for the lock with whatever had come by then, the rest went together.
+    assert house.store.counters.commits - before <= 3
+    assert house.sql("select count(*) from event") == [(40,)]
+
+
+@pytest.fixture
+def poison(house: House) -> Iterator[None]:
+    """Makes the file refuse pages called /poison, as a bug of ours would."""
+    connection = sqlite3.connect(house.db)
+    connection.executescript(
+        "create trigger poison before insert on event"
+        " when new.pathname = (select id from label where text = '/poison')"
+        " begin select raise(abort, 'poison'); end"
+    )
+    connection.close()
+    return
+
+
+async def test_one_poisoned_job_takes_no_other_with_it(house: House, poison: None) -> None:
+    website = await house.website()
+    with write_lock(house):
+        paths = ["/a", "/poison", "/b", "/c"]
+        sent = [asyncio.create_task(house.collect(view(website, path), ip="203.0.113.9")) for path in paths]
+        while house.store.queue < 4:
+            await house.get("/healthz")
+    answers = {path: await one for path, one in zip(paths, sent, strict=True)}
+    assert {path: answer.status for path, answer in answers.items()} == {
+        "/a": 202,
+        "/poison": 500,
+        "/b": 202,
+        "/c": 202,
+    }
+    assert answers["/poison"].json["error"]["code"] == "internal_error"
+    assert "poison" not in answers["/poison"].text
+    assert house.sql("select count(*), count(distinct visitor) from event") == [(3, 1)]
+    assert house.sql("select views from visit") == [(3,)]
+
+
+async def test_a_failed_job_leaves_nothing_behind(house: House, poison: None) -> None:
+    """Neither in the file nor in memory: the visit, the labels and the event_id are as if it had never come."""
+    website, key = await house.website(), await house.key()
+    batch = {
+        "website_id": website,
+        "events": [
+            view(website, "/first", event_id="once", session_id="session-1"),
+            view(website, "/new-label", session_id="session-1"),
+            view(website, "/poison", session_id="session-1"),
+        ],
+    }
+    assert (await house.collect(batch)).status == 500
+    assert house.sql("select count(*) from event, visit, seen") == [(0,)]
+    house.clock.advance(60)
+    batch["events"].pop()
+    assert (await house.collect(batch)).json == {"ok": True, "accepted": 2, "rejected": 0}
+    data = (await house.get(f"/api/v1/websites/{website}/stats", key)).json["data"]
+    assert (data["visitors"], data["visits"], data["pageviews"], data["visit_duration"]) == (1, 1, 2, 0)
+    top = (await house.get(f"/api/v1/websites/{website}/top/pathname", key)).json["data"]
+    assert sorted(row["value"] for row in top) == ["/first", "/new-label"]
+
+
+async def test_a_question_that_takes_too_long_is_given_up(make_house: MakeHouse) -> None:
+    """CONTRACT: 503 `query_timeout` with Retry-After; the connection goes on to serve others."""
+    house = await make_house(query_seconds=1)
+    endless = "with recursive n(x) as (select 1 union all select x + 1 from n) select count(*) from n"
+    for _ in range(3):
+        with pytest.raises(ApiError) as refusal:
+            await house.store.read(lambda connection: connection.execute(endless).fetchall())
+        assert refusal.value.kind.code == "query_timeout"
+        assert refusal.value.headers == {"Retry-After": "30"}
+        assert await house.store.read(lambda connection: connection.execute("select 7").fetchall()) == [(7,)]
+
+
+async def test_what_waits_is_bounded(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CONTRACT: 503 `overloaded` with Retry-After; what waited before it is stored."""
+    monkeypatch.setattr("tally.store.MOST_EVENTS_WAITING", 30)
+    website = await house.website()
+    batch = {"website_id": website, "events": [view(website)] * 10}
+    with write_lock(house):
+        sent = [asyncio.create_task(house.collect(batch, ip="203.0.113.1")) for _ in range(3)]
+        while house.store.queue < 30:
+            await house.get("/healthz")
+        refused = await house.collect(batch, ip="203.0.113.2")
+        assert (refused.status, refused.json["error"]["code"]) == (503, "overloaded")
+        assert int(refused.headers["Retry-After"]) >= 1
+    assert [(await one).json["accepted"] for one in sent] == [10, 10, 10]
+    assert house.sql("select count(*) from event") == [(30,)]
+
+
+async def test_a_full_disk_is_503_and_heals(house: House) -> None:
+    """SQLITE_FULL, here by max_page_count: nothing half stored, reads go on, and it recovers by itself."""
+    website, key = await house.website(), await house.key()
+    assert (await house.collect(view(website))).status == 202
+    pages = house.sql("pragma page_count")[0][0]
+    await house.store._writer.run(lambda c: c.execute(f"pragma max_page_count = {pages}").fetchall())
+    big = {"website_id": website, "events": [view(website, f"/{n}/{'x' * 800}") for n in range(50)]}
+    refused = await house.collect(big)
+    assert (refused.status, refused.json["error"]["code"]) == (503, "storage_unavailable")
+    assert int(refused.headers["Retry-After"]) >= 1
+    assert (await house.get("/healthz")).status == 503
+    stats = await house.get(f"/api/v1/websites/{website}/stats", key)
+    assert (stats.status, stats.json["data"]["pageviews"]) == (200, 1)
+    await house.store._writer.run(lambda c: c.execute("pragma max_page_count = 1073741823").fetchall())
+    assert (await house.collect(big)).json["accepted"] == 50
+    assert (await house.get("/healthz")).status == 200
+    assert house.sql("select count(*) from event") == [(51,)]
+
+
+async def test_ids_grow_over_restarts(house: House) -> None:
+    website = await house.website()
+    for path in ("/a", "/b"):
+        await house.collect(view(website, path))
+    await house.restart()
+    await house.collect(view(website, "/c"))
+    rows = house.sql("select text from event join label on label.id = pathname order by event.id")
+    assert [path for (path,) in rows] == ["/a", "/b", "/c"]
+
+
+async def test_close_writes_what_waits(house: House) -> None:
+    website = await house.website()
+    with write_lock(house):
+        sent = [asyncio.create_task(house.collect(view(website, f"/{n}"), ip=f"203.0.113.{n}")) for n in range(5)]
+        while house.store.queue < 5:
+            await house.get("/healthz")
+        closing = asyncio.create_task(house.client.server.close())
+        await asyncio.sleep(0)
+    await closing
+    assert [(await one).status for one in sent] == [202] * 5
+    assert house.sql("select count(*) from event") == [(5,)]
