@@ -125,6 +125,11 @@ class Ingest:
         """The label number of each text."""
         return self._labels.numbers_of(connection, texts).__getitem__
 
+    def chores(self, connection: sqlite3.Connection, now_ms: int) -> None:
+        """Forgets what is over, also where nobody sends anything: identities, and event_ids in small steps."""
+        self.sessions.keep(now_ms)
+        forget_old(connection, now_ms)
+
     def limit_of(self, plan: str) -> int | None:
         """Events a month on a plan; None without limit."""
         return self._limit_of(plan)

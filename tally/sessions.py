@@ -50,7 +50,7 @@ class Touch(NamedTuple):
 
 def is_over(day: int, now_ms: int) -> bool:
     """Whether nothing about that UTC day may be kept any more."""
-    return (day + 1) * DAY_MS + KEPT_PAST_DAY_MS < now_ms
+    return (day + 1) * DAY_MS + KEPT_PAST_DAY_MS <= now_ms
 
 
 class Salts:

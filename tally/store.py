@@ -30,7 +30,7 @@ from tally import accounts
 from tally.accounts import Key, Website
 from tally.clock import Clock
 from tally.errors import OVERLOADED, QUERY_TIMEOUT, STORAGE_UNAVAILABLE, ApiError, log, where_it_failed
-from tally.ingest import Ingest, Job, Outcome, Written, forget_old
+from tally.ingest import Ingest, Job, Outcome, Written
 from tally.schema import BadDatabase, connect_reader, open_database
 
 T = TypeVar("T")
@@ -193,7 +193,7 @@ class Store:
         """The chores of every second."""
         await self.refresh()
         now_ms = self._clock.wall_ms()
-        await self._writer.run(lambda connection: forget_old(connection, now_ms))
+        await self._writer.run(lambda connection: self.ingest.chores(connection, now_ms))
         if self._used_keys and now_ms - self._noted_ms >= NOTE_USE_MS:
             await self._note_uses(now_ms)
 
