@@ -5,6 +5,7 @@ none kept in a module. Background work lives in the store, opened and closed wit
 command `analytics-server` (also `python analytics_server.py`); what its words do is in tally/commands.py.
 """
 
+import re
 import sys
 from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
@@ -16,7 +17,7 @@ from tally import collect, commands, ops, read_api
 from tally.clock import Clock
 from tally.collect import DESK, Desk
 from tally.country import Countries
-from tally.errors import answer_errors
+from tally.errors import answer_errors, expectation
 from tally.events import MOST_BODY_BYTES
 from tally.ingest import Ingest
 from tally.limits import Buckets
@@ -71,11 +72,13 @@ def build_app(settings: Settings, clock: Clock | None = None) -> web.Application
     app[ops.METRICS_TOKEN] = settings.metrics_token
     app.cleanup_ctx.append(rooms)
     for route in ROUTES:
-        app.router.add_route(route.method, route.path, route.handler)
+        # aiohttp's own pattern for a part of a path leaves out braces, which would make another 404 of them.
+        resource = app.router.add_resource(re.sub(r"{(\w+)}", r"{\1:[^/]+}", route.path))
+        resource.add_route(route.method, route.handler, expect_handler=expectation)
         if route.method == "GET":
-            app.router.add_route("HEAD", route.path, route.handler)
+            resource.add_route("HEAD", route.handler, expect_handler=expectation)
         if route.preflight:
-            app.router.add_route("OPTIONS", route.path, route.preflight)
+            resource.add_route("OPTIONS", route.preflight, expect_handler=expectation)
     return app
 
 

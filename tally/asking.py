@@ -91,11 +91,11 @@ def question(request: web.Request, endpoint: str, now_ms: int) -> Question:
         filters=filters,
         interval="hour" if _choice(single, "interval", ("day", "hour")) == "hour" else "day",
         limit=_limit(single, endpoint),
-        cursor=single.get("cursor", ""),
+        cursor=_cursor(single),
         compare=_choice(single, "compare", ("", "previous")) == "previous",
         csv="format" in ALLOWED[endpoint] and _wants_csv(single, request.headers.get("Accept", "")),
         now_ms=now_ms,
-        raw=(single.get("from"), single.get("to"), single.get("tz"), filters),
+        raw=(single.get("from"), single.get("to"), single.get("tz"), sorted((f, sorted(v)) for f, v in filters)),
         url=request.rel_url,
     )
 
@@ -147,6 +147,12 @@ def _choice(single: dict[str, str], name: str, choices: tuple[str, ...]) -> str:
     if single[name] not in choices or not single[name]:
         raise _bad(name, f"{name} is {' or '.join(filter(None, choices))}.")
     return single[name]
+
+
+def _cursor(single: dict[str, str]) -> str:
+    if single.get("cursor") == "":
+        raise _bad("cursor", "cursor is meta.next_cursor of the page before; leave it out for the first page.")
+    return single.get("cursor", "")
 
 
 def _limit(single: dict[str, str], endpoint: str) -> int:

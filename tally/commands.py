@@ -24,7 +24,7 @@ from tally import accounts
 from tally.accounts import FIRST_ACCOUNT, PLANS, AccountError
 from tally.assets import tally_version
 from tally.country import CountryDataError
-from tally.hosts import BadHost, registrable_domain
+from tally.hosts import BadHost, exact_origin, registrable_domain
 from tally.instants import iso
 from tally.schema import BadDatabase, connect_reader, open_database
 from tally.serving import BadAddress, serve
@@ -54,6 +54,8 @@ def run(arguments: Sequence[str], build_app: BuildApp) -> int:
         return _told(str(bad), 2)
     except (Failure, BadDatabase, AccountError, BadHost, BadAddress, CountryDataError) as failure:
         return _told(str(failure), 1)
+    except OSError as failure:
+        return _told(f"{failure.filename or 'the system'}: {failure.strerror or failure}", 1)
     except sqlite3.Error as failure:
         return _told(f"{settings.db.resolve()}: {failure}", 1)
     except KeyboardInterrupt:
@@ -194,17 +196,27 @@ def _one_line(text: str, what: str) -> str:
 
 
 def _create_account(given: argparse.Namespace, settings: Settings) -> None:
-    password = sys.stdin.readline().rstrip("\r\n") if given.password_stdin else getpass.getpass("Password: ")
-    if not given.password_stdin and getpass.getpass("Again: ") != password:
-        raise Failure("The passwords differ.")
-    if len(password) < 8:
-        raise Failure("The password needs at least 8 characters.")
+    password = _password(given.password_stdin)
     from argon2 import PasswordHasher  # here: no other command needs it
 
     password_hash = PasswordHasher().hash(password)
     with _database(settings, create=True) as connection:
         account = accounts.create_account(connection, given.email, given.plan, password_hash, _now_ms())
     _say(f"created account {account.email} on the {account.plan} plan")
+
+
+def _password(from_stdin: bool) -> str:
+    if from_stdin:
+        password = sys.stdin.readline().rstrip("\r\n")
+    elif not sys.stdin.isatty():
+        raise Failure("There is no terminal to ask for the password: give it on standard input with --password-stdin.")
+    else:
+        password = getpass.getpass("Password: ")
+        if getpass.getpass("Again: ") != password:
+            raise Failure("The passwords differ.")
+    if len(password) < 8:
+        raise Failure("The password needs at least 8 characters.")
+    return password
 
 
 def _set_plan(given: argparse.Namespace, settings: Settings) -> None:
@@ -216,7 +228,7 @@ def _set_plan(given: argparse.Namespace, settings: Settings) -> None:
 def _add_one_website(given: argparse.Namespace, settings: Settings) -> None:
     domain, notes = registrable_domain(given.domain)
     name = _one_line(given.name or domain, "A name")
-    origins = [_origin(text) for text in given.allow_origin]
+    origins = [exact_origin(text) for text in given.allow_origin]
     # Only the very first website may make the database: --account names one that must exist.
     with _database(settings, create=given.account is None) as connection:
         if given.account is None and connection.execute("select count(*) from account").fetchone()[0] == 0:
@@ -228,13 +240,6 @@ def _add_one_website(given: argparse.Namespace, settings: Settings) -> None:
     for note in notes:
         _say(note)
     print(id)
-
-
-def _origin(text: str) -> str:
-    scheme, separator, rest = text.partition("://")
-    if not separator or not scheme.isascii() or not rest or not rest.isprintable() or set(rest) & set("/?#@\\ "):
-        raise Failure(f"{text!r} is no origin: write scheme://host, such as capacitor://localhost.")
-    return text.lower()
 
 
 def _list_websites(given: argparse.Namespace, settings: Settings) -> None:

@@ -125,6 +125,17 @@ def http_error(refusal: web.HTTPException) -> ApiError:
     return ApiError(BAD_REQUEST._replace(status=refusal.status))
 
 
+async def expectation(request: web.Request) -> web.StreamResponse | None:
+    """Answers `Expect: 100-continue` with leave to go on, and any other expectation with 417."""
+    if request.headers.get("Expect", "").lower() != "100-continue":
+        response = error_answer(http_error(web.HTTPExpectationFailed()))
+        response.headers.update(_common_headers(request))
+        return response
+    if request.transport is not None:
+        request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    return None
+
+
 @web.middleware
 async def answer_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Turns refusals and failures into answers, and adds the headers that every answer of its route carries."""

@@ -278,10 +278,15 @@ def normal_language(tag: str) -> str:
     if len(tag) > 100 or not tag.isascii():
         return ""
     first, *others = tag.split("-")
-    if not (first.isalpha() and 1 <= len(first) <= 8) or not all(s.isalnum() and len(s) <= 8 for s in others):
+    if not (first.isalpha() and 2 <= len(first) <= 8) or not all(s.isalnum() and len(s) <= 8 for s in others):
         return ""
-    cased = [s.upper() if len(s) == 2 and s.isalpha() else s.title() if len(s) == 4 else s.lower() for s in others]
-    return "-".join([first.lower(), *cased])
+    cased = [first.lower()]
+    for s in others:
+        if len(cased[-1]) == 1:
+            # RFC 5646 2.1.1: behind a singleton everything is lower case.
+            return "-".join([*cased, *(rest.lower() for rest in others[len(cased) - 1 :])])
+        cased.append(s.upper() if len(s) == 2 and s.isalpha() else s.title() if len(s) == 4 else s.lower())
+    return "-".join(cased)
 
 
 # Sizes: the seed's table Limits, and CONTRACT: url 8,192, name 500, every other label 100 characters.

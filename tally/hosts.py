@@ -41,6 +41,7 @@ _ORIGIN = re.compile(rf"[hH][tT][tT][pP][sS]?://([^/?#@\\\s{_CONTROLS}]+)")
 _APP_URL = re.compile(
     rf"(?:android|ios)-app://({_LABEL}(?:\.{_LABEL})*)(?:[/?#][^{_CONTROLS}]*)?", re.IGNORECASE | re.ASCII
 )
+_APP_ORIGIN = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]*://{_LABEL}(?:\.{_LABEL})*(?::[0-9]{{1,5}})?", re.ASCII)
 _PLACE = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([0-9]{1,5}))?")
 _TRAPS = re.compile(r"[\\\s]")
 _CONTROL = re.compile(f"[{_CONTROLS}]")
@@ -218,6 +219,25 @@ def origin_host(text: str) -> str:
     if match is None:
         raise BadUrl("An origin is http:// or https://, a host and perhaps a port, and nothing else.")
     return _place_host(match[1])
+
+
+def exact_origin(text: str) -> str:
+    """An origin to be listed besides the domain, as a browser or web view sends it: no path, no default port.
+
+    Raises BadHost.
+    """
+    scheme, separator, place = text.lower().partition("://")
+    if separator and scheme in ("http", "https"):
+        try:
+            host = origin_host(text)
+        except BadUrl as bad:
+            raise BadHost(f"{text!r} is no origin: {bad}") from None
+        port = re.search(r":([0-9]+)$", place)
+        is_default = port is None or int(port[1]) == (443 if scheme == "https" else 80)
+        return f"{scheme}://{host}" + ("" if is_default or port is None else f":{int(port[1])}")
+    if not separator or not _APP_ORIGIN.fullmatch(text):
+        raise BadHost(f"{text!r} is no origin: write scheme://host, such as capacitor://localhost.")
+    return text.lower()
 
 
 def belongs_to(host: str, domain: str) -> bool:

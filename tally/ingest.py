@@ -73,13 +73,12 @@ Outcome = list[Rejection | None]
 
 
 class Written(NamedTuple):
-    """What a committed group came to: outcomes job by job, this month's events of the accounts concerned, ids."""
+    """What a committed group came to: outcomes job by job, this month's events of the accounts, the last id."""
 
     outcomes: list[Outcome]
     month: int
     used: dict[int, int]
     last_id: int
-    ids_end: int
 
 
 class Ingest:
@@ -89,12 +88,16 @@ class Ingest:
         self.sessions = sessions
         self._labels = Labels()
         self._limit_of = limit_of
-        self._next_id = 0
-        self._ids_end = 0
+        self._next_id = self.ids_end = 0
+
+    def start(self, connection: sqlite3.Connection) -> int:
+        """Goes on after the ids that the file has given out; the last of them."""
+        self._next_id = self.ids_end = _ids_end(connection)
+        return self._next_id - 1
 
     def write(self, connection: sqlite3.Connection, jobs: Sequence[Job]) -> Written:
         """Commits the jobs. Raises sqlite3.Error, and then nothing has happened."""
-        ids = self._next_id, self._ids_end
+        ids = self._next_id, self.ids_end
         connection.execute("begin immediate")
         try:
             group = _Group(self, connection, jobs)
@@ -106,18 +109,18 @@ class Ingest:
                 connection.rollback()
             self.sessions.undo()
             self._labels.undo()
-            self._next_id, self._ids_end = ids
+            self._next_id, self.ids_end = ids
             raise
         self.sessions.keep(jobs[-1].arrived_ms)
         self._labels.keep()
-        return Written(outcomes, group.month, group.used, self._next_id - 1, self._ids_end)
+        return Written(outcomes, group.month, group.used, self._next_id - 1)
 
     def take_id(self, connection: sqlite3.Connection) -> int:
         """The next id; ids grow with arrival."""
-        if self._next_id == self._ids_end:
-            statement = "/* ingest.ids */ update meta set value = value + ? where name = 'next_id' returning value"
-            self._ids_end = connection.execute(statement, (ID_BLOCK,)).fetchone()[0]
-            self._next_id = self._ids_end - ID_BLOCK
+        if self._next_id == self.ids_end:
+            connection.execute("/* ingest.ids */ update meta set value = value + ? where name = 'next_id'", (ID_BLOCK,))
+            self.ids_end = _ids_end(connection)
+            self._next_id = self.ids_end - ID_BLOCK
         self._next_id += 1
         return self._next_id - 1
 
@@ -269,6 +272,10 @@ def forget_old(connection: sqlite3.Connection, now_ms: int, most: int = 2_000) -
         " (select website, digest from seen where arrived_ms < ? order by arrived_ms limit ?)",
         (now_ms - OLDEST_MS, most),
     ).rowcount
+
+
+def _ids_end(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("/* ingest.ids_end */ select value from meta where name = 'next_id'").fetchone()[0])
 
 
 def _texts(rows: Iterable[Row]) -> set[str]:

@@ -23,7 +23,7 @@ class Buckets:
     def __init__(self, per_minute: int, most: int = MOST_BUCKETS) -> None:
         self.per_minute = per_minute
         self.turned_early = 0
-        self._interval_ns = MINUTE_NS // per_minute
+        self._interval_ns = max(1, MINUTE_NS // per_minute)
         self._most = most
         self._young: dict[bytes | int, int] = {}
         self._old: dict[bytes | int, int] = {}

@@ -30,9 +30,10 @@ async def healthz(request: web.Request) -> web.Response:
     return json_answer({"ok": True, "version": tally_version(), "sqlite": sqlite3.sqlite_version, "queue": store.queue})
 
 
-async def openapi(request: web.Request) -> web.StreamResponse:
+async def openapi(request: web.Request) -> web.Response:
     """The document that describes the API to machines."""
-    return web.FileResponse(asset("static/openapi.yaml"), headers={"Content-Type": "application/yaml"})
+    # Read each time, a tenth of a millisecond: aiohttp's file response has refusals of its own, in another shape.
+    return web.Response(body=asset("static/openapi.yaml").read_bytes(), content_type="application/yaml")
 
 
 async def metrics(request: web.Request) -> web.Response:

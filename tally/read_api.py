@@ -125,6 +125,8 @@ def _endpoint(name: str, answer: Answer | None) -> Callable[[web.Request], Await
         if _has(request, etag):
             return web.Response(status=304, headers=_caching(etag))
         response = await (_top(reader, website, asked, field) if answer is None else answer(reader, website, asked))
+        if _has_any(request):
+            return web.Response(status=304, headers=_caching(etag))
         response.headers.update(_caching(etag))
         return response
 
@@ -132,7 +134,13 @@ def _endpoint(name: str, answer: Answer | None) -> Callable[[web.Request], Await
 
 
 def _has(request: web.Request, etag: str) -> bool:
-    return any(tag.value in ("*", etag) for tag in request.if_none_match or ())
+    """Whether the client names this very tag: it has then seen the answer, so the question was a good one."""
+    return any(f'"{etag}"' in given for given in request.headers.getall("If-None-Match", ()))
+
+
+def _has_any(request: web.Request) -> bool:
+    # `*` is any answer at all, but only where there is one: a refusal is never 304.
+    return request.headers.get("If-None-Match", "").strip() == "*"
 
 
 def _caching(etag: str) -> dict[str, str]:
@@ -146,7 +154,7 @@ async def websites(request: web.Request) -> web.Response:
     question(request, "websites", reader.clock.wall_ms())
     own = [website for website in reader.store.registry.websites.values() if website.account == key.account]
     etag = reader.etag("websites", own)
-    if _has(request, etag):
+    if _has(request, etag) or _has_any(request):
         return web.Response(status=304, headers=_caching(etag))
     data = [{"id": w.id, "name": w.name, "domain": w.domain, "created_at": iso(w.created_ms)} for w in own]
     return json_answer({"data": data, "meta": {}}, headers=_caching(etag))
@@ -246,13 +254,13 @@ EVENT_COLUMNS = ("id", "type", "timestamp", *FIELDS, "event_name", "event_data",
 
 async def _events(reader: Reader, website: Website, asked: Question) -> web.Response:
     scope = _scope(website, asked)
-    place, ids = None, (reader.store.last_id, reader.store.ids_end)
+    place, last_id = None, reader.store.last_id
     if asked.cursor:
         from_ms, to_ms, place = _from_cursor(reader, website, asked)
         scope = scope._replace(from_ms=from_ms, to_ms=to_ms)
 
     def page(connection: sqlite3.Connection) -> tuple[Place, list[tuple[Any, ...]]]:
-        start = place or Place(_FIRST, _FIRST, _newest_id(connection, ids))
+        start = place or Place(_FIRST, _FIRST, _newest_id(connection, reader.store, last_id))
         return start, connection.execute(*queries.events(scope, start, asked.limit + 1)).fetchall()
 
     start, found = await reader.store.read(page)
@@ -269,14 +277,14 @@ async def _events(reader: Reader, website: Website, asked: Question) -> web.Resp
     return response
 
 
-def _newest_id(connection: sqlite3.Connection, ids: tuple[int, int]) -> int:
+def _newest_id(connection: sqlite3.Connection, store: Store, last_id: int) -> int:
     """The newest id a first page may show, so that later pages show nothing that came after it.
 
-    `ids`: this process's newest committed id, and where its block of ids ends. Where the file's blocks go on after
-    that, another process has written: then all ids given out so far.
+    `last_id`: what this process had committed when the question came. Where the file's blocks of ids go on after this
+    process's own, another process has written: then all ids given out so far.
     """
     end = int(connection.execute(*queries.next_id()).fetchone()[0])
-    return ids[0] if end == ids[1] else end - 1
+    return last_id if end <= store.ingest.ids_end else end - 1
 
 
 def _event_row(row: tuple[Any, ...], asked: Question) -> tuple[Any, ...]:

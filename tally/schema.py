@@ -60,6 +60,8 @@ def open_database(path: Path, *, create: bool, migrations: Sequence[Migration] =
     connection = None
     try:
         connection = connect_writer(path)
+        if not create and _version(connection, path) == 0:
+            raise BadDatabase(f"{path} is empty: start the server once, or name another file with --db.")
         _bring_up_to_date(connection, path, migrations)
     except sqlite3.Error as failure:
         if connection is not None:

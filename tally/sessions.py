@@ -96,6 +96,8 @@ class Sessions:
         if packed is None:
             packed = self._new(ts_ms)
             self._put(identity, packed)
+        else:
+            self._packed.move_to_end(identity)
         return int(_HEAD.unpack_from(packed)[0])
 
     def touch(self, identity: bytes, ts_ms: int, is_view: bool) -> Touch:

@@ -25,6 +25,12 @@ def _text(value: str) -> str:
     return value.strip()
 
 
+def _host(value: str) -> str:
+    if not value.strip():
+        raise BadSetting("takes an address or a name of this machine, such as 127.0.0.1; 0.0.0.0 is all of them")
+    return value.strip()
+
+
 def _port(value: str) -> int:
     if not re.fullmatch(r"[0-9]{1,5}", value) or int(value) > 65_535:
         raise BadSetting("takes a number from 0 to 65535; 0 picks a free port")
@@ -74,7 +80,7 @@ def _setting(default: Any, help: str, read: Callable[[str], Any], unit: str = ""
 class Settings:
     """One server's settings. Defaults: CONTRACT's command table, or stated as our choice."""
 
-    host: str = _setting("127.0.0.1", "address to listen on; 0.0.0.0 for all", _text)
+    host: str = _setting("127.0.0.1", "address to listen on; 0.0.0.0 for all", _host)
     port: int = _setting(8000, "port to listen on; 0 picks a free one", _port)
     db: Path = _setting(Path("analytics.db"), "the database file", _path)
     trusted_proxy: tuple[str, ...] = _setting(

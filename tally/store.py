@@ -75,8 +75,9 @@ class _Thread(aiosqlite.Connection):
         return result
 
 
-async def _open(connector: Callable[[], sqlite3.Connection]) -> _Thread:
-    thread = _Thread(connector, 64)
+async def _on_thread(connection: sqlite3.Connection) -> _Thread:
+    # Opened before, since aiosqlite leaves its thread behind where opening fails.
+    thread = _Thread(lambda: connection, 64)
     await thread
     return thread
 
@@ -105,8 +106,8 @@ class Store:
         self.counters = Counters()
         self.ingest = ingest
         self.registry = Registry({}, {}, {}, 0)
-        # Ids for the events page: see Snapshot in read_api.
-        self.last_id = self.ids_end = 0
+        # The newest id committed: the first page of events goes no further.
+        self.last_id = 0
         self._writer = writer
         self._readers = readers
         self._idle_readers: asyncio.LifoQueue[_Thread] = asyncio.LifoQueue()
@@ -251,7 +252,7 @@ class Store:
             for row in job.rows:
                 number = row.website.number
                 self._changes[number] = self._changes.get(number, 0) + 1
-        self.last_id, self.ids_end = written.last_id, written.ids_end
+        self.last_id = written.last_id
         if written.month != self.registry.month:
             self.registry = self.registry._replace(usage={}, month=written.month)
         self.registry.usage.update(written.used)
@@ -285,10 +286,12 @@ class Store:
 @contextlib.asynccontextmanager
 async def opened(path: Path, ingest: Ingest, clock: Clock, query_s: float) -> AsyncIterator[Store]:
     """The store over the database at `path`, made where there is none, with its writer at work."""
-    writer = await _open(lambda: open_database(path, create=True))
-    readers = [await _open(lambda: connect_reader(path)) for _ in range(READERS)]
+    connection = open_database(path, create=True)
+    readers = [await _on_thread(connect_reader(path)) for _ in range(READERS)]
+    writer = await _on_thread(connection)
     store = Store(writer, readers, ingest, clock, query_s)
     store.key_salt = await writer.run(accounts.key_salt)
+    store.last_id = await writer.run(ingest.start)
     await store.refresh()
     writing, ticking = asyncio.create_task(store.run_writer()), asyncio.create_task(_tick_forever(store))
     try:

@@ -84,6 +84,7 @@ class Row:
     """One accepted event. `visitor` is None for the four measurement types."""
 
     order: int
+    website: str
     type: str
     at_ms: int
     visitor: tuple[object, ...] | None
@@ -269,11 +270,20 @@ def text_fault(event: Mapping[str, Json], name: str, sizes: range) -> str | None
     return None if isinstance(value, str) and len(value) in sizes else "invalid_field"
 
 
-def fault(event: Json, now_ms: int) -> str | None:
+UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
+
+def fault(event: Json, websites: Sequence[str], now_ms: int) -> str | None:
     """Name the first fault of an event with the context already merged into it; None if it is sound."""
     if not isinstance(event, dict) or event.get("type") not in TRAFFIC + MEASUREMENTS:
         return "invalid_type"
-    if any(not present(event.get(name)) for name in ("website_id", *REQUIRED[event["type"]])):
+    if not present(event.get("website_id")):
+        return "missing_field"
+    if not UUID.fullmatch(str(event["website_id"])):
+        return "invalid_website_id"
+    if event["website_id"] not in websites:
+        return "unknown_website"
+    if any(not present(event.get(name)) for name in REQUIRED[event["type"]]):
         return "missing_field"
     if present(event.get("url")) and not URL.fullmatch(str(event["url"])):
         return "invalid_url"
@@ -476,12 +486,13 @@ def a_date(text: str) -> date | None:
 
 
 class Model:
-    """One website: what it was sent, and what it must answer."""
+    """Some websites of one domain: what they were sent, and what they must answer."""
 
-    def __init__(self, domain: str = "example.com") -> None:
+    def __init__(self, websites: Sequence[str], domain: str = "example.com") -> None:
+        self.websites = websites
         self.domain = domain
         self.rows: list[Row] = []
-        self.claims: dict[str, int] = {}
+        self.claims: dict[tuple[str, str], int] = {}
         self.assigned: dict[tuple[object, ...], str] = {}
         self.life = 0
 
@@ -491,10 +502,14 @@ class Model:
 
     def collect(self, body: Mapping[str, Json], sender: Sender, now_ms: int) -> Verdict:
         """Take a request."""
-        events = body.get("events", [body])
+        events = [self.merged(event, body) for event in body.get("events", [body])]
+        ids = [event.get("website_id") for event in events if isinstance(event, dict)]
+        sent = [id for id in ids if UUID.fullmatch(str(id))]
+        if sent and not any(id in self.websites for id in sent):
+            return Verdict(404, 0, 0, ())
         faults: list[tuple[int, str]] = []
         for index, event in enumerate(events):
-            code = self.take(self.merged(event, body), sender, now_ms)
+            code = self.take(event, sender, now_ms)
             if code is not None:
                 faults.append((index, code))
         accepted = len(events) - len(faults)
@@ -511,7 +526,7 @@ class Model:
 
     def take(self, event: Json, sender: Sender, now_ms: int) -> str | None:
         """Take one event; give the code of its fault, None if it counts as accepted."""
-        code = fault(event, now_ms)
+        code = fault(event, self.websites, now_ms)
         if code is not None:
             return code
         at_ms = event_time(event.get("timestamp"), now_ms)
@@ -522,20 +537,20 @@ class Model:
             variant = self.assigned.get((*visitor, event["experiment"]))
             if variant is None:
                 return "no_assignment"
-        name = event.get("event_id")
-        if name is not None and name in self.claims and now_ms - self.claims[name] <= CLAIM_MS:
-            return None
-        if name is not None:
-            self.claims[name] = now_ms
+        if "event_id" in event:
+            copy = (event["website_id"], event["event_id"])
+            if copy in self.claims and now_ms - self.claims[copy] <= CLAIM_MS:
+                return None
+            self.claims[copy] = now_ms
         if event["type"] == "ab_assign":
             self.assigned[(*visitor, event["experiment"])] = event["variant"]
         self.rows.append(self.row(event, sender, at_ms, visitor, variant))
         return None
 
     def visitor(self, event: Mapping[str, Json], sender: Sender, at_ms: int) -> tuple[object, ...]:
-        """Say who it is: the event's own UTC day, and the session_id or else address and User-Agent."""
+        """Say who it is: website, the event's own UTC day, and session_id or else address and User-Agent."""
         who = (event["session_id"],) if "session_id" in event else (sender.address, sender.user_agent)
-        return (self.life, at_ms // DAY_MS, *who)
+        return (self.life, event["website_id"], at_ms // DAY_MS, *who)
 
     def row(
         self,
@@ -557,9 +572,19 @@ class Model:
         if kind == "ab_convert":
             own |= {name: event.get(name) for name in ("goal", "value")}
         who = visitor if kind in TRAFFIC else None
-        return Row(len(self.rows), kind, at_ms, who, labels_of(event, sender, self.domain), **own)
+        labels = labels_of(event, sender, self.domain)
+        return Row(len(self.rows), event["website_id"], kind, at_ms, who, labels, **own)
 
-    # --- reading
+    def answer(self, question: Question, now_ms: int, website: str) -> Answer:
+        """Answer a question about one of the websites."""
+        return Reader([row for row in self.rows if row.website == website]).answer(question, now_ms)
+
+
+class Reader:
+    """The read side, over the accepted events of one website."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self.rows = rows
 
     def visits(self) -> list[list[Row]]:
         """Cut every visitor's traffic events, sorted by time, where a gap is longer than 30 minutes."""
@@ -653,7 +678,7 @@ class Model:
         name = question.path.removeprefix("top/")
         chosen = self.chosen(question, from_ms, to_ms)
         found = {row.labels[name] for row in chosen}
-        lines = [
+        lines: list[dict[str, Any]] = [
             {"value": value, **counts(row for row in chosen if row.labels[name] == value)}
             for value in found
             if value is not None

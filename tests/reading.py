@@ -134,8 +134,9 @@ class Site:
     def refused(self, question: str) -> str:
         """The field that an answer 400 blames."""
         answer = self.ask(question)
-        assert (answer.status, answer.json["error"]["code"]) == (400, "invalid_parameter"), answer.text
-        return str(answer.json["error"].get("field", ""))
+        error = answer.json.get("error", {})
+        assert (answer.status, error.get("code")) == (400, "invalid_parameter"), answer.text
+        return str(error.get("field", ""))
 
 
 @contextlib.contextmanager

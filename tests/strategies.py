@@ -5,7 +5,7 @@ that ties, shared visitors and joined visits happen in most of them. Its times a
 Nearly every one is another time of the world plus a step at which a rule turns (30:00.000, 30:00.001, 72 h,
 5 minutes, midnights, clock changes), so that visits are joined, brought forward and cut at the millisecond.
 
-- `worlds()` gives a World: the instant it starts, then a list of steps: Delivery, Restart and Ask.
+- `worlds()` gives a World: the instant it starts, then a list of steps: Delivery, AtOnce, Restart and Ask.
 - Texts are drawn ready to send. Nothing here knows an answer: the model does.
 - Hypothesis shrinks towards the first value of each list, so the plainest value stands first.
 """
@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from model import ACTIVE_MS, AHEAD_MS, DAY_MS, FIELDS, HOUR_MS, LATE_MS, MINUTE_MS, Question, day_begin, instant, local
 
 DOMAIN = "example.com"
+UNKNOWN = "00000000-0000-4000-8000-000000000000"
 
 # User-Agents whose outcome is beyond dispute, and that outcome. Chrome's Windows is frozen: no os_version.
 CHROME_WINDOWS = (
@@ -55,10 +56,7 @@ CLOCK_CHANGES = {
     "Australia/Lord_Howe": ("2026-10-03T15:30Z", "2026-04-04T15:00Z"),  # half an hour
     "Pacific/Chatham": ("2026-09-26T14:00Z", "2026-04-04T14:00Z"),  # +12:45 and +13:45
     "Africa/Casablanca": ("2026-02-15T02:00Z", "2026-03-22T02:00Z"),  # Ramadan
-    "Asia/Beirut": (
-        "2026-03-28T22:00Z",
-        "2026-10-24T21:00Z",
-    ),  # midnight missing; 23:00 of the day before twice
+    "Asia/Beirut": ("2026-03-28T22:00Z", "2026-10-24T21:00Z"),  # midnight missing; 23:00 twice
     "America/Santiago": ("2026-04-05T03:00Z", "2026-09-06T04:00Z"),
     "Asia/Kathmandu": ("2026-06-30T18:15Z",),  # +05:45, no changes: a local midnight
     "Asia/Kolkata": ("2026-06-30T18:30Z",),  # +05:30
@@ -66,17 +64,17 @@ CLOCK_CHANGES = {
     "America/St_Johns": ("2010-11-07T02:31Z", "2026-03-08T05:30Z"),  # 00:01 back to 23:01 of the day before
 }
 
-SECOND_MS = 1000
 STEPS_MS = (
     0,
     10 * MINUTE_MS,
-    30 * MINUTE_MS,  # joins
+    *(30 * MINUTE_MS,) * 2,  # joins
     30 * MINUTE_MS + 1,  # cuts
     -10 * MINUTE_MS,
-    -30 * MINUTE_MS,  # a late event brings a begin forward
+    *(-30 * MINUTE_MS,) * 2,  # brings a begin forward
     -30 * MINUTE_MS - 1,
-    60 * MINUTE_MS,  # leaves room for a late event that joins two visits
+    *(60 * MINUTE_MS,) * 2,  # leaves room for a late event that joins two visits
     60 * MINUTE_MS + 1,
+    -60 * MINUTE_MS,
     1,
     -1,
     5 * MINUTE_MS + 1,
@@ -90,12 +88,12 @@ URLS = (
     "https://example.com/",
     "https://example.com",
     "https://EXAMPLE.com:8443/Shop//a%20b/?utm_source=News&x=1&utm_medium=e-mail&utm_campaign=caf%C3%A9+1#top",
-    "http://www.example.com/shop/?utm_source=news&utm_medium=#utm_medium=no",
+    "http://www.example.com/shop/?utm_source=app&utm_medium=#utm_medium=no",
     "https://example.com/shop",
     "https://bücher.example.com/%C3%BC?utm_campaign=%3D1%2B1",
     "HTTPS://xn--bcher-kva.example.com/Stra%C3%9Fe?utm_source=News",
 )
-NAMES = ("Home", "shop", "/shop", "Ünïcode 画面", "=1+1", "n" * 500)
+NAMES = ("Home", "shop", "/shop", "app", "Ünïcode 画面", "=1+1", "n" * 500)
 REFERRERS = (
     "https://www.google.com/search?q=1",
     "https://GOOGLE.com",
@@ -131,7 +129,7 @@ FILTER_VALUES: Mapping[str, tuple[str, ...]] = {
     "referrer": ("google.com", "t.co", "notexample.com", "Google.com", ""),
     "country": ("JP", "", "jp"),
     "hostname": ("example.com", "www.example.com", "xn--bcher-kva.example.com", ""),
-    "utm_source": ("News", "news", ""),
+    "utm_source": ("News", "news", "app", ""),
     "utm_medium": ("e-mail", ""),
     "utm_campaign": ("café 1", "=1+1", ""),
     "event_name": ("signup", "Signup", "+49", "nobody", ""),
@@ -144,6 +142,8 @@ assert {*FIELDS, "event_name", "type"} == set(FILTER_VALUES)
 SPOILERS: tuple[Mapping[str, Any], ...] = (
     {"type": "page_view"},
     {"type": None},
+    {"website_id": UNKNOWN},
+    {"website_id": "example.com"},
     {"session_id": "seven77"},
     {"session_id": "x" * 65},
     {"url": "/only/a/path"},
@@ -174,20 +174,31 @@ class Delivery:
     accept_language: str | None
     events: tuple[Mapping[str, Any], ...]
     context: Mapping[str, Any] | None = None
-    id_in: str = "batch"  # where the website_id stands: batch, event or both
+    id_in: str = "batch"  # where the website_id stands: batch, event, both; mixed: events of both websites
     single: bool = False
 
-    def body(self, website: str) -> dict[str, Any]:
-        """Give the JSON body for a website."""
-        with_id = [{"website_id": website, **event} for event in self.events]
+    def body(self, websites: Sequence[str]) -> dict[str, Any]:
+        """Give the JSON body. All events are of the first of two websites, if not mixed."""
+        ids = [websites[n % 2 if self.id_in == "mixed" else 0] for n in range(len(self.events))]
+        with_id = [{"website_id": id, **event} for id, event in zip(ids, self.events, strict=True)]
         if self.single and len(self.events) == 1:
             return with_id[0]
         body: dict[str, Any] = {"events": list(self.events) if self.id_in == "batch" else with_id}
-        if self.id_in == "both":
-            body["website_id"] = "00000000-0000-4000-8000-000000000000"  # the event's own id wins
-        if self.id_in == "batch":
-            body["website_id"] = website
+        if self.id_in != "event":
+            body["website_id"] = UNKNOWN if self.id_in == "both" else websites[0]  # the event's own id wins
         return body if self.context is None else body | {"context": self.context}
+
+
+@dataclass(frozen=True, slots=True)
+class AtOnce:
+    """Requests sent at the same time, each of them twice.
+
+    Which comes first is chance, so nothing may depend on it: each event has an event_id of its own, no two of
+    different requests have the same timestamp, and no conversion leans on an assignment.
+    """
+
+    wait_ms: int
+    deliveries: tuple[Delivery, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +211,7 @@ class Ask:
     """A question, and how to put it: as CSV or not, and what happens between two pages of a walk."""
 
     question: Question
+    other: bool = False  # of the second website
     as_csv: bool = False
     wait_between_pages_ms: int = 0
     arrival_between_pages: bool = False
@@ -211,7 +223,7 @@ class World:
 
     start_ms: int
     zone: str
-    steps: tuple[Delivery | Restart | Ask, ...]
+    steps: tuple[Delivery | AtOnce | Restart | Ask, ...]
 
 
 @dataclass(slots=True)
@@ -221,6 +233,8 @@ class Times:
     zone: str
     now_ms: int
     events_ms: list[int] = field(default_factory=list)
+    drawn: int = 0
+    apart_ms: int = 0  # not 0 in requests sent at once: what keeps their timestamps apart
 
     @property
     def turns_ms(self) -> list[int]:
@@ -284,7 +298,7 @@ NOISE: tuple[Mapping[str, Any], ...] = (
 )
 
 
-def own_fields(draw: st.DrawFn, kind: str, session: str | None) -> dict[str, Any]:
+def own_fields(draw: st.DrawFn, kind: str, session: str | None, at_once: bool) -> dict[str, Any]:
     """Draw what the type asks for and some of what it allows."""
     if kind in ("pageview", "event", "vitals", "heatmap"):
         own: dict[str, Any] = {"url": draw(st.sampled_from(URLS))}
@@ -306,7 +320,7 @@ def own_fields(draw: st.DrawFn, kind: str, session: str | None) -> dict[str, Any
         own |= {"experiment": "price", "variant": "A" if session is None else session[-1]}
     if kind == "ab_convert":
         own |= {"goal": draw(st.sampled_from(("buy", None))), "value": draw(st.sampled_from(VALUES))}
-        own["variant"] = draw(st.sampled_from((own["variant"], None)))
+        own["variant"] = own["variant"] if at_once else draw(st.sampled_from((own["variant"], None)))
     return own
 
 
@@ -318,12 +332,15 @@ def events(draw: st.DrawFn, times: Times, sessions: Sequence[str | None], looks:
     event: dict[str, Any] = {"type": kind, **draw(st.sampled_from(looks)), **draw(st.sampled_from(NOISE))}
     if session is not None:
         event["session_id"] = session
-    event |= own_fields(draw, kind, session)
-    at_ms = draw(event_times(times))
+    event |= own_fields(draw, kind, session, times.apart_ms > 0)
+    at_ms = draw(event_times(times)) - times.apart_ms
     if at_ms != times.now_ms:
         event["timestamp"] = draw(st.sampled_from(spelled_times(at_ms, draw(st.sampled_from((0, 5, -3))))))
     extra = draw(st.integers(0, 19))
-    if extra < 5 and not kind.startswith("ab_"):
+    times.drawn += 1
+    if times.apart_ms:
+        event["event_id"] = f"at-once-{times.drawn}"
+    elif extra < 5 and not kind.startswith("ab_"):
         event["event_id"] = ("copy-1", "copy-1", "copy-1", "copy-2", "ü" * 64)[extra]
     if extra == 19:
         event |= draw(st.sampled_from(SPOILERS))
@@ -348,9 +365,20 @@ def deliveries(
         draw(st.sampled_from(list(ACCEPT_LANGUAGE))),
         tuple(drawn),
         context,
-        draw(st.sampled_from(["batch", "event", "both"])),
+        draw(st.sampled_from(["batch", "event", "both", "mixed"])),
         draw(st.booleans()),
     )
+
+
+@st.composite
+def crowds(draw: st.DrawFn, times: Times, sessions: Sequence[str | None], looks: Sequence[Any], most: int) -> AtOnce:
+    """Draw requests sent at once."""
+    drawn = []
+    for n in range(draw(st.integers(2, 4))):
+        times.apart_ms = 100 * (n + 1)  # no steps between events add up to a tenth of a second
+        drawn.append(draw(deliveries(times, sessions, looks, most)))
+    times.apart_ms = 0
+    return AtOnce(sum(delivery.wait_ms for delivery in drawn), tuple(drawn))
 
 
 # --- questions
@@ -408,8 +436,9 @@ PATHS = {
 def asks(draw: st.DrawFn, times: Times, paths: Sequence[str], most_filters: int) -> Ask:
     """Draw one question."""
     path = draw(st.sampled_from(paths))
+    other = draw(st.integers(0, 5)) == 5
     if path == "realtime":
-        return Ask(Question(path))
+        return Ask(Question(path), other)
     zone = times.zone if draw(st.integers(0, 3)) else draw(st.sampled_from(list(CLOCK_CHANGES)))
     params = draw(ranges(times, zone))
     if zone != "UTC":
@@ -426,8 +455,9 @@ def asks(draw: st.DrawFn, times: Times, paths: Sequence[str], most_filters: int)
         params += [("limit", str(limit))] if limit else []
     question = Question(path, tuple(params))
     if path == "events":
-        return Ask(question, draw(st.integers(0, 3)) == 3, draw(st.sampled_from((0, 1, DAY_MS))), draw(st.booleans()))
-    return Ask(question, path != "stats" and draw(st.integers(0, 3)) == 3)
+        waits = st.sampled_from((0, 1, DAY_MS))
+        return Ask(question, other, draw(st.integers(0, 3)) == 3, draw(waits), draw(st.booleans()))
+    return Ask(question, other, path != "stats" and draw(st.integers(0, 3)) == 3)
 
 
 @st.composite
@@ -439,13 +469,14 @@ def worlds(draw: st.DrawFn, about: str, most_events: int = 14, most_filters: int
     times = Times(zone, change_ms + after_ms)
     start_ms = times.now_ms
     sessions = SESSIONS[: draw(st.integers(1, len(SESSIONS)))]
-    looks = draw(st.lists(LOOKS, min_size=1, max_size=3))
+    looks = draw(st.lists(LOOKS, min_size=2, max_size=4))
 
     first = draw(st.lists(deliveries(times, sessions, looks, most_events), min_size=1, max_size=3))
     questions = draw(st.lists(asks(times, PATHS[about], most_filters), min_size=4, max_size=6))
     # The same questions before and after: what was counted early must not be kept once late events arrive.
     early = questions[: draw(st.integers(0, 2))]
     restart = [Restart()] if draw(st.integers(0, 19)) == 19 else []
-    then = draw(st.lists(deliveries(times, sessions, looks, most_events), max_size=2))
+    sent = deliveries(times, sessions, looks, most_events) | crowds(times, sessions, looks, most_events // 2)
+    then = draw(st.lists(sent, max_size=2))
     later = draw(st.lists(asks(times, PATHS[about], most_filters), max_size=1)) if then else []
     return World(start_ms, zone, (*first, *early, *restart, *then, *questions, *later))

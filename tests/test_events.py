@@ -3,7 +3,10 @@
 import json
 from typing import Any
 
+import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tally.events import TYPES, BadBody, Event, Rejection, parse_body, read_event, type_of
 
@@ -255,7 +258,7 @@ def test_texts_taken(field: str, kind: str, least: int, most: int) -> None:
 
 @pytest.mark.parametrize(("field", "kind", "least", "most"), TEXT_CASES)
 def test_texts_refused(field: str, kind: str, least: int, most: int) -> None:
-    """A field breaks its rule (wrong JSON type, too long, session_id not 8 to 64 characters). No string may hold NUL."""
+    """A field breaks its rule: wrong JSON type, too long, session_id not 8 to 64 characters. No string may hold NUL."""
     bad = ["a" * (most + 1), ASTRAL * (most + 1), "\0" * least, "aaaaaaaa\0", "\0aaaaaaaa", 0, 1, 1.5, True, False]
     bad += [[], ["aaaaaaaa"], {}, {"a": 1}, 2**63]
     if least > 1:
@@ -444,7 +447,7 @@ NO_LANGUAGES: list[Any] = [
     "-en",
     "en--US",
     "*",
-    "english-language",
+    "portuguese",
     "en US",
     "en;q=0.9",
     "en,de",
@@ -843,3 +846,74 @@ def test_nothing_else_comes_from_the_context() -> None:
     for kind in TYPES:
         assert read(kind, other) == read(kind)
     assert fault(read("screen_view", {"name": "Home"}, name=ABSENT)) == ("missing_field", "name")
+
+
+# ---------------------------------------------------------------- anything at all
+
+NAMES = st.sampled_from(
+    [
+        *("url", "name", "referrer", "event_name", "event_data", "platform", "app_version", "os_version", "browser"),
+        *("os", "device", "language", "session_id", "event_id", "timestamp", "vitals", "points", "viewport_width"),
+        *("experiment", "variant", "goal", "value", "website_id", "lcp", "cls", "x", "y", "kind"),
+    ]
+)
+LEAVES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**63), 2**64 - 1),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(max_size=20),
+    st.sampled_from(
+        ["https://example.com/", "en", "tv", "click", "2026-11-18T11:00:00Z", "a" * 101, "\0", NOW_MS, 0.5]
+    ),
+)
+JSON = st.recursive(
+    LEAVES,
+    lambda of: st.lists(of, max_size=4) | st.dictionaries(NAMES | st.text(max_size=5), of, max_size=4),
+    max_leaves=8,
+)
+
+
+@given(
+    kind=st.sampled_from(TYPES), fields=st.dictionaries(NAMES, JSON, max_size=6), context=st.dictionaries(NAMES, JSON)
+)
+def test_whatever_is_sent(kind: str, fields: dict[str, Any], context: dict[str, Any]) -> None:
+    """An event is taken or rejected with a code and a sentence, never a failure; what is taken can be stored."""
+    body = orjson.dumps(
+        {"events": [{"type": kind} | fields, {"type": kind, **LEAST[kind], **fields}], "context": context}
+    )
+    batch = parse_body(body)
+    for item in batch.items:
+        number = type_of(item)
+        assert isinstance(number, int)
+        verdict = read_event(item, number, batch.context, NOW_MS)
+        if isinstance(verdict, Rejection):
+            assert verdict.code in CODES
+            assert verdict.field in {*fields, *context, *LEAST[kind]}
+            assert verdict.message.endswith(".")
+        else:
+            assert NOW_MS - 72 * HOUR_MS <= verdict.ts_ms <= NOW_MS
+            texts = [part for part in verdict if isinstance(part, str)]
+            assert not any("\0" in text for text in texts)
+
+
+CODES = {
+    "missing_field",
+    "invalid_field",
+    "invalid_url",
+    "invalid_event_data",
+    "event_data_too_large",
+    "timestamp_too_old",
+    "timestamp_in_future",
+}
+
+
+@given(st.binary(max_size=200) | JSON.map(orjson.dumps))
+def test_any_bytes_at_all(body: bytes) -> None:
+    """A body is read or refused with one of three codes, never a failure."""
+    code = ""
+    try:
+        batch = parse_body(body)
+    except BadBody as refusal:
+        code = refusal.code
+    assert code in ("invalid_json", "invalid_body", "too_many_events") or 1 <= len(batch.items) <= 50

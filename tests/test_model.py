@@ -2,7 +2,7 @@
 
 CONTRACT.md, Words: "Every figure about traffic is exact. Any faster way to compute one (a rollup, a cache)
 gives the same number as the plain query over raw events, and a test proves it." This is that test. One real
-server on a real SQLite file serves the whole module; every example is a website of its own.
+server on a real SQLite file serves the whole module; every example has two websites of its own.
 
 EXAMPLES are played of each of the two kinds of world, or as many as the variable MODEL_EXAMPLES says. Where
 the environment says CI, and with --hypothesis-profile=ci, they are the same in every run; elsewhere they are
@@ -52,6 +52,7 @@ from strategies import (
     DOMAIN,
     USER_AGENTS,
     Ask,
+    AtOnce,
     Delivery,
     Restart,
     World,
@@ -84,13 +85,13 @@ class Match:
 
 
 class Example:
-    """One world: a website on the server and a model of it."""
+    """One world: two websites on the server and a model of them."""
 
-    def __init__(self, match: Match, website: str, now_ms: int) -> None:
+    def __init__(self, match: Match, websites: list[str], now_ms: int) -> None:
         self.match = match
         self.house = match.house
-        self.website = website
-        self.model = Model(DOMAIN)
+        self.websites = websites
+        self.model = Model(websites, DOMAIN)
         self.now_ms = now_ms
         self.answers: dict[str, Any] = {}
 
@@ -100,12 +101,21 @@ class Example:
         self.house.clock.advance(ms / 1000)
 
     async def deliver(self, step: Delivery) -> None:
-        """Send a request; the answer must count as the model counts."""
+        """Send a request after its wait."""
         self.wait(step.wait_ms)
+        await self.send(step)
+
+    async def deliver_at_once(self, step: AtOnce) -> None:
+        """Send requests at the same time, each of them twice: the second is a copy, whichever that is."""
+        self.wait(step.wait_ms)
+        await asyncio.gather(*(self.send(delivery) for delivery in step.deliveries * 2))
+
+    async def send(self, step: Delivery) -> None:
+        """Send a request; the answer must count as the model counts."""
         address, country = ADDRESSES[step.forwarded]
         defaults = USER_AGENTS[step.user_agent]
         sender = Sender(address, step.user_agent, country, defaults, ACCEPT_LANGUAGE[step.accept_language])
-        body = step.body(self.website)
+        body = step.body(self.websites)
         headers = {"Accept-Language": step.accept_language} if step.accept_language else {}
         got = await self.house.collect(body, ip=step.forwarded, ua=step.user_agent, headers=headers)
         want = self.model.collect(body, sender, self.now_ms)
@@ -116,13 +126,14 @@ class Example:
 
     async def ask(self, step: Ask) -> None:
         """Put a question; the answer must be the model's."""
-        want = self.model.answer(step.question, self.now_ms)
+        website = self.websites[step.other]
+        want = self.model.answer(step.question, self.now_ms, website)
         if step.question.path == "events" and want.status == 200:
-            await self.walk(step, want)
+            await self.walk(step, want, website)
             return
         about = describe(step.question)
         params = list(step.question.params) + ([("format", "csv")] if step.as_csv else [])
-        got = await self.get(step.question.path, params)
+        got = await self.get(website, step.question.path, params)
         self.same(about + " status", got.status, want.status)
         if want.status != 200:
             return
@@ -135,9 +146,9 @@ class Example:
             self.same(about + " number of pages", len(pages), len(data["pages"]))
             data = {**data, "pages": pages}
         self.same(about, data, want.data)
-        self.same_meta(about, got.json["meta"], want)
+        self.same_meta(about, got.json["meta"], want, website)
 
-    async def walk(self, step: Ask, want: Answer) -> None:
+    async def walk(self, step: Ask, want: Answer, website: str) -> None:
         """Take /events page by page: together the pages must be the model's list as it was at the start."""
         about = describe(step.question)
         rows: list[dict[str, Any]] = []
@@ -145,11 +156,11 @@ class Example:
         pages = 0
         while cursor is not None:
             params = list(step.question.params) + ([("cursor", cursor)] if cursor else [])
-            got = await self.get("events", params + ([("format", "csv")] if step.as_csv else []))
+            got = await self.get(website, "events", params + ([("format", "csv")] if step.as_csv else []))
             self.same(f"{about} status of page {pages}", got.status, 200)
             page, cursor = read_csv_page(got) if step.as_csv else (got.json["data"], got.json["meta"]["next_cursor"])
             if not step.as_csv:
-                self.same_meta(about, got.json["meta"], want)
+                self.same_meta(about, got.json["meta"], want, website)
             rows += page
             pages += 1
             limit = want.meta["limit"]
@@ -177,12 +188,12 @@ class Example:
         events = tuple({**event, "timestamp": at_ms} for at_ms in times_ms)
         await self.deliver(Delivery(0, next(iter(ADDRESSES)), next(iter(USER_AGENTS)), None, events))
 
-    async def get(self, path: str, params: list[tuple[str, str]]) -> Any:
+    async def get(self, website: str, path: str, params: list[tuple[str, str]]) -> Any:
         """Ask the server as a browser does: with the ETag of the last answer, which 304 says still holds."""
-        query = f"{path}?{urlencode(params)}" if params else path
+        query = f"{website}/{path}?{urlencode(params)}"
         last = self.answers.get(query)
         headers = {"If-None-Match": last.headers["ETag"]} if last else {}
-        got = await self.house.get(f"/api/v1/websites/{self.website}/{query}", key=self.match.key, headers=headers)
+        got = await self.house.get(f"/api/v1/websites/{query}", key=self.match.key, headers=headers)
         if last and got.status == 304:
             self.match.unchanged += 1
             return last
@@ -190,9 +201,9 @@ class Example:
             self.answers[query] = got
         return got
 
-    def same_meta(self, about: str, meta: dict[str, Any], want: Answer) -> None:
+    def same_meta(self, about: str, meta: dict[str, Any], want: Answer, website: str) -> None:
         """Compare what the answer says it understood with what the model understood."""
-        wanted = {"website_id": self.website, **want.meta}
+        wanted = {"website_id": website, **want.meta}
         self.same(about + " meta", {name: meta.get(name, "not there") for name in wanted}, wanted)
 
     def same(self, about: str, server: Any, model: Any) -> None:
@@ -274,12 +285,14 @@ def number_visits(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 async def play(match: Match, world: World) -> None:
     """Play one world on the server and on the model."""
-    website = await match.house.website(domain=DOMAIN)
+    websites = [await match.house.website(domain=DOMAIN) for _ in range(2)]
     match.house.clock.set_wall(world.start_ms)
-    example = Example(match, website, world.start_ms)
+    example = Example(match, websites, world.start_ms)
     for step in world.steps:
         if isinstance(step, Delivery):
             await example.deliver(step)
+        elif isinstance(step, AtOnce):
+            await example.deliver_at_once(step)
         elif isinstance(step, Restart):
             await match.house.restart()
             example.model.restart()
@@ -329,6 +342,7 @@ def test_every_answer_is_the_models(match: Match, about: str, data: st.DataObjec
 
 NOON = "2026-11-18T12:00:00.000Z"  # a Wednesday
 PHONE = Sender("192.0.2.7", "okhttp/4.12.0", None, {})
+WEBSITE = "3f0c8c1e-58a7-4c39-9d5c-0f2d8e6b7a10"
 ALL = Question("stats", (("from", "2026-11-01"), ("to", "2026-11-30")))
 
 
@@ -342,7 +356,7 @@ def view(time: str, session: str | None = "session-a", path: str = "/", **more: 
     full = time if "T" in time else f"2026-11-18T{time}Z"
     return {
         "type": "pageview",
-        "website_id": "w",
+        "website_id": WEBSITE,
         "url": f"https://example.com{path}",
         "session_id": session,
         "timestamp": full,
@@ -357,7 +371,7 @@ def custom(time: str, session: str = "session-a", name: str = "signup") -> dict[
 
 def model_of(*events: dict[str, Any], now: str = NOON) -> Model:
     """Make a model that was sent events one by one."""
-    model = Model()
+    model = Model([WEBSITE])
     for event in events:
         assert model.collect(event, PHONE, ms(now)).accepted == 1
     return model
@@ -365,7 +379,7 @@ def model_of(*events: dict[str, Any], now: str = NOON) -> Model:
 
 def stats_of(*events: dict[str, Any], question: Question = ALL) -> dict[str, Any]:
     """Ask a fresh model for the key figures."""
-    data: dict[str, Any] = model_of(*events).answer(question, ms(NOON)).data
+    data: dict[str, Any] = model_of(*events).answer(question, ms(NOON), WEBSITE).data
     return data
 
 
@@ -554,7 +568,7 @@ def test_model_series_visits_add_up() -> None:
     # One visit from 10:50 on /a to 11:10 on /b: it counts at 10:00, where it begins, also for /b alone.
     model = model_of(view("10:50:00", path="/a"), view("11:10:00", path="/b"))
     params = (("from", "2026-11-18T10:00Z"), ("to", "2026-11-18T12:00Z"), ("interval", "hour"))
-    rows = model.answer(Question("timeseries", (*params, ("filter_pathname", "/b"))), ms(NOON)).data
+    rows = model.answer(Question("timeseries", (*params, ("filter_pathname", "/b"))), ms(NOON), WEBSITE).data
     assert rows == [
         {"time": "2026-11-18T10:00:00.000+00:00", "visitors": 0, "visits": 1, "pageviews": 0, "events": 0},
         {"time": "2026-11-18T11:00:00.000+00:00", "visitors": 1, "visits": 0, "pageviews": 1, "events": 0},
@@ -568,7 +582,7 @@ def test_model_top_list() -> None:
     events = [view("10:00:00", names[who], path) for who, path in sent]
     # /x two visitors; /y one visitor, two views; the others one and one: Z (5A), z (7A), é (E9).
     model = model_of(*events, {**custom("10:00:00"), "url": None})
-    got = model.answer(Question("top/pathname", (("from", "2026-11-18T00:00Z"), ("limit", "4"))), ms(NOON))
+    got = model.answer(Question("top/pathname", (("from", "2026-11-18T00:00Z"), ("limit", "4"))), ms(NOON), WEBSITE)
     assert [(row["value"], row["visitors"], row["pageviews"], row["events"]) for row in got.data] == [
         ("/x", 2, 2, 0),
         ("/y", 1, 2, 0),
@@ -589,9 +603,9 @@ def test_model_labels() -> None:
         "device": "tv",
     }
     sender = Sender("192.0.2.7", "any", "JP", {"os": "iOS", "device": "mobile", "os_version": "17.5"})
-    model = Model()
+    model = Model([WEBSITE])
     model.collect(
-        {"website_id": "w", "events": [view("10:00:00", **more)], "context": {"os_version": "9"}},
+        {"website_id": WEBSITE, "events": [view("10:00:00", **more)], "context": {"os_version": "9"}},
         sender,
         ms(NOON),
     )
@@ -626,14 +640,14 @@ def test_model_labels() -> None:
 )
 def test_model_faults(event: dict[str, Any], code: str | None) -> None:
     """Contract, Collect: "An event is rejected when"."""
-    verdict = Model().collect(event, PHONE, ms(NOON))
+    verdict = Model([WEBSITE]).collect(event, PHONE, ms(NOON))
     assert verdict.faults == (((0, code),) if code else ())
     assert verdict.status == (400 if code else 202)
 
 
 def test_model_copies() -> None:
     """Contract, event_id: "For 72 hours from the first copy's arrival" copies are not stored again."""
-    model, start_ms = Model(), ms(NOON)
+    model, start_ms = Model([WEBSITE]), ms(NOON)
     event = {key: value for key, value in view("", event_id="copy").items() if key != "timestamp"}
     for after_ms, stored in [(0, 1), (1, 1), (72 * HOUR_MS, 1), (72 * HOUR_MS + 1, 2), (4 * DAY_MS, 2)]:
         assert model.collect(event, PHONE, start_ms + after_ms).accepted == 1
@@ -651,7 +665,7 @@ def test_model_realtime() -> None:
         custom("12:00:00", "visitor-4"),  # active, on no page
     )
     want = {"active_visitors": 3, "pages": {"/a": 1, "/d": 1}, "window_seconds": 300}
-    assert model.answer(Question("realtime"), ms(NOON)).data == want
+    assert model.answer(Question("realtime"), ms(NOON), WEBSITE).data == want
 
 
 def test_model_events() -> None:
@@ -663,7 +677,7 @@ def test_model_events() -> None:
         view("09:00:00", path="/late"),
         {**view("10:00:00"), **heatmap},
     )
-    rows = model.answer(Question("events", (("tz", "Asia/Kolkata"),)), ms(NOON)).data
+    rows = model.answer(Question("events", (("tz", "Asia/Kolkata"),)), ms(NOON), WEBSITE).data
     assert [(row["timestamp"], row["pathname"]) for row in rows] == [
         ("2026-11-18T15:30:00.000+05:30", "/second"),
         ("2026-11-18T15:30:00.000+05:30", "/first"),

@@ -1,0 +1,272 @@
+"""How every statement of the product finds its rows: never by reading a growing table from end to end.
+
+House rule: "test_plans runs EXPLAIN QUERY PLAN on every query and allows no bare scan of a table that grows." The
+statements are not listed here but overheard: SQLite tells each one that a run through all endpoints, writes and
+commands executes. Then the sources are searched for their names (`/* room.name */`), so that one that was never run
+fails.
+"""
+
+import ast
+import re
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import NOON_MS, House, ManualClock
+from reading import DAY, DAY_MS, FIELDS, custom, event, view
+
+import tally
+from tally import accounts
+from tally.ingest import forget_old
+from tally.schema import open_database
+from tally.settings import Settings
+
+SOURCES = sorted(Path(tally.__file__).parent.glob("*.py"))
+NAME = re.compile(r"/\* ([a-z_]+)\.([a-z_]+) \*/")
+# What is no statement about rows.
+HOUSEKEEPING = re.compile(r"(?:begin|begin immediate|commit|rollback|pragma [a-z_]+(?: *= *\S+)?)", re.IGNORECASE)
+# schema.sql: the tables that grow with traffic or with time, and the keys by which their rows may be found; accounts,
+# websites and API keys are the owner's few.
+GROWING = {
+    "event": r"PRIMARY KEY \(website=\? AND ts[>=]",
+    "visit": r"PRIMARY KEY \(website=\? AND begin_ms[>=]",
+    "vitals": r"PRIMARY KEY \(website=\? AND ts[>=]",
+    "ab": r"PRIMARY KEY \(website=\? AND ts[>=]",
+    "heat": r"PRIMARY KEY \(website=\? AND day[>=]",
+    "seen": r"PRIMARY KEY \(website=\? AND digest=\?\)|(?:COVERING )?INDEX seen_by_arrival \(arrived_ms[<>]\?\)",
+    "label": r"INTEGER PRIMARY KEY \(rowid=\?\)|(?:COVERING )?INDEX sqlite_autoindex_label_1 \(text=\?\)",
+    "assignment": r"PRIMARY KEY \(website=\? AND day=\? AND experiment=\? AND visitor=\?\)",
+    "usage": r"PRIMARY KEY \((?:account=\? AND month=\?|month=\?(?: AND account=\?)?)\)",
+}
+STEP = re.compile(r"(SCAN|SEARCH) (?:TABLE )?(\w+)(?: AS \w+)?(?: USING (.*))?")
+ALIASED = re.compile(r"\b(?:from|join|update|into)\s+(\w+)(?:\s+(?:as\s+)?(\w+))?", re.IGNORECASE)
+OWNER = "plans@example.com"
+
+
+# --- the names in the sources
+
+
+def statement_texts(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """The beginning of every text that is handed to execute or executemany, or that names itself, with its line."""
+    for node in ast.walk(tree):
+        texts: list[ast.expr] = []
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            texts = node.args[:1] if node.func.attr in ("execute", "executemany", "executescript") else []
+        for text in (*texts, *([node] if isinstance(node, ast.Constant | ast.JoinedStr) else [])):
+            beginning = text.values[0] if isinstance(text, ast.JoinedStr) and text.values else text
+            if isinstance(beginning, ast.Constant) and isinstance(beginning.value, str):
+                rest = text.values[1:2] if isinstance(text, ast.JoinedStr) else []
+                dynamic = "{}" if rest and isinstance(rest[0], ast.FormattedValue) else ""
+                if texts or beginning.value.lstrip().startswith("/* "):
+                    yield beginning.value + dynamic, text.lineno
+
+
+def names_in_sources() -> set[str]:
+    """`room.name` of every statement; `ingest.{table}` stands for each table that _insert is called with."""
+    names = set()
+    for source in SOURCES:
+        tree = ast.parse(source.read_text("utf-8"))
+        found = [text for text, _ in statement_texts(tree)]
+        names |= {".".join(match) for text in found for match in NAME.findall(text)}
+        if any(text.startswith("/* ingest.{}") for text in found):
+            names |= {f"ingest.{table}" for table in inserted_tables(tree)}
+    return names
+
+
+def inserted_tables(tree: ast.Module) -> set[str]:
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    tables = [call.args[1] for call in calls if isinstance(call.func, ast.Name) and call.func.id == "_insert"]
+    assert all(isinstance(table, ast.Constant) for table in tables)
+    return {str(table.value) for table in tables if isinstance(table, ast.Constant)}
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
+def test_every_statement_opens_with_its_name(source: Path) -> None:
+    """House style: SQL is "opened by `/* queries.top */` so that a slow query names its author"."""
+    without = {
+        line: text
+        for text, line in statement_texts(ast.parse(source.read_text("utf-8")))
+        if not HOUSEKEEPING.fullmatch(text) and not text.startswith(("pragma ", f"/* {source.stem}."))
+    }
+    assert without == {}
+
+
+# --- the run
+
+
+class Overheard:
+    """The statements that connections execute, by name; several where a statement comes in several shapes."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, set[str]] = {}
+        self.nameless: set[str] = set()
+
+    def listen_to(self, connection: sqlite3.Connection) -> None:
+        connection.set_trace_callback(self._hear)
+
+    def _hear(self, statement: str) -> None:
+        name = NAME.match(statement)
+        if name:
+            self.by_name.setdefault(".".join(name.groups()), set()).add(statement)
+        elif not HOUSEKEEPING.fullmatch(statement):
+            self.nameless.add(statement)
+
+
+QUESTIONS = tuple(
+    f"{endpoint}?from={DAY}&to={DAY}{filters}"
+    for endpoint in ("stats", "stats?compare=previous", "timeseries", "timeseries?interval=hour", "events?limit=2")
+    for filters in (
+        "",
+        "&filter_os=",
+        "&filter_os=Windows&filter_os=macOS&filter_event_name=a&filter_type=event",
+        "".join(f"&filter_{field}=x" for field in (*FIELDS, "event_name")) + "&filter_type=vitals",
+    )
+)
+LISTS = tuple(f"top/{field}?from={DAY}{filters}" for field in FIELDS for filters in ("", "&filter_browser=Chrome"))
+
+
+def traffic() -> list[dict[str, Any]]:
+    """Events of every type, with event_ids, two visits that are joined and one that is brought forward."""
+    lone = [event("app_event", NOON_MS, "ann"), view(NOON_MS, who="cat"), custom(NOON_MS, who="dan")]
+    return [
+        view("10:00:00", "/a", event_id="1"),
+        view("10:50:00", "/b", event_id="2"),
+        custom("10:25:00", event_id="3", event_data={"a": 1}),
+        view("09:40:00", "/c"),
+        event("screen_view", "10:00:00", "bob", name="Home"),
+        event("vitals", "10:00:00", "bob", vitals={"lcp": 1}),
+        event("heatmap", "10:00:00", "bob", points=[{"x": 0, "y": 0, "kind": "click"}], viewport_width=800),
+        event("ab_assign", "10:00:00", "bob", experiment="e", variant="v"),
+        event("ab_convert", "10:00:00", "bob", experiment="e"),
+        *lone,
+        *(view("11:00:00", f"/{n}", f"{n}", event_id=f"many-{n}") for n in range(38)),
+    ]
+
+
+async def play(house: House, overheard: Overheard) -> None:
+    """Every endpoint, every type of event, the chores."""
+    key, website = await house.key(OWNER), await house.website(account=OWNER)
+    for batch in (traffic(), traffic()[:1], traffic()[4:5]):
+        answer = await house.collect({"website_id": website, "events": batch})
+        assert answer.json == {"ok": True, "accepted": len(batch), "rejected": 0}
+    # a conversion whose assignment is in the file alone
+    await house.collect(event("ab_convert", "10:00:01", "bob", experiment="e") | {"website_id": website})
+    base = f"/api/v1/websites/{website}"
+    for question in (*QUESTIONS, *LISTS, "realtime"):
+        first, *rest = question.split("?")
+        answer = await house.get(f"{base}/{first}?{'&'.join(rest)}", key)
+        assert answer.status == 200, (question, answer.text)
+        if answer.json["meta"].get("next_cursor"):
+            cursor = answer.json["meta"]["next_cursor"]
+            assert (await house.get(f"{base}/{first}?{'&'.join(rest)}&cursor={cursor}", key)).status == 200
+    assert (await house.get("/api/v1/websites", key)).status == 200
+    await house.store.tick()
+
+
+def administer(connection: sqlite3.Connection) -> None:
+    """What the command line does."""
+    owner = accounts.create_account(connection, "more@example.com", "pro", None, NOON_MS)
+    accounts.set_plan(connection, owner.email, "business")
+    accounts.add_website(connection, owner, "example.net", "", ("capacitor://localhost",), NOON_MS)
+    value = accounts.create_key(connection, owner, "", NOON_MS)
+    accounts.note_use(connection, [(NOON_MS, 1)])
+    accounts.revoke_key(connection, value)
+    accounts.websites(connection)
+    accounts.usage(connection, 202611)
+    accounts.key_salt(connection)
+    forget_old(connection, NOON_MS + 4 * DAY_MS)
+
+
+@pytest.fixture
+async def overheard(tmp_path: Path) -> Overheard:
+    """All statements of a run through the product, with the files they ran on left behind."""
+    heard = Overheard()
+    house = House(Settings(db=tmp_path / "analytics.db"), ManualClock())
+    await house.open()
+    try:
+        for thread in (house.store._writer, *house.store._readers):
+            heard.listen_to(thread._conn)
+        await play(house, heard)
+    finally:
+        await house.close()
+    connection = open_database(house.db, create=False)
+    heard.listen_to(connection)
+    administer(connection)
+    connection.close()
+    return heard
+
+
+def plan(connection: sqlite3.Connection, statement: str) -> list[str]:
+    """The lines of a statement's plan."""
+    return [row[3] for row in connection.execute(f"explain query plan {statement}")]
+
+
+def poor_steps(connection: sqlite3.Connection, statement: str) -> set[str]:
+    """The steps that read more of a growing table than they have to: a bare scan, or a part of the key alone."""
+    table_of = {alias or table: table for table, alias in ALIASED.findall(statement)}
+    poor = set()
+    for line in plan(connection, statement):
+        step = STEP.match(line)
+        table = step and (step[2] if step[2] in GROWING else table_of.get(step[2], ""))
+        if step and table in GROWING and not (step[1] == "SEARCH" and re.match(GROWING[table], step[3] or "")):
+            poor.add(line)
+    return poor
+
+
+async def test_no_statement_is_forgotten(overheard: Overheard) -> None:
+    """Every statement in the sources was run here, and every one that was run has a name."""
+    assert overheard.nameless == set()
+    assert set(overheard.by_name) == names_in_sources()
+
+
+async def test_no_growing_table_is_scanned(overheard: Overheard, tmp_path: Path) -> None:
+    """House rule: "no bare scan of a table that grows"; schema.sql: "every question is a range of it"."""
+    connection = open_database(tmp_path / "analytics.db", create=False)
+    try:
+        poor = {
+            name: set().union(*(poor_steps(connection, statement) for statement in statements))
+            for name, statements in overheard.by_name.items()
+        }
+    finally:
+        connection.close()
+    assert {name: steps for name, steps in poor.items() if steps} == {}
+
+
+async def test_every_question_was_asked_with_and_without_filters(overheard: Overheard) -> None:
+    """The run is only worth something where each read statement came in both of its shapes."""
+    filtered = {
+        name
+        for name, statements in overheard.by_name.items()
+        if len({"from label where text in" in statement for statement in statements}) == 2
+    }
+    assert filtered == {
+        *("queries.stats_traffic", "queries.stats_visits", "queries.series_traffic", "queries.series_visits"),
+        *("queries.top", "queries.events"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_poor"),
+    [
+        ("select count(*) from event where visitor = 1", True),
+        ("select count(*) from event as e where e.visitor = 1", True),
+        ("select count(*) from event e where website = 1", True),
+        ("select count(*) from event where website = 1 and ts > 5", False),
+        ("select count(*) from visit where website = 1 and begin_ms between 1 and 2", False),
+        ("select s.digest from seen s where website = 1", True),
+        ("delete from seen where arrived_ms < 5", False),
+        ("select text from label where id + 0 = 1", True),
+        ("select count(*) from usage", True),
+        ("update event set visit = 1 where website = 1 and visitor = 2", True),
+        ("select * from account", False),
+    ],
+)
+def test_poor_steps_are_found(tmp_path: Path, statement: str, is_poor: bool) -> None:
+    """The test tested, on the SQLite at hand: what a bare scan and a part of a key look like."""
+    connection = open_database(tmp_path / "analytics.db", create=True)
+    try:
+        assert bool(poor_steps(connection, statement)) is is_poor
+    finally:
+        connection.close()

@@ -1,0 +1,346 @@
+"""Identities, visitors and visits in memory (tally/sessions.py). Quoted lines are CONTRACT.md's."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tally.sessions import Salts, Sessions, Touch
+
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
+DAY = 20_775  # 2026-11-18
+MIDNIGHT_MS = DAY * DAY_MS
+NOON_MS = MIDNIGHT_MS + 12 * HOUR_MS
+GAP_MS = 30 * MINUTE_MS
+
+Shape = tuple[int, int, int, int]
+"""Begin, end, views, custom events of a visit."""
+
+
+class Shelf:
+    """The rows of visits, kept as `touch` says: the visits it replaced go, the visit as it is now comes."""
+
+    def __init__(self, sessions: Sessions, identity: bytes = b"i") -> None:
+        self.sessions, self.identity = sessions, identity
+        self.rows: dict[int, Shape] = {}
+        self.visitors: set[int] = set()
+
+    def touch(self, ts_ms: int, is_view: bool = True) -> Touch:
+        touch = self.sessions.touch(self.identity, ts_ms, is_view)
+        for old in touch.before:
+            assert self.rows.pop(old.ordinal) == (old.begin_ms, old.end_ms, old.views, old.events)
+        visit = touch.visit
+        assert visit.ordinal not in self.rows
+        self.rows[visit.ordinal] = (visit.begin_ms, visit.end_ms, visit.views, visit.events)
+        self.visitors.add(touch.visitor)
+        return touch
+
+    def shapes(self) -> list[Shape]:
+        return sorted(self.rows.values())
+
+
+def cut(events: list[tuple[int, bool]]) -> list[Shape]:
+    """The visits of one visitor's events by the contract's words, from a sorted list."""
+    visits: list[Shape] = []
+    for ts_ms, is_view in sorted(events):
+        if visits and ts_ms - visits[-1][1] <= GAP_MS:
+            begin_ms, _, views, custom = visits.pop()
+        else:
+            begin_ms, views, custom = ts_ms, 0, 0
+        visits.append((begin_ms, ts_ms, views + is_view, custom + (not is_view)))
+    return visits
+
+
+def at(*minutes: float) -> list[int]:
+    return [NOON_MS + round(m * MINUTE_MS) for m in minutes]
+
+
+# (id, times in order of arrival, visits as (begin, end, views))
+ARRIVALS: list[tuple[str, list[int], list[tuple[int, int, int]]]] = [
+    ("one", at(0), [(NOON_MS, NOON_MS, 1)]),
+    ("same-moment", at(0, 0, 0), [(NOON_MS, NOON_MS, 3)]),
+    ("gap-of-30-minutes-joins", at(0, 30), [(NOON_MS, NOON_MS + GAP_MS, 2)]),
+    ("1-ms-more-opens", [NOON_MS, NOON_MS + GAP_MS + 1], [(NOON_MS, NOON_MS, 1), (NOON_MS + GAP_MS + 1,) * 2 + (1,)]),
+    ("gap-before-joins", at(0, -30), [(NOON_MS - GAP_MS, NOON_MS, 2)]),
+    ("1-ms-more-before", [NOON_MS, NOON_MS - GAP_MS - 1], [(NOON_MS - GAP_MS - 1,) * 2 + (1,), (NOON_MS, NOON_MS, 1)]),
+    ("inside", at(0, 20, 10), [(NOON_MS, NOON_MS + 20 * MINUTE_MS, 3)]),
+    ("late-joins-two", at(0, 60, 30), [(NOON_MS, NOON_MS + 60 * MINUTE_MS, 3)]),
+    ("late-joins-none", at(0, 61.002, 30.001), [(t, t, 1) for t in at(0, 30.001, 61.002)]),
+    ("late-joins-the-later", at(0, 60, 31), [(NOON_MS, NOON_MS, 1), (*at(31, 60), 2)]),
+    ("late-joins-the-earlier", at(0, 60, 29), [(*at(0, 29), 2), (*at(60, 60), 1)]),
+    ("run-of-gaps", at(0, 30, 60, 90), [(NOON_MS, NOON_MS + 90 * MINUTE_MS, 4)]),
+    ("backwards", at(90, 60, 30, 0), [(NOON_MS, NOON_MS + 90 * MINUTE_MS, 4)]),
+    ("first-and-last-ms", [MIDNIGHT_MS, MIDNIGHT_MS + DAY_MS - 1], [
+        (MIDNIGHT_MS, MIDNIGHT_MS, 1), (MIDNIGHT_MS + DAY_MS - 1, MIDNIGHT_MS + DAY_MS - 1, 1)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("times", "visits"), [a[1:] for a in ARRIVALS], ids=[a[0] for a in ARRIVALS])
+def test_visits(times: list[int], visits: list[tuple[int, int, int]]) -> None:
+    """Visit: a maximal run in which no gap is longer than 30 minutes (exactly 30:00.000 joins); a late event may
+    lengthen a visit, bring its beginning forward, or join two."""
+    shelf = Shelf(Sessions(10))
+    for ts_ms in times:
+        shelf.touch(ts_ms)
+    assert shelf.shapes() == [(begin, end, views, 0) for begin, end, views in visits]
+    assert len(shelf.visitors) == 1
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations([0, 25, 56, 86.5, 60])))
+def test_every_order_of_arrival(order: tuple[float, ...]) -> None:
+    """A visit is a function of the stored pairs, not of the order of arrival."""
+    shelf = Shelf(Sessions(10))
+    for ts_ms in at(*order):
+        shelf.touch(ts_ms)
+    assert shelf.shapes() == cut([(t, True) for t in at(*order)])
+
+
+EVENTS = st.lists(
+    st.tuples(
+        st.one_of(st.integers(0, 47).map(lambda n: n * GAP_MS), st.integers(0, DAY_MS - 1)),
+        st.booleans(),
+        st.booleans(),
+    ),
+    max_size=60,
+)
+
+
+@given(events=EVENTS)
+def test_like_a_sorted_list(events: list[tuple[int, bool, bool]]) -> None:
+    """Whatever arrives in whatever order, and whatever is undone: the visits of a sorted list."""
+    sessions = Sessions(10)
+    shelf = Shelf(sessions)
+    kept: list[tuple[int, bool]] = []
+    for offset_ms, is_view, holds in events:
+        rows = dict(shelf.rows)
+        shelf.touch(MIDNIGHT_MS + offset_ms, is_view)
+        if holds:
+            sessions.keep(NOON_MS)
+            kept.append((MIDNIGHT_MS + offset_ms, is_view))
+        else:
+            sessions.undo()
+            shelf.rows = rows
+        assert shelf.shapes() == cut(kept)
+
+
+def test_views_and_custom_events() -> None:
+    """A bounce is a visit with exactly one view and no custom event: both are counted apart."""
+    shelf = Shelf(Sessions(10))
+    for is_view in (True, False, False, True, False):
+        shelf.touch(NOON_MS, is_view)
+    assert shelf.shapes() == [(NOON_MS, NOON_MS, 2, 3)]
+
+
+def test_a_day_of_visits() -> None:
+    """A day holds at most 48 visits; all of them are kept, so that a late event finds its own."""
+    shelf = Shelf(Sessions(10))
+    times = [MIDNIGHT_MS + n * (GAP_MS + 1) for n in range(48)]
+    for ts_ms in reversed(times):
+        shelf.touch(ts_ms)
+    assert shelf.shapes() == [(t, t, 1, 0) for t in times]
+    for ts_ms in times:
+        shelf.touch(ts_ms + GAP_MS // 2)
+    assert shelf.shapes() == [(times[0], times[-1] + GAP_MS // 2, 96, 0)]
+
+
+# ---------------------------------------------------------------- visitors
+
+
+def test_visitors_are_drawn() -> None:
+    """What is stored is a random number drawn for the identity: it says nothing about anyone."""
+    numbers = set()
+    for _ in range(20):
+        sessions = Sessions(100)
+        for identity in (b"a", b"b", b"c"):
+            first = sessions.touch(identity, NOON_MS, True).visitor
+            assert sessions.touch(identity, NOON_MS + 5 * HOUR_MS, True).visitor == first
+            assert sessions.visitor(identity, NOON_MS) == first
+            numbers.add(first)
+    assert len(numbers) == 60
+    assert all(0 <= number < 2**63 for number in numbers)
+
+
+def test_a_measurement_and_a_view_share_the_visitor() -> None:
+    """ab_assign never opens or lengthens a visit; its visitor is the one of the traffic."""
+    sessions = Sessions(10)
+    number = sessions.visitor(b"a", NOON_MS)
+    touch = sessions.touch(b"a", NOON_MS + MINUTE_MS, True)
+    assert touch.visitor == number
+    assert touch.before == ()
+    assert (touch.visit.begin_ms, touch.visit.views) == (NOON_MS + MINUTE_MS, 1)
+    assert sessions.visitor(b"a", NOON_MS + 50 * MINUTE_MS) == number
+    assert sessions.touch(b"a", NOON_MS + 60 * MINUTE_MS, True).before == ()
+
+
+# ---------------------------------------------------------------- keep and undo
+
+
+def test_undo_of_everything() -> None:
+    """A transaction that failed leaves nothing behind, in memory neither."""
+    sessions = Sessions(10)
+    first = sessions.touch(b"a", NOON_MS, True)
+    sessions.undo()
+    assert len(sessions) == 0
+    assert sessions.touch(b"a", NOON_MS, True).before == ()
+    assert sessions.touch(b"b", NOON_MS, True).visitor != first.visitor
+
+
+def test_undo_goes_back_to_the_last_keep() -> None:
+    """Undo: everything is as it was after the last keep, evictions too."""
+    sessions = Sessions(2)
+    a, b = sessions.touch(b"a", NOON_MS, True), sessions.touch(b"b", NOON_MS, True)
+    sessions.keep(NOON_MS)
+    sessions.touch(b"a", NOON_MS + 1, False)
+    sessions.touch(b"c", NOON_MS + 1, True)
+    sessions.touch(b"d", NOON_MS + 1, True)
+    sessions.undo()
+    assert len(sessions) == 2
+    for identity, before in ((b"a", a), (b"b", b)):
+        touch = sessions.touch(identity, NOON_MS + 2, False)
+        assert (touch.visitor, touch.before) == (before.visitor, (before.visit,))
+    assert len(sessions) == 2
+
+
+def test_undo_after_keep_is_nothing() -> None:
+    """What was committed stays."""
+    sessions = Sessions(10)
+    first = sessions.touch(b"a", NOON_MS, True)
+    sessions.keep(NOON_MS)
+    sessions.undo()
+    assert sessions.touch(b"a", NOON_MS, True).before == (first.visit,)
+
+
+# ---------------------------------------------------------------- bounds
+
+
+def test_bounded() -> None:
+    """Identities are kept up to a bound; least recently used go first, counted in a metric."""
+    sessions = Sessions(100)
+    numbers = {n: sessions.touch(b"%d" % n, NOON_MS, True).visitor for n in range(100)}
+    assert sessions.evictions == 0
+    sessions.touch(b"0", NOON_MS, True)
+    for n in range(100, 150):
+        numbers[n] = sessions.touch(b"%d" % n, NOON_MS, True).visitor
+        sessions.keep(NOON_MS)
+        assert len(sessions) == 100
+    assert sessions.evictions == 50
+    assert sessions.visitor(b"0", NOON_MS) == numbers[0]
+    for n in range(51, 150):
+        assert sessions.visitor(b"%d" % n, NOON_MS) == numbers[n]
+
+
+def test_an_evicted_visitor_is_a_new_one() -> None:
+    """An eviction from memory makes the same person a new visitor once."""
+    sessions = Sessions(1)
+    first = sessions.touch(b"a", NOON_MS, True)
+    sessions.touch(b"b", NOON_MS, True)
+    second = sessions.touch(b"a", NOON_MS, True)
+    assert second.visitor != first.visitor
+    assert second.before == ()
+    assert sessions.touch(b"a", NOON_MS, True).visitor == second.visitor
+
+
+def test_a_measurement_is_a_use() -> None:
+    """Least recently used go first: whose assignment was just looked up is not the one."""
+    sessions = Sessions(2)
+    first = sessions.touch(b"a", NOON_MS, True).visitor
+    sessions.touch(b"b", NOON_MS, True)
+    sessions.keep(NOON_MS)
+    assert sessions.visitor(b"a", NOON_MS) == first
+    sessions.keep(NOON_MS)
+    sessions.touch(b"c", NOON_MS, True)
+    sessions.keep(NOON_MS)
+    assert sessions.visitor(b"a", NOON_MS) == first
+
+
+END_MS = MIDNIGHT_MS + DAY_MS + 72 * HOUR_MS
+# (id, the moments of commits after the identity's own, whether it is still known)
+SWEEPS = [
+    ("same-day", [NOON_MS], True),
+    ("next-days", [NOON_MS + DAY_MS, NOON_MS + 2 * DAY_MS, NOON_MS + 3 * DAY_MS], True),
+    # An event of the day's last millisecond is taken until then, and is the same visitor's.
+    ("just-not-72-hours-past-its-day", [END_MS - 1], True),
+    ("1-ms-more-than-72-hours", [END_MS + 1], False),
+    ("much-later", [END_MS + 30 * DAY_MS], False),
+    ("day-by-day", [NOON_MS + n * DAY_MS for n in range(1, 6)], False),
+    ("at-the-very-end-and-after", [END_MS, END_MS + 1], False),
+    ("at-the-very-end-and-an-hour-after", [END_MS, END_MS + HOUR_MS], False),
+]
+
+
+@pytest.mark.parametrize(("commits", "known"), [s[1:] for s in SWEEPS], ids=[s[0] for s in SWEEPS])
+def test_kept_72_hours_past_the_end_of_their_day(commits: list[int], known: bool) -> None:
+    """Identities are kept at most 72 hours past the end of their day."""
+    sessions = Sessions(10)
+    sessions.touch(b"a", NOON_MS, True)
+    sessions.keep(NOON_MS)
+    for moment_ms in commits:
+        sessions.keep(moment_ms)
+    assert len(sessions) == known
+
+
+# ---------------------------------------------------------------- salts
+
+
+def test_identities_of_sessions() -> None:
+    """Identity is (website, day, session_id) where the event has a session_id."""
+    salts = Salts()
+    first = salts.session_identity(1, NOON_MS, NOON_MS, "session-1")
+    same = [MIDNIGHT_MS, MIDNIGHT_MS + DAY_MS - 1, NOON_MS + 1]
+    assert {salts.session_identity(1, ts_ms, NOON_MS, "session-1") for ts_ms in same} == {first}
+    others = {
+        salts.session_identity(2, NOON_MS, NOON_MS, "session-1"),
+        salts.session_identity(11, NOON_MS, NOON_MS, "session-1"),
+        salts.session_identity(1, NOON_MS, NOON_MS, "session-2"),
+        salts.session_identity(1, NOON_MS, NOON_MS, "Session-1"),
+        salts.session_identity(1, NOON_MS, NOON_MS, "session-1 "),
+        salts.session_identity(1, MIDNIGHT_MS - 1, NOON_MS, "session-1"),
+        salts.session_identity(1, MIDNIGHT_MS + DAY_MS, NOON_MS + DAY_MS, "session-1"),
+    }
+    assert len(others | {first}) == 8
+
+
+def test_identities_of_clients() -> None:
+    """Else a keyed hash of (website, full client address, User-Agent) under that day's random salt."""
+    salts = Salts()
+    first = salts.client_identity(1, NOON_MS, NOON_MS, b"\xcb\0q\x07", "Mozilla")
+    assert salts.client_identity(1, MIDNIGHT_MS, NOON_MS, b"\xcb\0q\x07", "Mozilla") == first
+    others = {
+        salts.client_identity(2, NOON_MS, NOON_MS, b"\xcb\0q\x07", "Mozilla"),
+        salts.client_identity(1, NOON_MS, NOON_MS, b"\xcb\0q\x08", "Mozilla"),
+        salts.client_identity(1, NOON_MS, NOON_MS, b"\xcb\0q\x07", "mozilla"),
+        salts.client_identity(1, NOON_MS, NOON_MS, b"\xcb\0q\x07", ""),
+        salts.client_identity(1, NOON_MS, NOON_MS, b"\xcb\0q\x07" + bytes(12), "Mozilla"),
+        salts.client_identity(1, NOON_MS - DAY_MS, NOON_MS, b"\xcb\0q\x07", "Mozilla"),
+        salts.session_identity(1, NOON_MS, NOON_MS, "\xcb\0q\x07Mozilla"),
+    }
+    assert len(others | {first}) == 8
+    # Nothing flows from one part into the next.
+    assert salts.client_identity(1, NOON_MS, NOON_MS, b"abcd", "e" * 12) != salts.client_identity(
+        1, NOON_MS, NOON_MS, b"abcd" + b"e" * 12, ""
+    )
+
+
+def test_a_salt_lives_in_memory_only() -> None:
+    """A restart makes the same person a new visitor once: another process draws another salt."""
+    assert Salts().session_identity(1, NOON_MS, NOON_MS, "s" * 8) != Salts().session_identity(
+        1, NOON_MS, NOON_MS, "s" * 8
+    )
+
+
+@pytest.mark.parametrize("header", ["Mozilla/5.0 \udce9", "\udcff", "\u00e9", "\U0001f600"])
+def test_any_user_agent_can_be_hashed(header: str) -> None:
+    """A header's bytes that are no UTF-8 arrive as lone surrogates."""
+    assert len(Salts().client_identity(1, NOON_MS, NOON_MS, b"abcd", header)) == 16
+
+
+@pytest.mark.parametrize(("now_ms", "known"), [(END_MS - 1, True), (END_MS + 1, False), (END_MS + DAY_MS, False)])
+def test_salts_go_with_their_identities(now_ms: int, known: bool) -> None:
+    """Identities are kept at most 72 hours past the end of their day: then nobody can compute them again."""
+    salts = Salts()
+    before = salts.session_identity(1, NOON_MS, NOON_MS, "session-1")
+    salts.session_identity(1, now_ms, now_ms, "session-1")
+    assert (salts.session_identity(1, NOON_MS, now_ms, "session-1") == before) is known

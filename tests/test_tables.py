@@ -1,0 +1,99 @@
+"""tally/tables.py: rows as JSON objects or as CSV.
+
+Quoted: CONTRACT: "`Accept: text/csv` or `format=csv` gives timeseries, top and events as CSV with a header row; cells
+that a spreadsheet would run as a formula are made harmless". Lines end with CRLF (RFC 4180).
+"""
+
+import csv
+import io
+import json
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tally.tables import answer, csv_text
+
+
+def cell(value: Any) -> str:
+    """The line that a single cell makes, beside a plain one: alone, an empty cell would look like an empty line."""
+    text = csv_text(("a", "b"), [(value, "x")])
+    assert text.startswith("a,b\r\n")
+    return text.removeprefix("a,b\r\n").removesuffix(",x\r\n")
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        pytest.param("plain", "plain", id="plain"),
+        pytest.param("", "", id="empty"),
+        pytest.param(None, "", id="unset"),
+        pytest.param(0, "0", id="zero"),
+        pytest.param(-1, "-1", id="negative-integer"),
+        pytest.param(-2.5, "-2.5", id="negative-float"),
+        pytest.param(1e300, "1e+300", id="large-float"),
+        pytest.param("a,b", '"a,b"', id="comma"),
+        pytest.param('say "x"', '"say ""x"""', id="quotes"),
+        pytest.param("a\nb", '"a\nb"', id="line-feed"),
+        pytest.param("a\rb", '"a\rb"', id="carriage-return"),
+        pytest.param("a\r\nb", '"a\r\nb"', id="both"),
+        pytest.param(" a ", " a ", id="blanks"),
+        pytest.param("ä\U0001f600", "ä\U0001f600", id="unicode"),
+        pytest.param("'", "'", id="apostrophe"),
+        pytest.param("a=1", "a=1", id="formula-within"),
+        pytest.param(" =1", " =1", id="blank-before"),
+        pytest.param(orjson.Fragment('{"a":1,"b":"x"}'), '"{""a"":1,""b"":""x""}"', id="json"),
+    ],
+)
+def test_a_cell(value: Any, written: str) -> None:
+    """RFC 4180: quoted where it holds a comma, a quote or a line break, quotes doubled."""
+    assert cell(value) == written
+
+
+@pytest.mark.parametrize("first", ["=", "+", "-", "@", "\t", "\r"])
+@pytest.mark.parametrize("rest", ["", "1", "cmd|' /C calc'!A0", 'HYPERLINK("http://x")', "1,2"])
+def test_what_begins_like_a_formula_gets_an_apostrophe(first: str, rest: str) -> None:
+    """CONTRACT: "cells that a spreadsheet would run as a formula are made harmless"."""
+    (row,) = csv.reader(io.StringIO(cell(first + rest), newline=""))
+    assert row == ["'" + first + rest]
+
+
+@given(st.lists(st.tuples(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")), st.integers())))
+def test_every_text_comes_back(rows: list[tuple[str, int]]) -> None:
+    """RFC 4180: what is written is read back, but for the apostrophe in front of what might be a formula."""
+    header, *found = csv.reader(io.StringIO(csv_text(("a", "b"), rows), newline=""), strict=True)
+    assert header == ["a", "b"]
+    assert [(a.removeprefix("'"), int(b)) for a, b in found] == [(a.removeprefix("'"), b) for a, b in rows]
+    assert not any(a.startswith(("=", "+", "-", "@", "\t", "\r")) for a, _ in found)
+
+
+def test_lines_end_with_crlf_and_a_header_stands_alone() -> None:
+    """CONTRACT: "with a header row", without rows too."""
+    assert csv_text(("a", "b"), []) == "a,b\r\n"
+    assert csv_text(("a", "b"), [(1, 2), (3, None)]) == "a,b\r\n1,2\r\n3,\r\n"
+
+
+def test_as_json() -> None:
+    """CONTRACT: `{"data": ..., "meta": ...}`, keys in the order of the columns, nothing made harmless."""
+    response = answer(("b", "a"), [("=1", None), ("x", orjson.Fragment("[1]"))], {"limit": 2}, as_csv=False)
+    assert (response.status, response.content_type) == (200, "application/json")
+    assert isinstance(response.body, bytes)
+    body = json.loads(response.body)
+    assert list(body) == ["data", "meta"]
+    assert body == {"data": [{"b": "=1", "a": None}, {"b": "x", "a": [1]}], "meta": {"limit": 2}}
+    assert list(body["data"][0]) == ["b", "a"]
+
+
+def test_as_csv() -> None:
+    """CONTRACT: text/csv in UTF-8."""
+    response = answer(("a",), [("é",), ("=1",)], {"limit": 2}, as_csv=True)
+    assert (response.status, response.headers["Content-Type"]) == (200, "text/csv; charset=utf-8")
+    assert response.body == "a\r\né\r\n'=1\r\n".encode()
+
+
+def test_a_row_that_does_not_fit_is_a_fault_of_ours() -> None:
+    """A row of another length than the columns would shift every cell: it is never written."""
+    with pytest.raises(ValueError, match="argument 2"):
+        answer(("a", "b"), [(1,)], {}, as_csv=False)
