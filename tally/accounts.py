@@ -84,9 +84,14 @@ def keys(connection: sqlite3.Connection) -> dict[bytes, Key]:
     return {digest: Key(*rest) for digest, *rest in rows}
 
 
-def usage(connection: sqlite3.Connection, month: int) -> dict[int, int]:
-    """Accepted events of a month (202611) by account number."""
-    return dict(connection.execute("/* accounts.usage */ select account, events from usage where month = ?", (month,)))
+def usage(connection: sqlite3.Connection, month: int) -> dict[tuple[int, int], int]:
+    """Accepted events of a month (202611), by account number and month."""
+    rows = connection.execute(
+        "/* accounts.usage */ select account, events from account cross join usage"
+        " on usage.account = account.number and month = ?",
+        (month,),
+    )
+    return {(account, month): events for account, events in rows}
 
 
 def month_of(ms: int) -> int:
@@ -129,6 +134,11 @@ def account(connection: sqlite3.Connection, email: str | None) -> Account:
         if row[1].lower() == email.lower():
             return Account(*row)
     raise AccountError(f"There is no account {email}: `account create {email}` makes it.")
+
+
+def any_account(connection: sqlite3.Connection) -> bool:
+    """Whether there is an account."""
+    return connection.execute("/* accounts.any */ select 1 from account limit 1").fetchone() is not None
 
 
 def create_account(

@@ -26,7 +26,7 @@ from tally.assets import tally_version
 from tally.country import CountryDataError
 from tally.hosts import BadHost, exact_origin, registrable_domain
 from tally.instants import iso
-from tally.schema import BadDatabase, connect_reader, open_database
+from tally.schema import BadDatabase, connect_reader, open_database, transaction
 from tally.serving import BadAddress, serve
 from tally.settings import SETTINGS, BadSetting, Settings, option_name, settings_from, variable_name
 
@@ -178,9 +178,8 @@ def _database(settings: Settings, *, create: bool = False) -> Iterator[sqlite3.C
     # Checkpoints are the running server's: two processes at it at once is where SQLite had a fault (fixed in 3.51.3).
     connection.execute("pragma wal_autocheckpoint = 0")
     try:
-        connection.execute("begin immediate")
-        yield connection
-        connection.execute("commit")
+        with transaction(connection):
+            yield connection
     finally:
         connection.close()
 
@@ -231,7 +230,7 @@ def _add_one_website(given: argparse.Namespace, settings: Settings) -> None:
     origins = [exact_origin(text) for text in given.allow_origin]
     # Only the very first website may make the database: --account names one that must exist.
     with _database(settings, create=given.account is None) as connection:
-        if given.account is None and connection.execute("select count(*) from account").fetchone()[0] == 0:
+        if given.account is None and not accounts.any_account(connection):
             owner = accounts.create_account(connection, FIRST_ACCOUNT, "business", None, _now_ms())
             notes.append(f"created the account {owner.email}, without a password until one is set")
         else:

@@ -32,6 +32,7 @@ from tally.events import (
     Rejection,
 )
 from tally.labels import Labels
+from tally.schema import transaction
 from tally.sessions import DAY_MS, Sessions, Visit
 
 # our choice: at most this many ids are skipped by a restart.
@@ -73,11 +74,10 @@ Outcome = list[Rejection | None]
 
 
 class Written(NamedTuple):
-    """What a committed group came to: outcomes job by job, this month's events of the accounts, the last id."""
+    """What a committed group came to: outcomes job by job, events of (account, month) of all concerned, the last id."""
 
     outcomes: list[Outcome]
-    month: int
-    used: dict[int, int]
+    used: dict[tuple[int, int], int]
     last_id: int
 
 
@@ -98,22 +98,19 @@ class Ingest:
     def write(self, connection: sqlite3.Connection, jobs: Sequence[Job]) -> Written:
         """Commits the jobs. Raises sqlite3.Error, and then nothing has happened."""
         ids = self._next_id, self.ids_end
-        connection.execute("begin immediate")
         try:
-            group = _Group(self, connection, jobs)
-            outcomes = [[group.take(row, job.arrived_ms) for row in job.rows] for job in jobs]
-            group.store()
-            connection.execute("commit")
+            with transaction(connection):
+                group = _Group(self, connection, jobs)
+                outcomes = [[group.take(row, job.arrived_ms) for row in job.rows] for job in jobs]
+                group.store()
         except BaseException:
-            if connection.in_transaction:
-                connection.rollback()
             self.sessions.undo()
             self._labels.undo()
             self._next_id, self.ids_end = ids
             raise
         self.sessions.keep(jobs[-1].arrived_ms)
         self._labels.keep()
-        return Written(outcomes, group.month, group.used, self._next_id - 1)
+        return Written(outcomes, group.used, self._next_id - 1)
 
     def take_id(self, connection: sqlite3.Connection) -> int:
         """The next id; ids grow with arrival."""
@@ -146,8 +143,10 @@ class _Group:
         self._connection = connection
         rows = [row for job in jobs for row in job.rows]
         self._number = ingest.numbers_of(connection, _texts(rows))
-        self.month = month_of(jobs[-1].arrived_ms)
-        self.used = _used(connection, self.month, {row.website.account for row in rows})
+        # By arrival: a group may hold requests from both sides of a month's end.
+        self.used = _used(
+            connection, {(row.website.account, month_of(job.arrived_ms)) for job in jobs for row in job.rows}
+        )
         self._seen = _seen(connection, [(r.website.number, r.event.event_id) for r in rows if r.event.event_id])
         self._new_seen: dict[tuple[int, bytes], int] = {}
         self._assigned: dict[tuple[int, int, int, int], int] = {}
@@ -165,8 +164,8 @@ class _Group:
         key = (website.number, event.event_id)
         if event.event_id and self._seen.get(key, -OLDEST_MS) >= arrived_ms - OLDEST_MS:
             return None
-        limit = self._ingest.limit_of(website.plan)
-        if limit is not None and self.used[website.account] >= limit:
+        limit, month = self._ingest.limit_of(website.plan), (website.account, month_of(arrived_ms))
+        if limit is not None and self.used[month] >= limit:
             return MONTH_FULL
         if event.type <= APP_EVENT:
             self._take_traffic(row)
@@ -176,7 +175,7 @@ class _Group:
             self._take_points(row)
         elif not self._take_ab(row):
             return NO_ASSIGNMENT
-        self.used[website.account] += 1
+        self.used[month] += 1
         if event.event_id:
             self._seen[key] = self._new_seen[key] = arrived_ms
         return None
@@ -198,7 +197,7 @@ class _Group:
         _insert(run, "seen", 3, [(*key, ms) for key, ms in self._new_seen.items()], "insert or replace")
         run.executemany(
             "/* ingest.usage */ insert into usage values (?, ?, ?) on conflict do update set events = excluded.events",
-            [(account, self.month, events) for account, events in self.used.items()],
+            [(*month, events) for month, events in self.used.items()],
         )
 
     def _store_visits(self) -> None:
@@ -267,11 +266,14 @@ class _Group:
 
 def forget_old(connection: sqlite3.Connection, now_ms: int, most: int = 2_000) -> int:
     """Deletes up to `most` event_ids whose 72 hours are over; how many it deleted."""
-    return connection.execute(
-        "/* ingest.forget_old */ delete from seen where (website, digest) in"
-        " (select website, digest from seen where arrived_ms < ? order by arrived_ms limit ?)",
+    old = connection.execute(
+        "/* ingest.old */ select website, digest from seen where arrived_ms < ? order by arrived_ms limit ?",
         (now_ms - OLDEST_MS, most),
-    ).rowcount
+    ).fetchall()
+    if old:
+        with transaction(connection):
+            connection.executemany("/* ingest.forget_old */ delete from seen where website = ? and digest = ?", old)
+    return len(old)
 
 
 def _ids_end(connection: sqlite3.Connection) -> int:
@@ -289,9 +291,9 @@ def _texts(rows: Iterable[Row]) -> set[str]:
     return texts
 
 
-def _used(connection: sqlite3.Connection, month: int, accounts: Iterable[int]) -> dict[int, int]:
+def _used(connection: sqlite3.Connection, months: Iterable[tuple[int, int]]) -> dict[tuple[int, int], int]:
     statement = "/* ingest.used */ select events from usage where account = ? and month = ?"
-    return {a: (connection.execute(statement, (a, month)).fetchone() or (0,))[0] for a in accounts}
+    return {month: (connection.execute(statement, month).fetchone() or (0,))[0] for month in months}
 
 
 def _seen(connection: sqlite3.Connection, keys: Sequence[tuple[int, bytes]]) -> dict[tuple[int, bytes], int]:
@@ -299,9 +301,10 @@ def _seen(connection: sqlite3.Connection, keys: Sequence[tuple[int, bytes]]) -> 
     found: dict[tuple[int, bytes], int] = {}
     for part in _parts(keys):
         marks = ", ".join(["(?, ?)"] * len(part))
+        # Asked of a list by `in`, SQLite would walk the whole table for it.
         statement = (
-            "/* ingest.seen */ select website, digest, arrived_ms from seen"
-            f" where (website, digest) in (values {marks})"
+            f"/* ingest.seen */ with sent (website, digest) as (values {marks})"
+            " select seen.website, seen.digest, arrived_ms from sent cross join seen using (website, digest)"
         )
         for website, digest, arrived_ms in connection.execute(statement, list(chain.from_iterable(part))):
             found[website, digest] = arrived_ms

@@ -7,10 +7,11 @@ at any point the file is at the one version or the other. A newer file is refuse
 Every connection of the product is opened here, so that every one has the same settings.
 """
 
+import contextlib
 import os
 import secrets
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tally.assets import asset
@@ -52,6 +53,20 @@ def connect_reader(path: Path) -> sqlite3.Connection:
     connection.execute("pragma temp_store = memory")
     connection.execute("pragma cache_size = -8000")
     return connection
+
+
+@contextlib.contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """One transaction that may write: committed if all goes well, else undone."""
+    connection.execute("begin immediate")
+    try:
+        yield
+        connection.execute("commit")
+    except BaseException:
+        # SQLite itself has undone it after some failures, such as a full disk.
+        if connection.in_transaction:
+            connection.execute("rollback")
+        raise
 
 
 def open_database(path: Path, *, create: bool, migrations: Sequence[Migration] = MIGRATIONS) -> sqlite3.Connection:
@@ -114,15 +129,10 @@ def _bring_up_to_date(connection: sqlite3.Connection, path: Path, migrations: Se
         connection.execute("pragma auto_vacuum = incremental")
     connection.execute("pragma journal_mode = wal")
     while version < newest:
-        connection.execute("begin immediate")
-        try:
+        with transaction(connection):
             # Another process may have been faster between the look and the lock.
             if _version(connection, path) == version:
                 _step(connection, version, migrations)
-            connection.execute("commit")
-        except BaseException:
-            connection.rollback()
-            raise
         version = _version(connection, path)
 
 

@@ -31,7 +31,7 @@ from tally.accounts import Key, Website
 from tally.clock import Clock
 from tally.errors import OVERLOADED, QUERY_TIMEOUT, STORAGE_UNAVAILABLE, ApiError, log, where_it_failed
 from tally.ingest import Ingest, Job, Outcome, Written
-from tally.schema import BadDatabase, connect_reader, open_database
+from tally.schema import BadDatabase, connect_reader, open_database, transaction
 
 T = TypeVar("T")
 
@@ -54,8 +54,7 @@ class Registry(NamedTuple):
 
     websites: dict[str, Website]
     keys: dict[bytes, Key]
-    usage: dict[int, int]
-    month: int
+    usage: dict[tuple[int, int], int]
 
 
 class Counters:
@@ -105,7 +104,7 @@ class Store:
         self.key_salt = b""
         self.counters = Counters()
         self.ingest = ingest
-        self.registry = Registry({}, {}, {}, 0)
+        self.registry = Registry({}, {}, {})
         # The newest id committed: the first page of events goes no further.
         self.last_id = 0
         self._writer = writer
@@ -149,7 +148,7 @@ class Store:
 
     def used(self, account: int, now_ms: int) -> int:
         """This month's accepted events of an account."""
-        return self.registry.usage.get(account, 0) if self.registry.month == accounts.month_of(now_ms) else 0
+        return self.registry.usage.get((account, accounts.month_of(now_ms)), 0)
 
     async def write(self, job: Job) -> Outcome:
         """Commits a job's rows, with fsync, together with whoever else waits. Raises ApiError 503."""
@@ -184,8 +183,7 @@ class Store:
         """Reads websites, keys and usage anew if another process has written."""
         self._looked_ns = self._clock.monotonic_ns()
         month = accounts.month_of(self._clock.wall_ms())
-        known = self._data_version if self.registry.month == month else -1
-        version, registry = await self._writer.run(lambda connection: _look(connection, known, month))
+        version, registry = await self._writer.run(lambda connection: _look(connection, self._data_version, month))
         if registry is not None:
             self._data_version, self.registry = version, registry
             self._changes_elsewhere += 1
@@ -200,9 +198,12 @@ class Store:
 
     async def _note_uses(self, now_ms: int) -> None:
         used, self._used_keys, self._noted_ms = self._used_keys, {}, now_ms
-        await self._writer.run(
-            lambda connection: accounts.note_use(connection, [(ms, key) for key, ms in used.items()])
-        )
+
+        def note(connection: sqlite3.Connection) -> None:
+            with transaction(connection):
+                accounts.note_use(connection, [(ms, key) for key, ms in used.items()])
+
+        await self._writer.run(note)
 
     async def run_writer(self) -> None:
         """Writes groups until `stop`."""
@@ -253,8 +254,6 @@ class Store:
                 number = row.website.number
                 self._changes[number] = self._changes.get(number, 0) + 1
         self.last_id = written.last_id
-        if written.month != self.registry.month:
-            self.registry = self.registry._replace(usage={}, month=written.month)
         self.registry.usage.update(written.used)
 
     async def _commit_one_by_one(self, group: list[tuple[Job, asyncio.Future[Outcome]]], failure: Exception) -> None:
@@ -317,7 +316,7 @@ def _look(connection: sqlite3.Connection, known: int, month: int) -> tuple[int, 
     if version == known:
         return version, None
     websites = {website.id: website for website in accounts.websites(connection)}
-    return version, Registry(websites, accounts.keys(connection), accounts.usage(connection, month), month)
+    return version, Registry(websites, accounts.keys(connection), accounts.usage(connection, month))
 
 
 def _in_snapshot(connection: sqlite3.Connection, question: Callable[[sqlite3.Connection], T], seconds: float) -> T:
