@@ -6,13 +6,18 @@ loopback, which is trusted by default.
 """
 
 import asyncio
+import atexit
+import functools
 import http.client
 import json
+import lzma
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -26,8 +31,10 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from analytics_server import build_app
 from tally import accounts
+from tally.assets import asset
 from tally.clock import Clock
 from tally.collect import DESK
+from tally.country import BUNDLED
 from tally.schema import open_database
 from tally.serving import RUNNER_OPTIONS
 from tally.settings import Settings
@@ -204,6 +211,16 @@ class House:
             connection.close()
 
 
+@functools.cache
+def unpacked_countries() -> Path:
+    """The bundled country data, unpacked once for all houses: each unpacking takes a third of a second."""
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = folder / "countries.mmdb"
+    path.write_bytes(lzma.decompress(asset(BUNDLED).read_bytes()))
+    return path
+
+
 MakeHouse = Callable[..., Awaitable[House]]
 
 
@@ -218,7 +235,7 @@ async def make_house(tmp_path: Path, clock: ManualClock) -> AsyncIterator[MakeHo
     houses: list[House] = []
 
     async def make(**settings: Any) -> House:
-        house = House(Settings(**{"db": tmp_path / "analytics.db"} | settings), clock)
+        house = House(Settings(**{"db": tmp_path / "analytics.db", "geoip_db": unpacked_countries()} | settings), clock)
         await house.open()
         houses.append(house)
         return house
