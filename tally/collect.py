@@ -105,12 +105,12 @@ class Desk:
         forwarded = headers.getall(self._header, ())
         peer = request.remote
         address = client_address(peer, forwarded, self._trusted, self._header)
-        if forwarded:
+        if forwarded and address == client_address(peer, (), ()):
             self._warn_of_proxy(address)
         return Sender(address, asker(headers), headers.get("User-Agent", ""))
 
     def _warn_of_proxy(self, address: Address) -> None:
-        # A private address at the end of the walk, with a forwarded header: most likely a proxy that is not trusted.
+        # The peer itself is not believed, and sends a forwarded header: from a private network, most likely a proxy.
         network = next((n for n in PRIVATE_NETWORKS if address in n and not address.is_loopback), None)
         if network is None or self.clock.monotonic_ns() - self._warned_ns < _WARN_NS:
             return

@@ -15,10 +15,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from functools import cache
+from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 from model import ACTIVE_MS, AHEAD_MS, DAY_MS, FIELDS, HOUR_MS, LATE_MS, MINUTE_MS, Question, day_begin, instant, local
+
+T = TypeVar("T")
 
 DOMAIN = "example.com"
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
@@ -251,6 +254,22 @@ def read_utc(text: str) -> int:
     return instant(datetime.strptime(text, "%Y-%m-%dT%H:%MZ").replace(tzinfo=UTC))
 
 
+@cache
+def below(end: int) -> st.SearchStrategy[int]:
+    """Draw a number from 0 on. Kept: to make a strategy costs more than to draw from it."""
+    return st.integers(0, end - 1)
+
+
+def pick(draw: st.DrawFn, values: Sequence[T]) -> T:
+    """Draw one of some values, the first if all is simple."""
+    return values[draw(below(len(values)))]
+
+
+def seldom(draw: st.DrawFn, one_in: int) -> bool:
+    """Draw yes once in so many times."""
+    return draw(below(one_in)) == one_in // 2
+
+
 def spelled_times(at_ms: int, hours: int) -> list[Any]:
     """Spell an instant as a client may: integer, integral float, ISO 8601 with and without offset."""
     moment = datetime.fromtimestamp(at_ms // 1000, UTC) + timedelta(milliseconds=at_ms % 1000)
@@ -267,17 +286,16 @@ def spelled_times(at_ms: int, hours: int) -> list[Any]:
     ]
 
 
-@st.composite
-def event_times(draw: st.DrawFn, times: Times) -> int:
+def event_time(draw: st.DrawFn, times: Times) -> int:
     """Draw an instant: another of the world plus a step, folded into the last 72 hours; or an edge."""
-    kind = draw(st.sampled_from(["event"] * 9 + ["turn"] * 3 + ["now"] * 2 + ["edge"]))
+    kind = pick(draw, ["event"] * 9 + ["turn"] * 3 + ["now"] * 2 + ["edge"])
     if kind == "now":
         return times.now_ms
     if kind == "edge":
         ahead, late, active = times.now_ms + AHEAD_MS, times.now_ms - LATE_MS, times.now_ms - ACTIVE_MS
-        return draw(st.sampled_from([late, ahead, active, late - 1, ahead + 1, active - 1, times.now_ms + 1]))
+        return pick(draw, [late, ahead, active, late - 1, ahead + 1, active - 1, times.now_ms + 1])
     bases_ms = times.turns_ms if kind == "turn" else [times.now_ms, *times.events_ms]
-    at_ms = draw(st.sampled_from(bases_ms)) + draw(st.sampled_from(STEPS_MS))
+    at_ms = pick(draw, bases_ms) + pick(draw, STEPS_MS)
     at_ms = times.now_ms - (times.now_ms - at_ms) % LATE_MS
     times.events_ms.append(at_ms)
     return at_ms
@@ -301,49 +319,49 @@ NOISE: tuple[Mapping[str, Any], ...] = (
 def own_fields(draw: st.DrawFn, kind: str, session: str | None, at_once: bool) -> dict[str, Any]:
     """Draw what the type asks for and some of what it allows."""
     if kind in ("pageview", "event", "vitals", "heatmap"):
-        own: dict[str, Any] = {"url": draw(st.sampled_from(URLS))}
+        own: dict[str, Any] = {"url": pick(draw, URLS)}
     else:
-        own = {"name": draw(st.sampled_from(NAMES)), "url": draw(st.sampled_from((None, *URLS[:2])))}
+        own = {"name": pick(draw, NAMES), "url": pick(draw, (None, *URLS[:2]))}
     if kind in ("pageview", "screen_view", "event"):
-        own["referrer"] = draw(st.sampled_from(REFERRERS))
+        own["referrer"] = pick(draw, REFERRERS)
     if kind in ("event", "app_event"):
         own |= {
-            "event_name": draw(st.sampled_from(EVENT_NAMES)),
-            "event_data": draw(st.sampled_from(EVENT_DATA)),
+            "event_name": pick(draw, EVENT_NAMES),
+            "event_data": pick(draw, EVENT_DATA),
         }
     if kind == "vitals":
-        own["vitals"] = draw(st.sampled_from(VITALS))
+        own["vitals"] = pick(draw, VITALS)
     if kind == "heatmap":
         own |= {"points": list(POINTS), "viewport_width": 1280}
     if kind in ("ab_assign", "ab_convert"):
         # One person sees one variant: which of two assignments counts is not this test's question.
         own |= {"experiment": "price", "variant": "A" if session is None else session[-1]}
     if kind == "ab_convert":
-        own |= {"goal": draw(st.sampled_from(("buy", None))), "value": draw(st.sampled_from(VALUES))}
-        own["variant"] = own["variant"] if at_once else draw(st.sampled_from((own["variant"], None)))
+        own |= {"goal": pick(draw, ("buy", None)), "value": pick(draw, VALUES)}
+        own["variant"] = own["variant"] if at_once else pick(draw, (own["variant"], None))
     return own
 
 
 @st.composite
 def events(draw: st.DrawFn, times: Times, sessions: Sequence[str | None], looks: Sequence[Any]) -> dict[str, Any]:
     """Draw one event."""
-    kind = draw(st.sampled_from(TYPES))
-    session = draw(st.sampled_from(sessions))
-    event: dict[str, Any] = {"type": kind, **draw(st.sampled_from(looks)), **draw(st.sampled_from(NOISE))}
+    kind = pick(draw, TYPES)
+    session = pick(draw, sessions)
+    event: dict[str, Any] = {"type": kind, **pick(draw, looks), **pick(draw, NOISE)}
     if session is not None:
         event["session_id"] = session
     event |= own_fields(draw, kind, session, times.apart_ms > 0)
-    at_ms = draw(event_times(times)) - times.apart_ms
+    at_ms = event_time(draw, times) - times.apart_ms
     if at_ms != times.now_ms:
-        event["timestamp"] = draw(st.sampled_from(spelled_times(at_ms, draw(st.sampled_from((0, 5, -3))))))
-    extra = draw(st.integers(0, 19))
+        event["timestamp"] = pick(draw, spelled_times(at_ms, pick(draw, (0, 5, -3))))
+    extra = draw(below(20))
     times.drawn += 1
     if times.apart_ms:
         event["event_id"] = f"at-once-{times.drawn}"
     elif extra < 5 and not kind.startswith("ab_"):
         event["event_id"] = ("copy-1", "copy-1", "copy-1", "copy-2", "ü" * 64)[extra]
-    if extra == 19:
-        event |= draw(st.sampled_from(SPOILERS))
+    if extra == 12:
+        event |= pick(draw, SPOILERS)
     return event
 
 
@@ -352,21 +370,21 @@ def deliveries(
     draw: st.DrawFn, times: Times, sessions: Sequence[str | None], looks: Sequence[Any], most: int
 ) -> Delivery:
     """Draw one request; the clock of `times` moves on by its wait."""
-    wait_ms = draw(st.sampled_from(WAITS_MS))
+    wait_ms = pick(draw, WAITS_MS)
     times.now_ms += wait_ms
     drawn = draw(st.lists(events(times, sessions, looks), min_size=1, max_size=most))
-    context = draw(st.sampled_from([None, *looks]))
+    context = pick(draw, [None, *looks])
     if context is not None:
         context = {**context, "session_id": "ignored-here", "url": "https://example.com/ignored"}
     return Delivery(
         wait_ms,
-        draw(st.sampled_from(list(ADDRESSES))),
-        draw(st.sampled_from(list(USER_AGENTS))),
-        draw(st.sampled_from(list(ACCEPT_LANGUAGE))),
+        pick(draw, list(ADDRESSES)),
+        pick(draw, list(USER_AGENTS)),
+        pick(draw, list(ACCEPT_LANGUAGE)),
         tuple(drawn),
         context,
-        draw(st.sampled_from(["batch", "event", "both", "mixed"])),
-        draw(st.booleans()),
+        pick(draw, ["batch", "event", "both", "mixed"]),
+        seldom(draw, 2),
     )
 
 
@@ -374,11 +392,28 @@ def deliveries(
 def crowds(draw: st.DrawFn, times: Times, sessions: Sequence[str | None], looks: Sequence[Any], most: int) -> AtOnce:
     """Draw requests sent at once."""
     drawn = []
-    for n in range(draw(st.integers(2, 4))):
+    for n in range(2 + draw(below(3))):
         times.apart_ms = 100 * (n + 1)  # no steps between events add up to a tenth of a second
         drawn.append(draw(deliveries(times, sessions, looks, most)))
     times.apart_ms = 0
     return AtOnce(sum(delivery.wait_ms for delivery in drawn), tuple(drawn))
+
+
+def bridges(draw: st.DrawFn, times: Times, session: str) -> tuple[list[Delivery], list[Delivery]]:
+    """Draw two visits an hour apart, and what arrives late between them: it joins them, or misses by 1 ms."""
+    if seldom(draw, 2):
+        return [], []
+    start_ms = times.now_ms - pick(draw, (2 * HOUR_MS, 12 * HOUR_MS, DAY_MS))
+    halfway_ms = 30 * MINUTE_MS + pick(draw, (0, 0, 0, 1, -1))
+    times.events_ms += [start_ms, start_ms + halfway_ms, start_ms + HOUR_MS]
+
+    def sent(*offsets_ms: int) -> Delivery:
+        event = {"session_id": session, "event_name": "signup"}
+        kinds = [(pick(draw, ("pageview", "event")), pick(draw, URLS), start_ms + ms) for ms in offsets_ms]
+        found = [{**event, "type": kind, "url": url, "timestamp": at_ms} for kind, url, at_ms in kinds]
+        return Delivery(0, next(iter(ADDRESSES)), CHROME_WINDOWS, None, tuple(found))
+
+    return [sent(0, HOUR_MS)], [sent(halfway_ms)]
 
 
 # --- questions
@@ -406,15 +441,15 @@ def spelled_edges(at_ms: int, zone: str) -> list[tuple[int, str]]:
 @st.composite
 def ranges(draw: st.DrawFn, times: Times, zone: str) -> list[tuple[str, str]]:
     """Draw from and to: none, one or both; two dates, or any mixture of spellings."""
-    shape = draw(st.sampled_from(["dates", "none", "none", "both", "both", "both", "from", "to"]))
+    shape = pick(draw, ["dates", "none", "none", "both", "both", "both", "from", "to"])
     if shape == "none":
         return []
     edges = []
     for _ in range(2):
-        bases_ms = times.turns_ms if draw(st.booleans()) else [times.now_ms, *times.events_ms]
-        at_ms = draw(st.sampled_from(bases_ms)) + draw(st.sampled_from((0, 1, -1, 7)))
+        bases_ms = times.turns_ms if seldom(draw, 2) else [times.now_ms, *times.events_ms]
+        at_ms = pick(draw, bases_ms) + pick(draw, (0, 1, -1, 7))
         spelled = spelled_edges(at_ms, zone)
-        edges.append(draw(st.sampled_from([spelled[1], spelled[7], spelled[8]] if shape == "dates" else spelled)))
+        edges.append(pick(draw, [spelled[1], spelled[7], spelled[8]] if shape == "dates" else spelled))
     if shape in ("from", "to"):
         return [(shape, edges[0][1])]
     first, last = sorted(edges)
@@ -435,48 +470,48 @@ PATHS = {
 @st.composite
 def asks(draw: st.DrawFn, times: Times, paths: Sequence[str], most_filters: int) -> Ask:
     """Draw one question."""
-    path = draw(st.sampled_from(paths))
-    other = draw(st.integers(0, 5)) == 5
+    path = pick(draw, paths)
+    other = seldom(draw, 6)
     if path == "realtime":
         return Ask(Question(path), other)
-    zone = times.zone if draw(st.integers(0, 3)) else draw(st.sampled_from(list(CLOCK_CHANGES)))
+    zone = times.zone if not seldom(draw, 4) else pick(draw, list(CLOCK_CHANGES))
     params = draw(ranges(times, zone))
     if zone != "UTC":
         params.append(("tz", zone))
     chosen = draw(st.lists(FILTERS, max_size=most_filters))
     params += [(f"filter_{name}", value) for name, value in dict.fromkeys(chosen)]
-    if path == "stats" and draw(st.booleans()):
+    if path == "stats" and seldom(draw, 2):
         params.append(("compare", "previous"))
     if path == "timeseries":
-        interval = draw(st.sampled_from(["hour", "day", "hour", None]))
+        interval = pick(draw, ["hour", "day", "hour", None])
         params += [("interval", interval)] if interval else []
     if path == "events" or path.startswith("top/"):
-        limit = draw(st.sampled_from([None, 1, 2, 3, 5, 1000]))
+        limit = pick(draw, [None, 1, 2, 3, 5, 1000])
         params += [("limit", str(limit))] if limit else []
     question = Question(path, tuple(params))
     if path == "events":
-        waits = st.sampled_from((0, 1, DAY_MS))
-        return Ask(question, other, draw(st.integers(0, 3)) == 3, draw(waits), draw(st.booleans()))
-    return Ask(question, other, path != "stats" and draw(st.integers(0, 3)) == 3)
+        return Ask(question, other, seldom(draw, 4), pick(draw, (0, 1, DAY_MS)), seldom(draw, 2))
+    return Ask(question, other, path != "stats" and seldom(draw, 4))
 
 
 @st.composite
 def worlds(draw: st.DrawFn, about: str, most_events: int = 14, most_filters: int = 2) -> World:
     """Draw a world with questions about `traffic` (figures over time) or `lists` (top lists, events)."""
-    zone = draw(st.sampled_from(list(CLOCK_CHANGES)))
-    change_ms = read_utc(draw(st.sampled_from(CLOCK_CHANGES[zone])))
-    after_ms = draw(st.sampled_from((HOUR_MS, 12 * HOUR_MS, 5 * MINUTE_MS, DAY_MS, 2 * DAY_MS + 3 * HOUR_MS + 1, 0)))
+    zone = pick(draw, list(CLOCK_CHANGES))
+    change_ms = read_utc(pick(draw, CLOCK_CHANGES[zone]))
+    after_ms = pick(draw, (HOUR_MS, 12 * HOUR_MS, 5 * MINUTE_MS, DAY_MS, 2 * DAY_MS + 3 * HOUR_MS + 1, 0))
     times = Times(zone, change_ms + after_ms)
     start_ms = times.now_ms
-    sessions = SESSIONS[: draw(st.integers(1, len(SESSIONS)))]
+    sessions = SESSIONS[: 1 + draw(below(len(SESSIONS)))]
     looks = draw(st.lists(LOOKS, min_size=2, max_size=4))
 
     first = draw(st.lists(deliveries(times, sessions, looks, most_events), min_size=1, max_size=3))
+    piers, keystone = bridges(draw, times, pick(draw, [session for session in sessions if session]))
     questions = draw(st.lists(asks(times, PATHS[about], most_filters), min_size=4, max_size=6))
     # The same questions before and after: what was counted early must not be kept once late events arrive.
-    early = questions[: draw(st.integers(0, 2))]
-    restart = [Restart()] if draw(st.integers(0, 19)) == 19 else []
+    early = questions[: draw(below(3))]
+    restart = [Restart()] if seldom(draw, 20) else []
     sent = deliveries(times, sessions, looks, most_events) | crowds(times, sessions, looks, most_events // 2)
     then = draw(st.lists(sent, max_size=2))
     later = draw(st.lists(asks(times, PATHS[about], most_filters), max_size=1)) if then else []
-    return World(start_ms, zone, (*first, *early, *restart, *then, *questions, *later))
+    return World(start_ms, zone, (*first, *piers, *early, *restart, *keystone, *then, *questions, *later))

@@ -2,7 +2,7 @@
 
 CONTRACT.md, Words: "Every figure about traffic is exact. Any faster way to compute one (a rollup, a cache)
 gives the same number as the plain query over raw events, and a test proves it." This is that test. One real
-server on a real SQLite file serves the whole module; every example has two websites of its own.
+server on a real SQLite file serves many examples, each of which has two websites of its own.
 
 EXAMPLES are played of each of the two kinds of world, or as many as the variable MODEL_EXAMPLES says. Where
 the environment says CI, and with --hypothesis-profile=ci, they are the same in every run; elsewhere they are
@@ -18,8 +18,9 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -63,6 +64,7 @@ from strategies import (
 from tally.settings import Settings
 
 EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "1100"))  # our choice: with two kinds of world, over 2,000 in a run
+EXAMPLES_A_FILE = 100  # our choice: every new website makes the server read all of its file's websites again
 NO_LIMIT = 10**9  # requests a minute; the limits have tests of their own
 BETWEEN = "arrived-between-pages"
 
@@ -72,16 +74,36 @@ BETWEEN = "arrived-between-pages"
 
 @dataclass(slots=True)
 class Match:
-    """One server under test, and how much of it was compared."""
+    """The server under test, and how much of it was compared."""
 
     loop: asyncio.AbstractEventLoop
-    house: House
-    key: str
+    folder: Path
+    house: House = field(init=False)
+    key: str = field(init=False)
     examples: int = 0
     events: int = 0
     questions: int = 0
     unchanged: int = 0
     values: int = 0
+
+    async def open(self) -> None:
+        """Open a server on a new file, with the rate limits out of the way."""
+        settings = Settings(
+            db=self.folder / f"{self.examples}.db",
+            client_per_minute=NO_LIMIT,
+            website_per_minute=NO_LIMIT,
+            key_per_minute=NO_LIMIT,
+        )
+        self.house = House(settings, ManualClock())
+        await self.house.open()
+        self.key = await self.house.key()
+
+    async def next(self) -> None:
+        """Count an example; move on to a new file where this one has had enough."""
+        self.examples += 1
+        if self.examples % EXAMPLES_A_FILE == 0:
+            await self.house.close()
+            await self.open()
 
 
 class Example:
@@ -285,6 +307,7 @@ def number_visits(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 async def play(match: Match, world: World) -> None:
     """Play one world on the server and on the model."""
+    await match.next()
     websites = [await match.house.website(domain=DOMAIN) for _ in range(2)]
     match.house.clock.set_wall(world.start_ms)
     example = Example(match, websites, world.start_ms)
@@ -299,24 +322,16 @@ async def play(match: Match, world: World) -> None:
         else:
             await example.ask(step)
             match.questions += 1
-    match.examples += 1
 
 
 @pytest.fixture(scope="module")
 def match(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Match]:
-    """One server for all examples, on an event loop of its own, with the rate limits out of the way."""
-    settings = Settings(
-        db=tmp_path_factory.mktemp("model") / "analytics.db",
-        client_per_minute=NO_LIMIT,
-        website_per_minute=NO_LIMIT,
-        key_per_minute=NO_LIMIT,
-    )
+    """A real server for all examples, on an event loop of its own; tells at the end how much it was asked."""
     loop = asyncio.new_event_loop()
-    house = House(settings, ManualClock())
-    loop.run_until_complete(house.open())
-    played = Match(loop, house, loop.run_until_complete(house.key()))
+    played = Match(loop, tmp_path_factory.mktemp("model"))
+    loop.run_until_complete(played.open())
     yield played
-    loop.run_until_complete(house.close())
+    loop.run_until_complete(played.house.close())
     loop.close()
     with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
         print(

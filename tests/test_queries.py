@@ -7,7 +7,6 @@ endpoints. How the figures read over HTTP is in test_read_api.py, how the statem
 import inspect
 import sqlite3
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,10 +22,20 @@ TEXTS = ("", "/a", "/b", "ios", "signup", "button", "red", "buy", "\uffff", "\U0
 DIMENSIONS = dict.fromkeys(SEED_FIELDS, 0)
 
 
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    connection = open_database(tmp_path / "analytics.db", create=True)
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]:
+    """A database as the product makes it, with labels."""
+    connection = open_database(tmp_path_factory.mktemp("queries") / "analytics.db", create=True)
     connection.executemany("insert into label (id, text) values (?, ?)", list(enumerate(TEXTS))[1:])
+    yield connection
+    connection.close()
+
+
+@pytest.fixture
+def database(empty: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """A copy in memory, for one test."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    empty.backup(connection)
     yield connection
     connection.close()
 
