@@ -17,7 +17,7 @@ from tally import collect, commands, ops, read_api
 from tally.clock import Clock
 from tally.collect import DESK, Desk
 from tally.country import Countries
-from tally.errors import answer_errors, expectation
+from tally.errors import UNDER_WAY, answer_errors, expectation
 from tally.events import MOST_BODY_BYTES
 from tally.ingest import Ingest
 from tally.limits import Buckets
@@ -64,11 +64,13 @@ def build_app(settings: Settings, clock: Clock | None = None) -> web.Application
         async with opened(settings.db, ingest, clock, settings.query_seconds) as store:
             clients, client_websites = Buckets(settings.client_per_minute), Buckets(settings.website_per_minute)
             app[DESK] = Desk(store, clock, clients, client_websites, countries, trusted, settings.forwarded_header)
-            app[READER] = Reader(store, clock, Buckets(settings.key_per_minute))
+            app[READER] = Reader(store, clock, Buckets(settings.key_per_minute), settings.base_url)
+            store.each_second.append(app[DESK].salts.forget)
             yield
         countries.close()
 
     app = web.Application(middlewares=[answer_errors], client_max_size=MOST_BODY_BYTES)
+    app[UNDER_WAY] = set()
     app[ops.METRICS_TOKEN] = settings.metrics_token
     app.cleanup_ctx.append(rooms)
     for route in ROUTES:

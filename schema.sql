@@ -2,7 +2,7 @@
 --
 -- Times are milliseconds since 1970-01-01T00:00Z, UTC. Days are whole days since then.
 -- A dimension is a small integer that points into `label`; 0 is unset. 14 of them sit in each row that /events shows,
--- in the order of tally/queries.py FIELDS. Nothing here holds an address, a User-Agent, a session_id or anything
+-- in the order of tally/enrich.py FIELDS. Nothing here holds an address, a User-Agent, a session_id or anything
 -- computed from one: a visitor is a random number drawn in memory.
 --
 -- A change of this file is a new entry in tally/schema.py MIGRATIONS too.
@@ -51,7 +51,7 @@ create table api_key (
 create table usage (
   account  integer not null,
   month    integer not null,               -- 202611
-  events   integer not null,
+  events   integer not null check (events >= 0),
   primary key (account, month)
 ) strict, without rowid;
 
@@ -96,7 +96,7 @@ create table event (
   app_version   integer not null,
   os_version    integer not null,
   event_name    integer not null,
-  event_data    text check (length(event_data) <= 4096),
+  event_data    text check (length(cast(event_data as blob)) <= 4096),
   primary key (website, ts, id)
 ) strict, without rowid;
 
@@ -105,10 +105,10 @@ create table visit (
   website   integer not null,
   begin_ms  integer not null,
   visitor   integer not null,
-  visit     integer not null,
+  visit     integer not null check (visit between 0 and 47),
   ms        integer not null check (ms between 0 and 86400000),  -- last traffic event minus first
   views     integer not null,
-  events    integer not null,              -- custom events
+  events    integer not null check (views + events > 0),         -- custom events
   primary key (website, begin_ms, visitor, visit)
 ) strict, without rowid;
 
@@ -131,11 +131,11 @@ create table vitals (
   platform      integer not null,
   app_version   integer not null,
   os_version    integer not null,
-  lcp           real,
-  inp           real,
-  fcp           real,
-  ttfb          real,
-  cls           real,
+  lcp           real check (lcp between 0 and 3600000),
+  inp           real check (inp between 0 and 3600000),
+  fcp           real check (fcp between 0 and 3600000),
+  ttfb          real check (ttfb between 0 and 3600000),
+  cls           real check (cls between 0 and 100),
   primary key (website, ts, id)
 ) strict, without rowid;
 
@@ -177,15 +177,15 @@ create table assignment (
   primary key (website, day, experiment, visitor)
 ) strict, without rowid;
 
--- Heatmap points, binned as they arrive (tally/events.py HEAT): never a row a click.
+-- Heatmap points, binned as they arrive (tally/ingest.py BINS_X): never a row a click.
 create table heat (
   website   integer not null,
   day       integer not null,
   pathname  integer not null,
   width     integer not null check (width between 0 and 2),      -- phone, tablet, desktop
   kind      integer not null check (kind between 0 and 1),       -- click, scroll
-  bin_y     integer not null,
-  bin_x     integer not null,              -- 0 for scroll
-  points    integer not null,
+  bin_y     integer not null check (bin_y between 0 and 50000),
+  bin_x     integer not null check (bin_x between 0 and 49),     -- 0 for scroll
+  points    integer not null check (points > 0),
   primary key (website, day, pathname, width, kind, bin_y, bin_x)
 ) strict, without rowid;

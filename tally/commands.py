@@ -167,7 +167,17 @@ def _serve(build_app: BuildApp, settings: Settings) -> None:
         app = build_app(settings)
     except ValueError as bad:
         raise BadSetting(str(bad)) from None
-    asyncio.run(serve(app, settings))
+    with asyncio.Runner(loop_factory=_fast_loop()) as runner:
+        runner.run(serve(app, settings))
+
+
+def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop's, where it is installed (the extra `fast`)."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
 
 
 @contextlib.contextmanager
@@ -243,8 +253,10 @@ def _add_one_website(given: argparse.Namespace, settings: Settings) -> None:
 
 def _list_websites(given: argparse.Namespace, settings: Settings) -> None:
     with _database(settings) as connection:
-        for website in accounts.websites(connection):
-            print(website.id, website.domain, website.name, sep="\t")
+        listed = accounts.websites(connection)
+    # Not while the file is locked: whoever reads this may take his time.
+    for website in listed:
+        print(website.id, website.domain, website.name, sep="\t")
 
 
 def _create_key(given: argparse.Namespace, settings: Settings) -> None:
@@ -258,10 +270,10 @@ def _create_key(given: argparse.Namespace, settings: Settings) -> None:
 def _list_keys(given: argparse.Namespace, settings: Settings) -> None:
     with _database(settings) as connection:
         owner = accounts.account(connection, given.account).number if given.account else None
-        for key in accounts.keys(connection).values():
-            if owner in (None, key.account):
-                used = iso(key.last_used_ms) if key.last_used_ms else "never"
-                print(key.prefix, key.name, iso(key.created_ms), used, sep="\t")
+        listed = [key for key in accounts.keys(connection).values() if owner in (None, key.account)]
+    for key in listed:
+        used = iso(key.last_used_ms) if key.last_used_ms else "never"
+        print(key.prefix, key.name, iso(key.created_ms), used, sep="\t")
 
 
 def _revoke_key(given: argparse.Namespace, settings: Settings) -> None:

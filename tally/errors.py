@@ -6,13 +6,17 @@ below turns it into the answer; whatever else is raised is a bug, answered 500 w
 as places in the code only: an exception's own message may quote what a visitor sent, so it is never written down.
 """
 
+import asyncio
+import contextlib
 import logging
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
+import aiohttp
 import orjson
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 log = logging.getLogger("tally")
 
@@ -21,6 +25,9 @@ READ_PATHS = "/api/v1/websites"
 # Where a handler leaves headers that its answer carries whether it succeeds or is refused.
 ANSWER_HEADERS = web.RequestKey("answer_headers", dict[str, str])
 
+# The requests whose head has come and whose answer has not gone: what an end in good order waits for.
+UNDER_WAY = web.AppKey("under_way", set[int])
+
 _ALWAYS = {"Server": "Tally", "X-Content-Type-Options": "nosniff"}
 # CONTRACT: collecting and reading are open to every page (no cookies are involved).
 _ON_COLLECT = _ALWAYS | {"Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": "Retry-After"}
@@ -28,6 +35,12 @@ _ON_READ = _ALWAYS | {
     "Access-Control-Allow-Origin": "*",
     "Access-Control-Expose-Headers": "Retry-After, ETag, Link, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset",
 }
+
+# CONTRACT, collect's check 2.
+MOST_THROWN_AWAY_BYTES = 1_048_576
+THROW_AWAY_S = 2.0
+# What aiohttp raises where a body breaks off or cannot be read as HTTP.
+BROKEN_BODY = (aiohttp.ClientError, HttpProcessingError, web.RequestPayloadError, ConnectionError)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -125,6 +138,15 @@ def http_error(refusal: web.HTTPException) -> ApiError:
     return ApiError(BAD_REQUEST._replace(status=refusal.status))
 
 
+async def throw_away(request: web.Request) -> None:
+    """Reads what a request has left unread, within bounds: closing on it would lose the answer on its way."""
+    left = MOST_THROWN_AWAY_BYTES
+    with contextlib.suppress(TimeoutError, *BROKEN_BODY):
+        async with asyncio.timeout(THROW_AWAY_S):
+            while left > 0 and (chunk := await request.content.readany()):
+                left -= len(chunk)
+
+
 async def expectation(request: web.Request) -> web.StreamResponse | None:
     """Answers `Expect: 100-continue` with leave to go on, and any other expectation with 417."""
     if request.headers.get("Expect", "").lower() != "100-continue":
@@ -139,6 +161,15 @@ async def expectation(request: web.Request) -> web.StreamResponse | None:
 @web.middleware
 async def answer_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Turns refusals and failures into answers, and adds the headers that every answer of its route carries."""
+    under_way = request.app[UNDER_WAY]
+    under_way.add(id(request))
+    try:
+        return await _answered(request, handler)
+    finally:
+        under_way.discard(id(request))
+
+
+async def _answered(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         response = await handler(request)
     except ApiError as refusal:
@@ -149,6 +180,8 @@ async def answer_errors(request: web.Request, handler: Handler) -> web.StreamRes
         log.error("500 on %s: %s", request.match_info.route.resource, where_it_failed(failure))
         response = error_answer(ApiError(INTERNAL))
     response.headers.update(_common_headers(request))
+    if not request.content.is_eof():
+        await throw_away(request)
     return response
 
 

@@ -13,7 +13,6 @@ Keep in step: CONTRACT's and the seed's field tables, static/openapi.yaml, READM
 """
 
 from collections.abc import Callable, Mapping
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import orjson
@@ -96,7 +95,7 @@ class Event(NamedTuple):
     device: str = ""
     language: str = ""
     session_id: str = ""
-    event_id: bytes = b""
+    event_id: str = ""
     vitals: tuple[float | None, ...] = ()
     points: tuple[Point, ...] = ()
     viewport_width: float = 0
@@ -227,11 +226,6 @@ def _device(value: Any) -> str:
     return value
 
 
-def _event_id(value: Any) -> bytes:
-    # The digest, not the text: 16 bytes whatever the client chose, and nothing of it readable in the file.
-    return blake2b(_text(64, 1)(value).encode(), digest_size=16).digest()
-
-
 def _event_data(value: Any) -> str:
     if not isinstance(value, dict) or any(isinstance(v, dict | list) for v in value.values()):
         raise Fault("invalid_event_data", "event_data is a flat object: text, numbers, true, false or null.")
@@ -302,7 +296,7 @@ _EVERY_TYPE: dict[str, Callable[[Any], Any]] = {
     "device": _device,
     "language": _language,
     "session_id": _text(64, 8),
-    "event_id": _event_id,
+    "event_id": _text(64, 1),
 }
 _NAMED = {"event_name": _text(200), "event_data": _event_data}
 _AB = {"experiment": _label, "variant": _label}

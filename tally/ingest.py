@@ -16,10 +16,11 @@ ids are taken from the file in blocks, so that they keep growing over restarts w
 
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
+from hashlib import blake2b
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
-from tally.accounts import Website, month_of
+from tally.accounts import Website, key_salt, month_of
 from tally.events import (
     AB_ASSIGN,
     AB_CONVERT,
@@ -89,9 +90,11 @@ class Ingest:
         self._labels = Labels()
         self._limit_of = limit_of
         self._next_id = self.ids_end = 0
+        self._salt = b""
 
     def start(self, connection: sqlite3.Connection) -> int:
         """Goes on after the ids that the file has given out; the last of them."""
+        self._salt = key_salt(connection)
         self._next_id = self.ids_end = _ids_end(connection)
         return self._next_id - 1
 
@@ -125,6 +128,10 @@ class Ingest:
         """The label number of each text."""
         return self._labels.numbers_of(connection, texts).__getitem__
 
+    def digest(self, event_id: str) -> bytes:
+        """What is stored of an event_id: 16 bytes whatever the client chose, which do not tell it without the file."""
+        return blake2b(event_id.encode(), digest_size=16, key=self._salt).digest()
+
     def chores(self, connection: sqlite3.Connection, now_ms: int) -> None:
         """Forgets what is over, also where nobody sends anything: identities, and event_ids in small steps."""
         self.sessions.keep(now_ms)
@@ -147,7 +154,10 @@ class _Group:
         self.used = _used(
             connection, {(row.website.account, month_of(job.arrived_ms)) for job in jobs for row in job.rows}
         )
-        self._seen = _seen(connection, [(r.website.number, r.event.event_id) for r in rows if r.event.event_id])
+        self._keys = {
+            id(row): (row.website.number, ingest.digest(row.event.event_id)) for row in rows if row.event.event_id
+        }
+        self._seen = _seen(connection, list(self._keys.values()))
         self._new_seen: dict[tuple[int, bytes], int] = {}
         self._assigned: dict[tuple[int, int, int, int], int] = {}
         self._events: list[tuple[object, ...]] = []
@@ -161,8 +171,8 @@ class _Group:
     def take(self, row: Row, arrived_ms: int) -> Rejection | None:
         """Decides on a row and gathers what it writes."""
         website, event = row.website, row.event
-        key = (website.number, event.event_id)
-        if event.event_id and self._seen.get(key, -OLDEST_MS) >= arrived_ms - OLDEST_MS:
+        key = self._keys.get(id(row))
+        if key is not None and self._seen.get(key, -OLDEST_MS) >= arrived_ms - OLDEST_MS:
             return None
         limit, month = self._ingest.limit_of(website.plan), (website.account, month_of(arrived_ms))
         if limit is not None and self.used[month] >= limit:
@@ -176,7 +186,7 @@ class _Group:
         elif not self._take_ab(row):
             return NO_ASSIGNMENT
         self.used[month] += 1
-        if event.event_id:
+        if key is not None:
             self._seen[key] = self._new_seen[key] = arrived_ms
         return None
 

@@ -10,6 +10,8 @@ from collections.abc import Collection, Mapping
 
 # our choice: 20,000 texts of about 150 bytes are 3 MB; a website of 5,000 paths fits four times.
 CACHE_SIZE = 20_000
+# our choice: nearly every path and name; 20,000 of the longest ones, 8,192 characters, would be 166 MB.
+LONGEST_CACHED = 200
 _AT_ONCE = 100
 
 
@@ -32,6 +34,9 @@ class Labels:
 
     def keep(self) -> None:
         """The transaction is committed."""
+        for text in self._fresh:
+            if len(text) > LONGEST_CACHED:
+                del self._numbers[text]
         self._fresh.clear()
         if len(self._numbers) > self._most:
             # Starting over costs one lookup for each text still in use; cheaper than keeping an order at every hit.

@@ -41,7 +41,9 @@ async def metrics(request: web.Request) -> web.Response:
     desk, token = request.app[DESK], request.app[METRICS_TOKEN]
     given = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
     has_token = bool(token) and secrets.compare_digest(given, f"Bearer {token}".encode())
-    if not has_token and not desk.sender(request).address.is_loopback:
+    # Behind a proxy on this machine everybody seems to come from it: then the token alone counts.
+    passed_on = any(name in request.headers for name in ("X-Forwarded-For", "Forwarded", "Via", desk.header))
+    if not has_token and (passed_on or not desk.sender(request).address.is_loopback):
         raise ApiError(errors.FORBIDDEN)
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Figures(desk))
@@ -64,6 +66,7 @@ class _Figures(Collector):
         yield _counter("tally_committed_events", "Events in committed groups.", counters.committed_events)
         yield _counter("tally_commits_failed", "Groups that could not be committed.", counters.failed_commits)
         yield _counter("tally_commit_seconds", "Time spent in commits.", counters.commit_ns / 1e9)
+        yield GaugeMetricFamily("tally_log_bytes", "Size of SQLite's log beside the database.", store.log_bytes)
         yield GaugeMetricFamily("tally_queue_events", "Events that wait for a commit.", store.queue)
         yield GaugeMetricFamily("tally_identities", "Visitors kept in memory.", len(sessions))
         yield _counter("tally_identities_evicted", "Visitors forgotten for want of room.", sessions.evictions)

@@ -61,11 +61,6 @@ class Asker:
 _NAMELESS = Asker("", "")
 
 
-def is_web_request(headers: Mapping[str, str]) -> bool:
-    """Whether one of Origin, Referer and Sec-Fetch-Site is there, even empty."""
-    return "Origin" in headers or "Referer" in headers or "Sec-Fetch-Site" in headers
-
-
 def asker(headers: Mapping[str, str]) -> Asker | None:
     """The page a web request comes from; None where it is no web request.
 
@@ -217,8 +212,3 @@ def _element_address(text: str) -> Address | None:
 def bucket_key(address: Address) -> bytes:
     """What a client's bucket is kept under: an IPv4 address's 4 bytes, an IPv6 one's first 8 (its /64)."""
     return address.packed[:8]
-
-
-def is_private(address: Address) -> bool:
-    """Whether an address is of this machine or a private network, so that a proxy may stand there."""
-    return _is_trusted(address, PRIVATE_NETWORKS)

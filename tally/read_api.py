@@ -54,8 +54,8 @@ Answer = Callable[["Reader", Website, Question], Awaitable[web.Response]]
 class Reader:
     """What reading needs at hand."""
 
-    def __init__(self, store: Store, clock: Clock, keys: Buckets) -> None:
-        self.store, self.clock, self.keys = store, clock, keys
+    def __init__(self, store: Store, clock: Clock, keys: Buckets, base_url: str) -> None:
+        self.store, self.clock, self.keys, self.base_url = store, clock, keys, base_url
         # ETags of an earlier process mean nothing: the change counter starts anew.
         self.boot = secrets.token_bytes(8)
 
@@ -273,7 +273,7 @@ async def _events(reader: Reader, website: Website, asked: Question) -> web.Resp
     meta |= {"from": iso(scope.from_ms, asked.range.tz), "to": iso(scope.to_ms, asked.range.tz)}
     response = tables.answer(EVENT_COLUMNS, rows, meta, asked.csv)
     if asked.csv and following:
-        response.headers["Link"] = f'<{asked.url.update_query(cursor=following)}>; rel="next"'
+        response.headers["Link"] = f'<{reader.base_url}{asked.url.update_query(cursor=following)}>; rel="next"'
     return response
 
 

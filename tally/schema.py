@@ -50,7 +50,8 @@ def connect_reader(path: Path) -> sqlite3.Connection:
         uri, uri=True, timeout=BUSY_MS / 1000, isolation_level=None, check_same_thread=False, cached_statements=256
     )
     connection.execute("pragma query_only = on")
-    connection.execute("pragma temp_store = memory")
+    # Sorting in memory would take 100 MB over 2 million rows; these files have no name and hold numbers only.
+    connection.execute("pragma temp_store = file")
     connection.execute("pragma cache_size = -8000")
     return connection
 
@@ -74,11 +75,14 @@ def open_database(path: Path, *, create: bool, migrations: Sequence[Migration] =
     _look(path, create)
     connection = None
     try:
+        if not path.exists():
+            # Password and key hashes are in it: nobody else's to read. SQLite gives its log the same mode.
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         connection = connect_writer(path)
         if not create and _version(connection, path) == 0:
             raise BadDatabase(f"{path} is empty: start the server once, or name another file with --db.")
         _bring_up_to_date(connection, path, migrations)
-    except sqlite3.Error as failure:
+    except (sqlite3.Error, OSError) as failure:
         if connection is not None:
             connection.close()
         raise _explained(failure, path) from None
@@ -104,13 +108,13 @@ def _look(path: Path, create: bool) -> None:
         raise BadDatabase(f"The folder {path.parent} cannot be written: SQLite keeps its log beside the database.")
 
 
-def _explained(failure: sqlite3.Error, path: Path) -> BadDatabase:
+def _explained(failure: Exception, path: Path) -> BadDatabase:
     name = getattr(failure, "sqlite_errorname", "")
     if name == "SQLITE_NOTADB":
         return BadDatabase(f"{path} is no SQLite database: name another file with --db.")
     if name.startswith("SQLITE_CORRUPT"):
         return BadDatabase(f"{path} is damaged: put a backup in its place, or name another file with --db.")
-    if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")):
+    if isinstance(failure, OSError) or name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")):
         return BadDatabase(f"{path} cannot be opened for writing: check the permissions of the file and of its folder.")
     if name.startswith("SQLITE_BUSY"):
         return BadDatabase(f"{path} is locked by another program: end it, or wait until it is done.")
@@ -138,9 +142,15 @@ def _bring_up_to_date(connection: sqlite3.Connection, path: Path, migrations: Se
 
 def _version(connection: sqlite3.Connection, path: Path) -> int:
     """The file's version, 0 where it is empty. Raises BadDatabase for somebody else's database."""
+    # One snapshot for the three: another process may be making the file just now.
+    alone = not connection.in_transaction
+    if alone:
+        connection.execute("begin")
     version = int(connection.execute("pragma user_version").fetchone()[0])
     owner = connection.execute("pragma application_id").fetchone()[0]
     tables = connection.execute("/* schema.tables */ select count(*) from sqlite_schema").fetchone()[0]
+    if alone:
+        connection.execute("rollback")
     if owner != APPLICATION_ID and (tables or version or owner):
         raise BadDatabase(f"{path} is another program's database: name another file with --db.")
     return version

@@ -9,6 +9,7 @@ access log, and aiohttp's own logger, which names addresses and quotes what was 
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -17,12 +18,15 @@ from typing import Any
 
 from aiohttp import web
 
+from tally.errors import UNDER_WAY
 from tally.schema import BadDatabase
 from tally.settings import Settings
-from tally.store import lock_file
+from tally.threads import lock_file
 
-# CONTRACT: exit within 10 seconds; aiohttp may take this twice.
-SHUTDOWN_S = 4.0
+# CONTRACT: exit within 10 seconds. First requests under way may end, their bodies included; then aiohttp, which drops
+# what still comes in, may take its time twice.
+GRACE_S = 3.0
+SHUTDOWN_S = 2.5
 # RELIABILITY of aiohttp's defaults: heads that stop arriving are closed after the keep-alive time; our choice.
 KEEPALIVE_S = 75.0
 
@@ -39,6 +43,8 @@ RUNNER_OPTIONS: dict[str, Any] = {
     "handler_cancellation": False,
     "handle_signals": False,
     "keepalive_timeout": KEEPALIVE_S,
+    # What a refused request has left unread is read and thrown away by us, within bounds (errors.throw_away).
+    "lingering_time": 0,
     "shutdown_timeout": SHUTDOWN_S,
 }
 
@@ -55,8 +61,10 @@ async def serve(app: web.Application, settings: Settings) -> None:
     try:
         await runner.setup()
         ending = _signals()
-        await _listen(runner, settings)
+        site = await _listen(runner, settings)
         await ending.wait()
+        await site.stop()
+        await _finish(app)
     finally:
         await runner.cleanup()
         os.close(lock)
@@ -87,7 +95,14 @@ def _reason(failure: OSError) -> str:
     return os.strerror(failure.errno) if failure.errno and failure.errno > 0 else str(failure.strerror)
 
 
-async def _listen(runner: web.AppRunner, settings: Settings) -> None:
+async def _finish(app: web.Application) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(GRACE_S):
+            while app[UNDER_WAY]:
+                await asyncio.sleep(0.02)
+
+
+async def _listen(runner: web.AppRunner, settings: Settings) -> web.TCPSite:
     site = web.TCPSite(runner, settings.host, settings.port, backlog=1024)
     try:
         await site.start()
@@ -99,3 +114,4 @@ async def _listen(runner: web.AppRunner, settings: Settings) -> None:
     host, port = runner.addresses[0][:2]
     shown = f"[{host}]" if ":" in host else host
     print(f"listening on http://{shown}:{port}", flush=True)
+    return site

@@ -1,52 +1,49 @@
 """The database in use: one writer with group commit, read-only connections, and what is kept in memory of both.
 
-The only room that knows aiosqlite. Its rules:
-- One connection writes, on one thread; all commits and checkpoints of this process are its own. A call is one
-  function run on that thread (`_Thread.run`), not a call a statement: a hop costs 140 µs, a statement 3.
+Its rules:
+- One connection writes, on one thread; all commits and checkpoints of this process are its own.
 - Group commit without a timer: the writer takes all that is queued, writes it in one transaction, commits with fsync,
   then answers everyone. While it commits, the next group gathers. No answer is given before its commit.
-- Reads run on connections that cannot write, each in a transaction of its own: one snapshot a question.
 - Another process may write too (the command line). `PRAGMA data_version` on the writing connection tells when; then
   websites, keys and usage are read anew. It is asked every second, and when somebody names an unknown website or key.
 
-If a group fails for a reason that lies in the file or the disk, everyone in it is told 503 and nothing is kept. If it
-fails for any other reason, its jobs are written one by one, so that one poisoned job cannot take others with it.
+If a group fails for a reason that lies in the file or the disk, everyone in it is told 503 and nothing is kept; a small
+write every second finds out when that is over. If it fails for any other reason, its jobs are written one by one, so
+that one poisoned job cannot take others with it.
+
+SQLite starts its log over only in a moment in which nobody reads. Where questions leave none and the log has grown, the
+readers are held for that moment.
 """
 
 import asyncio
 import contextlib
-import fcntl
-import os
 import sqlite3
-import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-import aiosqlite
-
 from tally import accounts
 from tally.accounts import Key, Website
 from tally.clock import Clock
-from tally.errors import OVERLOADED, QUERY_TIMEOUT, STORAGE_UNAVAILABLE, ApiError, log, where_it_failed
+from tally.errors import OVERLOADED, ApiError, log, where_it_failed
 from tally.ingest import Ingest, Job, Outcome, Written
-from tally.schema import BadDatabase, connect_reader, open_database, transaction
+from tally.schema import open_database, transaction
+from tally.threads import Readers, Thread, lies_in_the_file, on_thread, open_readers, refusal
 
 T = TypeVar("T")
 
-# our choice: a group's transaction stays under about 50 ms, and what waits under a second's worth.
+# our choice: what one transaction holds; 2,000 events take 50 to 90 ms, twice that with event_ids.
 MOST_EVENTS_A_GROUP = 2_000
+# our choice: about a second's worth of writing.
 MOST_EVENTS_WAITING = 20_000
-# our choice: on two cores a third reader only takes turns with the others.
-READERS = 2
 TICK_S = 1.0
-# our choice: a look every few milliseconds costs nothing that could be measured.
-_STEPS_BETWEEN_LOOKS = 100_000
 # our choice: a stranger naming random websites makes the writer look at most ten times a second.
 LOOK_AGAIN_S = 0.1
 # our choice: `key list` shows the last use to the minute.
 NOTE_USE_MS = 60_000
+# our choice, the same as schema.py's journal_size_limit: from here on readers are held so that the log can start over.
+MOST_LOG_BYTES = 64 * 1_048_576
 
 
 class Registry(NamedTuple):
@@ -65,54 +62,22 @@ class Counters:
         self.commit_ns = 0
 
 
-class _Thread(aiosqlite.Connection):
-    """aiosqlite's connection with its thread; `run` is its own way of doing a step there (pinned in pyproject.toml)."""
-
-    async def run(self, step: Callable[[sqlite3.Connection], T]) -> T:
-        """What `step` gives, done on the connection's thread."""
-        result: T = await self._execute(step, self._conn)  # type: ignore[no-untyped-call]
-        return result
-
-
-async def _on_thread(connection: sqlite3.Connection) -> _Thread:
-    # Opened before, since aiosqlite leaves its thread behind where opening fails.
-    thread = _Thread(lambda: connection, 64)
-    await thread
-    return thread
-
-
-def lock_file(path: Path) -> int:
-    """Takes the lock that says a server holds this database; its file descriptor. Raises BadDatabase.
-
-    A file of its own: closing any descriptor of the database itself would drop SQLite's locks on it.
-    """
-    lock = os.open(f"{path.resolve()}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(lock)
-        raise BadDatabase(
-            f"{path.resolve()} is held by a running server: stop that one, or name another file with --db."
-        ) from None
-    return lock
-
-
 class Store:
     """The open database of a running server. Made by `opened`."""
 
-    def __init__(self, writer: _Thread, readers: list[_Thread], ingest: Ingest, clock: Clock, query_s: float) -> None:
+    def __init__(self, path: Path, writer: Thread, readers: Readers, ingest: Ingest, clock: Clock) -> None:
         self.key_salt = b""
         self.counters = Counters()
         self.ingest = ingest
         self.registry = Registry({}, {}, {})
         # The newest id committed: the first page of events goes no further.
         self.last_id = 0
+        self.readers = readers
+        # Chores of other rooms; they are told the time.
+        self.each_second: list[Callable[[int], None]] = []
         self._writer = writer
-        self._readers = readers
-        self._idle_readers: asyncio.LifoQueue[_Thread] = asyncio.LifoQueue()
-        for reader in readers:
-            self._idle_readers.put_nowait(reader)
-        self._clock, self._query_s = clock, query_s
+        self._log = path.with_name(path.name + "-wal")
+        self._clock = clock
         self._waiting: deque[tuple[Job, asyncio.Future[Outcome]]] = deque()
         self._events_waiting = 0
         self._wake = asyncio.Event()
@@ -160,18 +125,14 @@ class Store:
         self._wake.set()
         return await future
 
+    @property
+    def log_bytes(self) -> int:
+        """The size of SQLite's log beside the database."""
+        return self._log.stat().st_size if self._log.exists() else 0
+
     async def read(self, question: Callable[[sqlite3.Connection], T]) -> T:
         """Runs a question on a read-only connection, in one snapshot. Raises ApiError 503."""
-        reader = await self._idle_readers.get()
-        try:
-            return await asyncio.shield(reader.run(lambda run: _in_snapshot(run, question, self._query_s)))
-        except sqlite3.OperationalError as failure:
-            if failure.sqlite_errorname == "SQLITE_INTERRUPT":
-                raise ApiError(QUERY_TIMEOUT, retry_after_s=30) from None
-            log.error("reading failed: %s", failure.sqlite_errorname)
-            raise ApiError(STORAGE_UNAVAILABLE, retry_after_s=5) from None
-        finally:
-            self._idle_readers.put_nowait(reader)
+        return await self.readers.ask(question)
 
     async def look_again(self) -> None:
         """Reads websites, keys and usage anew if another process has written, unless that was looked at just now."""
@@ -183,7 +144,10 @@ class Store:
         """Reads websites, keys and usage anew if another process has written."""
         self._looked_ns = self._clock.monotonic_ns()
         month = accounts.month_of(self._clock.wall_ms())
-        version, registry = await self._writer.run(lambda connection: _look(connection, self._data_version, month))
+        try:
+            version, registry = await self._writer.run(lambda connection: _look(connection, self._data_version, month))
+        except sqlite3.Error as failure:
+            raise refusal(failure, "reading websites and keys") from None
         if registry is not None:
             self._data_version, self.registry = version, registry
             self._changes_elsewhere += 1
@@ -192,9 +156,19 @@ class Store:
         """The chores of every second."""
         await self.refresh()
         now_ms = self._clock.wall_ms()
+        for chore in self.each_second:
+            chore(now_ms)
         await self._writer.run(lambda connection: self.ingest.chores(connection, now_ms))
+        if self.is_failing:
+            await self._writer.run(_try_to_write)
+            self.is_failing = False
         if self._used_keys and now_ms - self._noted_ms >= NOTE_USE_MS:
             await self._note_uses(now_ms)
+        if self.log_bytes > MOST_LOG_BYTES:
+            async with self.readers.held():
+                await self._writer.run(
+                    lambda connection: connection.execute("pragma wal_checkpoint(truncate)").fetchall()
+                )
 
     async def _note_uses(self, now_ms: int) -> None:
         used, self._used_keys, self._noted_ms = self._used_keys, {}, now_ms
@@ -221,17 +195,13 @@ class Store:
             events += len(group[-1][0].rows)
         try:
             await self._commit(group)
-        except sqlite3.DatabaseError as failure:
-            self.counters.failed_commits += 1
-            if _lies_in_the_file(failure):
-                self.is_failing = True
-                log.error("a commit failed: %s", failure.sqlite_errorname)
-                _refuse(group, ApiError(STORAGE_UNAVAILABLE, retry_after_s=5))
-            else:
-                await self._commit_one_by_one(group, failure)
         except Exception as failure:
             self.counters.failed_commits += 1
-            await self._commit_one_by_one(group, failure)
+            if lies_in_the_file(failure):
+                self.is_failing = True
+                _refuse(group, refusal(failure, "a commit"))
+            else:
+                await self._commit_one_by_one(group, failure)
         finally:
             self._events_waiting -= events
 
@@ -257,16 +227,15 @@ class Store:
         self.registry.usage.update(written.used)
 
     async def _commit_one_by_one(self, group: list[tuple[Job, asyncio.Future[Outcome]]], failure: Exception) -> None:
-        if len(group) == 1:
-            log.error("a job cannot be written: %s", where_it_failed(failure))
-            _refuse(group, failure)
-            return
         for one in group:
             try:
+                if len(group) == 1:
+                    raise failure
                 await self._commit([one])
             except Exception as its_failure:
-                log.error("a job cannot be written: %s", where_it_failed(its_failure))
-                _refuse([one], its_failure)
+                if not lies_in_the_file(its_failure):
+                    log.error("a job cannot be written: %s", where_it_failed(its_failure))
+                _refuse([one], refusal(its_failure, "a commit"))
 
     def stop(self) -> None:
         """Takes no more jobs; `run_writer` ends when those that wait are written."""
@@ -274,32 +243,34 @@ class Store:
         self._wake.set()
 
     async def close(self) -> None:
-        """Closes every connection, once the writer has ended."""
+        """Ends the writer once what waits is written; notes what is still to be noted."""
+        self.stop()
+        while self._waiting:
+            await self._write_group()
         if self._used_keys:
-            await self._note_uses(self._clock.wall_ms())
-        for reader in self._readers:
-            await reader.close()
-        await self._writer.close()
+            with contextlib.suppress(sqlite3.Error):
+                await self._note_uses(self._clock.wall_ms())
 
 
 @contextlib.asynccontextmanager
 async def opened(path: Path, ingest: Ingest, clock: Clock, query_s: float) -> AsyncIterator[Store]:
     """The store over the database at `path`, made where there is none, with its writer at work."""
-    connection = open_database(path, create=True)
-    readers = [await _on_thread(connect_reader(path)) for _ in range(READERS)]
-    writer = await _on_thread(connection)
-    store = Store(writer, readers, ingest, clock, query_s)
-    store.key_salt = await writer.run(accounts.key_salt)
-    store.last_id = await writer.run(ingest.start)
-    await store.refresh()
-    writing, ticking = asyncio.create_task(store.run_writer()), asyncio.create_task(_tick_forever(store))
-    try:
-        yield store
-    finally:
-        ticking.cancel()
-        store.stop()
-        await asyncio.gather(writing, ticking, return_exceptions=True)
-        await store.close()
+    async with contextlib.AsyncExitStack() as closing:
+        writer = await on_thread(open_database(path, create=True))
+        closing.push_async_callback(writer.close)
+        readers = await open_readers(path, query_s, closing)
+        store = Store(path, writer, readers, ingest, clock)
+        store.key_salt = await writer.run(accounts.key_salt)
+        store.last_id = await writer.run(ingest.start)
+        await store.refresh()
+        writing, ticking = asyncio.create_task(store.run_writer()), asyncio.create_task(_tick_forever(store))
+        try:
+            yield store
+        finally:
+            ticking.cancel()
+            store.stop()
+            await asyncio.gather(writing, ticking, return_exceptions=True)
+            await store.close()
 
 
 async def _tick_forever(store: Store) -> None:
@@ -307,8 +278,15 @@ async def _tick_forever(store: Store) -> None:
         await asyncio.sleep(TICK_S)
         try:
             await store.tick()
-        except sqlite3.Error as failure:
-            log.error("chores failed: %s", getattr(failure, "sqlite_errorname", type(failure).__name__))
+        except ApiError:
+            pass  # it was logged where it came from
+        except Exception as failure:
+            log.error("chores failed: %s", where_it_failed(failure))
+
+
+def _try_to_write(connection: sqlite3.Connection) -> None:
+    with transaction(connection):
+        connection.execute("/* store.try */ update meta set value = value where name = 'next_id'")
 
 
 def _look(connection: sqlite3.Connection, known: int, month: int) -> tuple[int, Registry | None]:
@@ -317,22 +295,6 @@ def _look(connection: sqlite3.Connection, known: int, month: int) -> tuple[int, 
         return version, None
     websites = {website.id: website for website in accounts.websites(connection)}
     return version, Registry(websites, accounts.keys(connection), accounts.usage(connection, month))
-
-
-def _in_snapshot(connection: sqlite3.Connection, question: Callable[[sqlite3.Connection], T], seconds: float) -> T:
-    # Looked at inside the statement: an interrupt from outside could hit the statement after the one it was meant for.
-    end = time.monotonic() + seconds
-    connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS_BETWEEN_LOOKS)
-    connection.execute("begin")
-    try:
-        return question(connection)
-    finally:
-        connection.set_progress_handler(None, 0)
-        connection.execute("rollback")
-
-
-def _lies_in_the_file(failure: sqlite3.DatabaseError) -> bool:
-    return isinstance(failure, sqlite3.OperationalError) or type(failure) is sqlite3.DatabaseError
 
 
 def _refuse(group: list[tuple[Job, asyncio.Future[Outcome]]], failure: Exception) -> None:

@@ -2,8 +2,8 @@
 
     python tests/faults.py [NAME ...]
 
-Each fault is one exact replacement in one file. For each, the named part of the suite runs on the copy and must fail; with the
-code as it is, the same parts must pass, which is checked first. Exit status 0 if every fault was found.
+Each fault is one exact replacement in one file. For each, the named part of the suite runs on the copy and must fail;
+with the code as it is, the same parts must pass, which is checked first. Exit status 0 if every fault was found.
 """
 
 import shutil

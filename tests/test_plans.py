@@ -167,6 +167,7 @@ async def play(house: House, overheard: Overheard) -> None:
             cursor = answer.json["meta"]["next_cursor"]
             assert (await house.get(f"{base}/{first}?{'&'.join(rest)}&cursor={cursor}", key)).status == 200
     assert (await house.get("/api/v1/websites", key)).status == 200
+    house.store.is_failing = True  # so that the chores try whether writing works again
     await house.store.tick()
 
 
@@ -192,7 +193,7 @@ async def overheard(tmp_path: Path) -> Overheard:
     house = House(Settings(db=tmp_path / "analytics.db"), ManualClock())
     await house.open()
     try:
-        for thread in (house.store._writer, *house.store._readers):
+        for thread in (house.store._writer, *house.store.readers.threads):
             heard.listen_to(thread._conn)
         await play(house, heard)
     finally:

@@ -471,7 +471,9 @@ TOKEN = "a-token-of-the-settings"
     ("token", "headers", "status"),
     [
         pytest.param("", {}, 200, id="loopback"),
-        pytest.param("", {"X-Forwarded-For": "::1"}, 200, id="loopback-v6"),
+        pytest.param("", {"X-Forwarded-For": "::1"}, 403, id="passed-on"),  # a proxy here makes everybody local
+        pytest.param("", {"X-Forwarded-For": "unknown"}, 403, id="passed-on-for-nobody"),
+        pytest.param("", {"Via": "1.1 proxy"}, 403, id="passed-on-without-a-name"),
         pytest.param("", FAR, 403, id="elsewhere"),
         pytest.param("", {"X-Forwarded-For": "127.0.0.1, 203.0.113.9"}, 403, id="elsewhere-pretending"),
         pytest.param("", {"X-Forwarded-For": "192.168.1.5"}, 403, id="private-is-not-loopback"),

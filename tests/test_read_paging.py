@@ -19,7 +19,7 @@ import pytest
 from conftest import NOON_MS, Answer, House, MakeHouse
 from reading import DAY, FIELDS, HOUR_MS, Library, Site, custom, event, filters, library_at, view
 
-from tally.store import READERS
+from tally.threads import READERS
 
 ALL_DAY = f"from={DAY}&to={DAY}"
 COLUMNS = [

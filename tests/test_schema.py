@@ -4,6 +4,7 @@ What must not fail is tried with real processes: two that make the same file at 
 middle of a migration, or at each single write while it makes a new file (strace counts the writes and kills).
 """
 
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -290,62 +291,6 @@ from pathlib import Path
 from tally.schema import open_database
 open_database(Path(sys.argv[1]), create=True).close()
 """
-# The calls with which SQLite changes the file and its logs, and makes them safe.
-CALLS = ("pwrite64", "fdatasync", "unlink")
-
-
-@pytest.mark.parametrize("call", CALLS)
-def test_killed_at_any_call_while_a_file_is_made(call: str, tmp_path: Path) -> None:
-    """The same for a new file: at the first call of each kind, at the second, and so on until it lives through."""
-    for n in count(1):
-        path = tmp_path / f"{n}.db"
-        inject = f"inject={call}:signal=SIGKILL:when={n}"
-        strace = ("strace", "-f", "-qq", "-o", str(tmp_path / "trace"), "-P", str(path), "-P", f"{path}-wal")
-        strace = (*strace, "-P", f"{path}-journal", "-e", f"trace={call}", "-e", inject)
-        with child(NEW, str(path), prefix=strace) as process:
-            _, words = process.communicate(timeout=60)
-        assert process.returncode in (0, -signal.SIGKILL, 128 + signal.SIGKILL), words
-        make(path)
-        assert value(path, "pragma integrity_check") == "ok"
-        assert value(path, "pragma user_version") == VERSION
-        assert value(path, "pragma auto_vacuum") == 2
-        assert len(rows(path, "select * from meta")) == 2
-        if process.returncode == 0:
-            break
-    assert n > 1, "the kill never came: SQLite makes this file with other calls than these"
-
-
-# Two at once
-
-TOGETHER = """
-import sys
-from pathlib import Path
-from tally.schema import open_database
-print("ready", flush=True)
-sys.stdin.readline()
-open_database(Path(sys.argv[1]), create=True).close()
-"""
-
-
-@pytest.mark.parametrize("turn", range(5))
-def test_processes_that_make_the_same_file_at_once_all_succeed(turn: int, path: Path) -> None:
-    together = [child(TOGETHER, str(path)) for _ in range(4)]
-    for process in together:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-    for process in together:
-        assert process.stdin is not None
-        process.stdin.write(b"go\n")
-        process.stdin.flush()
-    ended = [(process.communicate(timeout=60)[1], process.returncode) for process in together]
-    assert ended == [(b"", 0)] * 4
-    assert value(path, "pragma integrity_check") == "ok"
-    assert value(path, "pragma auto_vacuum") == 2
-    assert value(path, "pragma journal_mode") == "wal"
-    assert value(path, "select count(*) from meta where name = 'key_salt'") == 1
-    assert value(path, "select count(*) from label") == 1
-
-
 MIGRATE = """
 import sys
 from pathlib import Path
@@ -359,6 +304,95 @@ print("ready", flush=True)
 sys.stdin.readline()
 open_database(Path(sys.argv[1]), create=True, migrations=(*MIGRATIONS, add)).close()
 """
+# The calls with which SQLite changes the file and its logs, and makes them safe.
+CALLS = ("pwrite64", "fdatasync", "unlink")
+
+
+def killed_at(n: int, call: str, script: str, path: Path) -> bool:
+    """Whether SIGKILL at the n-th such call upon the file or its logs came before the script's end."""
+    assert shutil.which("strace"), "only strace can kill at a given call: install it (apt-get install strace)"
+    upon = [word for suffix in ("", "-wal", "-journal") for word in ("-P", f"{path}{suffix}")]
+    kill = f"inject={call}:signal=SIGKILL:when={n}"
+    strace = ["strace", "-f", "-qq", "-o", f"{path}.trace", *upon, "-e", f"trace={call}", "-e", kill]
+    with child(script, str(path), prefix=strace) as process:
+        _, words = process.communicate(timeout=60)
+    assert process.returncode in (0, -signal.SIGKILL, 128 + signal.SIGKILL), words
+    return process.returncode != 0
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_killed_at_any_call_while_a_file_is_made(call: str, tmp_path: Path) -> None:
+    """The same for a new file: at the first call of each kind, at the second, and so on until it lives through."""
+    for n in count(1):
+        path = tmp_path / f"{n}.db"
+        killed = killed_at(n, call, NEW, path)
+        make(path)
+        assert value(path, "pragma integrity_check") == "ok"
+        assert value(path, "pragma user_version") == VERSION
+        assert value(path, "pragma auto_vacuum") == 2
+        assert len(rows(path, "select * from meta")) == 2
+        if not killed:
+            break
+    assert n > 1, "the kill never came: SQLite makes this file with other calls than these"
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_killed_at_any_call_of_a_migration(call: str, tmp_path: Path) -> None:
+    """The same for a migration: what it does is there with its version, or neither is."""
+    seen = set()
+    for n in count(1):
+        path = tmp_path / f"{n}.db"
+        make(path)
+        before = shape(path)
+        killed = killed_at(n, call, MIGRATE, path)
+        assert value(path, "pragma integrity_check") == "ok"
+        version = value(path, "pragma user_version")
+        seen.add(version)
+        if version == VERSION:
+            assert shape(path) == before
+        else:
+            assert (version, rows(path, "select * from added")) == (VERSION + 1, [(1,)])
+        if not killed:
+            break
+    assert seen == ({VERSION + 1} if call == "unlink" else {VERSION, VERSION + 1})
+
+
+# Two at once
+
+TOGETHER = """
+import sys
+from pathlib import Path
+from tally.schema import open_database
+
+for line in sys.stdin:
+    try:
+        open_database(Path(line.strip()), create=True).close()
+        print("made", flush=True)
+    except Exception as failure:
+        print(repr(failure), flush=True)
+"""
+
+
+def test_processes_that_make_the_same_file_at_once_all_succeed(tmp_path: Path) -> None:
+    """A server and a command, or two commands, may be the first at the same moment: a hundred times over."""
+    together = [child(TOGETHER) for _ in range(4)]
+    paths = [tmp_path / f"{n}.db" for n in range(100)]
+    said: dict[str, list[bytes]] = {}
+    for path in paths:
+        for process in together:
+            assert process.stdin is not None
+            process.stdin.write(f"{path}\n".encode())
+            process.stdin.flush()
+        said[path.name] = [process.stdout.readline() for process in together if process.stdout is not None]
+    for process in together:
+        assert process.communicate(timeout=60) == (b"", b"")
+    assert {name: lines for name, lines in said.items() if lines != [b"made\n"] * 4} == {}
+    for path in paths:
+        assert value(path, "pragma integrity_check") == "ok"
+        assert value(path, "pragma auto_vacuum") == 2
+        assert value(path, "pragma journal_mode") == "wal"
+        assert value(path, "select count(*) from meta where name = 'key_salt'") == 1
+        assert value(path, "select count(*) from label") == 1
 
 
 def test_processes_that_migrate_at_once_do_it_once(path: Path) -> None:

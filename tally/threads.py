@@ -1,0 +1,139 @@
+"""Database connections, each with a thread of its own: the only room that knows aiosqlite.
+
+A call is one function run on the connection's thread (`Thread.run`), not a call a statement: a hop costs 140 µs, a
+statement 3. Nothing but plain rows may come out of it: a cursor left over would pin the log as long as it lives.
+
+`Readers` are a few connections that cannot write. A question waits for a free one, has one snapshot for all it
+asks, and is given up when it takes too long. All can be held at once, for the moment in which the log is emptied.
+
+What SQLite refuses becomes the one answer it deserves (`refusal`): 503 where the file or the disk is at fault, and a
+failure of ours otherwise.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import TypeVar
+
+import aiosqlite
+
+from tally.errors import OVERLOADED, QUERY_TIMEOUT, STORAGE_UNAVAILABLE, ApiError, log
+from tally.schema import BadDatabase, connect_reader
+
+T = TypeVar("T")
+Question = Callable[[sqlite3.Connection], T]
+
+# our choice: on two cores a third reader only takes turns with the others.
+READERS = 2
+# our choice: a look every few milliseconds costs nothing that could be measured.
+_STEPS_BETWEEN_LOOKS = 100_000
+
+
+class Thread(aiosqlite.Connection):
+    """aiosqlite's connection with its thread; `run` is its own way of doing a step there (pinned in pyproject.toml)."""
+
+    async def run(self, step: Question[T]) -> T:
+        """What `step` gives, done on the connection's thread."""
+        result: T = await self._execute(step, self._conn)  # type: ignore[no-untyped-call]
+        return result
+
+
+async def on_thread(connection: sqlite3.Connection) -> Thread:
+    """An open connection with a thread of its own; open already, since aiosqlite leaves its thread where that fails."""
+    thread = Thread(lambda: connection, 64)
+    await thread
+    return thread
+
+
+def lies_in_the_file(failure: Exception) -> bool:
+    """Whether the file, the disk or somebody else's lock is at fault, rather than a statement of ours."""
+    return isinstance(failure, sqlite3.OperationalError) or type(failure) is sqlite3.DatabaseError
+
+
+def refusal(failure: Exception, doing: str) -> Exception:
+    """What a client is told of a failure: 503 where it lies in the file, the failure itself (a 500) otherwise."""
+    if not isinstance(failure, sqlite3.Error) or not lies_in_the_file(failure):
+        return failure
+    name = getattr(failure, "sqlite_errorname", type(failure).__name__)
+    if name == "SQLITE_INTERRUPT":
+        return ApiError(QUERY_TIMEOUT, retry_after_s=30)
+    log.error("%s failed: %s", doing, name)
+    return ApiError(STORAGE_UNAVAILABLE, retry_after_s=5)
+
+
+class Readers:
+    """A few read-only connections to one file."""
+
+    def __init__(self, threads: list[Thread], query_s: float) -> None:
+        self.threads = threads
+        self._query_s = query_s
+        self._idle: asyncio.LifoQueue[Thread] = asyncio.LifoQueue()
+        for thread in threads:
+            self._idle.put_nowait(thread)
+
+    async def ask(self, question: Question[T]) -> T:
+        """Runs a question in one snapshot. Raises ApiError 503."""
+        try:
+            async with asyncio.timeout(self._query_s):
+                reader = await self._idle.get()
+        except TimeoutError:
+            raise ApiError(OVERLOADED, "Too many questions wait: ask it again later.", retry_after_s=10) from None
+        answer = asyncio.ensure_future(reader.run(lambda run: _in_snapshot(run, question, self._query_s)))
+        # The connection is free when the statement ends, not when the client has gone away.
+        answer.add_done_callback(lambda _: self._idle.put_nowait(reader))
+        try:
+            return await asyncio.shield(answer)
+        except sqlite3.Error as failure:
+            raise refusal(failure, "reading") from None
+
+    @contextlib.asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """While it lasts nobody reads. Begins when the questions under way are answered."""
+        held = [await self._idle.get() for _ in self.threads]
+        try:
+            yield
+        finally:
+            for thread in held:
+                self._idle.put_nowait(thread)
+
+
+async def open_readers(path: Path, query_s: float, closing: contextlib.AsyncExitStack) -> Readers:
+    """Readers of a file, closed with the stack."""
+    threads = []
+    for _ in range(READERS):
+        threads.append(await on_thread(connect_reader(path)))
+        closing.push_async_callback(threads[-1].close)
+    return Readers(threads, query_s)
+
+
+def _in_snapshot(connection: sqlite3.Connection, question: Question[T], seconds: float) -> T:
+    # Looked at inside the statement: an interrupt from outside could hit the statement after the one it was meant for.
+    end = time.monotonic() + seconds
+    connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS_BETWEEN_LOOKS)
+    connection.execute("begin")
+    try:
+        return question(connection)
+    finally:
+        connection.set_progress_handler(None, 0)
+        connection.execute("rollback")
+
+
+def lock_file(path: Path) -> int:
+    """Takes the lock that says a server holds this database; its file descriptor. Raises BadDatabase.
+
+    A file of its own: closing any descriptor of the database itself would drop SQLite's locks on it.
+    """
+    lock = os.open(f"{path.resolve()}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        raise BadDatabase(
+            f"{path.resolve()} is held by a running server: stop that one, or name another file with --db."
+        ) from None
+    return lock
