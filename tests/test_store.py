@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -194,3 +195,59 @@ async def test_close_writes_what_waits(house: House) -> None:
     await closing
     assert [(await one).status for one in sent] == [202] * 5
     assert house.sql("select count(*) from event") == [(5,)]
+
+
+async def test_a_question_waits_no_longer_than_it_may_take(make_house: MakeHouse) -> None:
+    """CONTRACT: 503 `overloaded` with Retry-After, rather than a line without end; those being answered are answered."""
+    house = await make_house(query_seconds=1)
+    go_on = threading.Event()
+    busy = [asyncio.create_task(house.store.read(lambda _: go_on.wait(60))) for _ in house.store.readers.threads]
+    with pytest.raises(ApiError) as refusal:
+        await house.store.read(lambda connection: connection.execute("select 7").fetchall())
+    assert (refusal.value.kind.code, refusal.value.headers) == ("overloaded", {"Retry-After": "10"})
+    go_on.set()
+    assert [await one for one in busy] == [True] * len(busy)
+    assert await house.store.read(lambda connection: connection.execute("select 7").fetchall()) == [(7,)]
+
+
+async def test_a_log_that_has_grown_is_emptied(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite starts its log over only where nobody reads: the chores make such a moment."""
+    website = await house.website()
+    for n in range(20):
+        assert (await house.collect(view(website, f"/{n}"))).status == 202
+    grown = house.store.log_bytes
+    await house.store.tick()
+    assert house.store.log_bytes == grown > 0
+    monkeypatch.setattr("tally.store.MOST_LOG_BYTES", 0)
+    await house.store.tick()
+    assert house.store.log_bytes == 0
+    assert await house.store.read(lambda connection: connection.execute("select count(*) from event").fetchall()) == [
+        (20,)
+    ]
+
+
+async def test_a_month_that_fills_up_while_others_have_room(make_house: MakeHouse) -> None:
+    """CONTRACT 6: 429 where every account concerned has its month full; else 7, the errors of each event."""
+    house = await make_house(free_events=1)
+    full, roomy = await house.website(plan="free"), await house.website(account="other@example.com")
+    mixed = {"events": [view(full), {"type": "pageview", "website_id": roomy}]}
+    with write_lock(house):
+        # Each finds the month open; the first to be written fills it.
+        sent = [asyncio.create_task(house.collect(body, ip="203.0.113.5")) for body in (view(full), mixed, view(full))]
+        while house.store.queue < 3:
+            await house.get("/healthz")
+    first, second, third = [await one for one in sent]
+    assert first.status == 202
+    assert (second.status, second.json["error"]["code"]) == (400, "no_valid_event")
+    assert [fault["code"] for fault in second.json["errors"]] == ["monthly_limit_reached", "missing_field"]
+    assert (third.status, third.json["error"]["code"]) == (429, "monthly_limit_reached")
+    assert int(third.headers["Retry-After"]) > 0
+
+
+async def test_an_end_while_somebody_else_holds_the_file(house: House) -> None:
+    """What was only to be noted (a key's last use) must not keep the process from ending."""
+    key = await house.key()
+    assert (await house.get("/api/v1/websites", key)).status == 200
+    with write_lock(house):
+        await house.client.server.close()
+    assert house.sql("select last_used_ms from api_key") == [(None,)]
