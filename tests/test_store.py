@@ -198,10 +198,11 @@ async def test_close_writes_what_waits(house: House) -> None:
 
 
 async def test_a_question_waits_no_longer_than_it_may_take(make_house: MakeHouse) -> None:
-    """CONTRACT: 503 `overloaded` with Retry-After, rather than a line without end; those being answered are answered."""
+    """CONTRACT: 503 `overloaded` with Retry-After, rather than a line without end; who is being answered is answered."""
     house = await make_house(query_seconds=1)
     go_on = threading.Event()
     busy = [asyncio.create_task(house.store.read(lambda _: go_on.wait(60))) for _ in house.store.readers.threads]
+    await asyncio.sleep(0)  # lets them begin
     with pytest.raises(ApiError) as refusal:
         await house.store.read(lambda connection: connection.execute("select 7").fetchall())
     assert (refusal.value.kind.code, refusal.value.headers) == ("overloaded", {"Retry-After": "10"})
@@ -221,9 +222,8 @@ async def test_a_log_that_has_grown_is_emptied(house: House, monkeypatch: pytest
     monkeypatch.setattr("tally.store.MOST_LOG_BYTES", 0)
     await house.store.tick()
     assert house.store.log_bytes == 0
-    assert await house.store.read(lambda connection: connection.execute("select count(*) from event").fetchall()) == [
-        (20,)
-    ]
+    count = "select count(*) from event"
+    assert await house.store.read(lambda connection: connection.execute(count).fetchall()) == [(20,)]
 
 
 async def test_a_month_that_fills_up_while_others_have_room(make_house: MakeHouse) -> None:
