@@ -14,6 +14,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from tally import collect, commands, ops, read_api
+from tally.assets import asset
 from tally.clock import Clock
 from tally.collect import DESK, Desk
 from tally.country import Countries
@@ -71,6 +72,7 @@ def build_app(settings: Settings, clock: Clock | None = None) -> web.Application
 
     app = web.Application(middlewares=[answer_errors], client_max_size=MOST_BODY_BYTES)
     app[UNDER_WAY] = set()
+    app[ops.OPENAPI] = asset("static/openapi.yaml").read_bytes()
     app[ops.METRICS_TOKEN] = settings.metrics_token
     app.cleanup_ctx.append(rooms)
     for route in ROUTES:

@@ -236,7 +236,7 @@ async def read_body(request: web.Request) -> bytes:
     """Check 2: at most 65,536 bytes, not compressed."""
     if (request.content_length or 0) > MOST_BODY_BYTES:
         raise ApiError(errors.BODY_TOO_LARGE)
-    if request.headers.get("Content-Encoding", "").strip().lower() not in ("", "identity"):
+    if any(c.strip().lower() not in ("", "identity") for c in request.headers.getall("Content-Encoding", ())):
         raise ApiError(errors.UNSUPPORTED_ENCODING)
     try:
         async with asyncio.timeout(BODY_S):

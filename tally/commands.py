@@ -181,14 +181,14 @@ def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 @contextlib.contextmanager
-def _database(settings: Settings, *, create: bool = False) -> Iterator[sqlite3.Connection]:
-    """The database in one transaction, kept if all goes well."""
+def _database(settings: Settings, *, create: bool = False, write: bool = True) -> Iterator[sqlite3.Connection]:
+    """The database in one transaction, kept if all goes well; without one where nothing is written."""
     _say(f"database: {settings.db.resolve()}")
     connection = open_database(settings.db, create=create)
     # Checkpoints are the running server's: two processes at it at once is where SQLite had a fault (fixed in 3.51.3).
     connection.execute("pragma wal_autocheckpoint = 0")
     try:
-        with transaction(connection):
+        with transaction(connection) if write else contextlib.nullcontext():
             yield connection
     finally:
         connection.close()
@@ -252,7 +252,7 @@ def _add_one_website(given: argparse.Namespace, settings: Settings) -> None:
 
 
 def _list_websites(given: argparse.Namespace, settings: Settings) -> None:
-    with _database(settings) as connection:
+    with _database(settings, write=False) as connection:
         listed = accounts.websites(connection)
     # Not while the file is locked: whoever reads this may take his time.
     for website in listed:
@@ -268,7 +268,7 @@ def _create_key(given: argparse.Namespace, settings: Settings) -> None:
 
 
 def _list_keys(given: argparse.Namespace, settings: Settings) -> None:
-    with _database(settings) as connection:
+    with _database(settings, write=False) as connection:
         owner = accounts.account(connection, given.account).number if given.account else None
         listed = [key for key in accounts.keys(connection).values() if owner in (None, key.account)]
     for key in listed:

@@ -15,25 +15,25 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from tally import errors
-from tally.assets import asset, tally_version
+from tally.assets import tally_version
 from tally.collect import DESK, Desk
 from tally.errors import ApiError, json_answer
 
 METRICS_TOKEN = web.AppKey("metrics_token", str)
+OPENAPI = web.AppKey("openapi", bytes)
 
 
 async def healthz(request: web.Request) -> web.Response:
     """200 where the process answers and its last commit held; 503 otherwise."""
     store = request.app[DESK].store
-    if store.is_failing:
+    if store.is_failing or store.is_gone:
         raise ApiError(errors.STORAGE_UNAVAILABLE, retry_after_s=5)
     return json_answer({"ok": True, "version": tally_version(), "sqlite": sqlite3.sqlite_version, "queue": store.queue})
 
 
 async def openapi(request: web.Request) -> web.Response:
     """The document that describes the API to machines."""
-    # Read each time, a tenth of a millisecond: aiohttp's file response has refusals of its own, in another shape.
-    return web.Response(body=asset("static/openapi.yaml").read_bytes(), content_type="application/yaml")
+    return web.Response(body=request.app[OPENAPI], content_type="application/yaml")
 
 
 async def metrics(request: web.Request) -> web.Response:

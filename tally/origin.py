@@ -43,6 +43,8 @@ PRIVATE_NETWORKS: tuple[Network, ...] = (
 
 # Any scheme, for the exact extra origins; no userinfo, since an origin has none.
 _REFERER = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^/?#@\\\s\x00-\x1f\x7f]+)(?:[/?#][^\x00-\x1f\x7f]*)?")
+# our choice: an address with port and zone is under 70 characters; the patterns below take the square of a length.
+_MOST_ENTRY = 256
 _PORT = r"(?::(?:[0-9]{1,5}|_[A-Za-z0-9._-]+))?"  # RFC 7239 6: a number or an obfuscated name
 _NODE = re.compile(rf'("?)(?:([0-9.]+){_PORT}|\[([^\[\]"]*:[^\[\]"]*)\]{_PORT}|([^\[\]"]*:[^\[\]"]*))\1')
 _PAIR = r'([A-Za-z]+)=("[^"\\]*"|[^";,\s\\]+)'
@@ -193,6 +195,8 @@ def _plain_address(text: str) -> Address | None:
 
 def _node_address(text: str) -> Address | None:
     """The address of one entry: 192.0.2.7, 192.0.2.7:80, 2001:db8::7, [2001:db8::7]:80, quoted or not."""
+    if len(text) > _MOST_ENTRY:
+        return None
     entry = text.strip(" \t")
     address = _plain_address(entry)
     if address is not None:
@@ -203,7 +207,7 @@ def _node_address(text: str) -> Address | None:
 
 def _element_address(text: str) -> Address | None:
     """The address of the one `for` of a Forwarded element; None where it is hidden, missing or doubled."""
-    if _ELEMENT.fullmatch(text) is None:
+    if len(text) > _MOST_ENTRY or _ELEMENT.fullmatch(text) is None:
         return None
     nodes = [value for name, value in _PAIRS.findall(text) if name.lower() == "for"]
     return _node_address(nodes[0]) if len(nodes) == 1 else None

@@ -38,6 +38,8 @@ from tally.timerange import buckets, previous
 
 WINDOW_MS = 300_000
 MOST_PAGES = 100
+# our choice: 1,000 usual events are a quarter of it; a page of the longest paths would be 33 MB for each who asks.
+MOST_PAGE_CHARACTERS = 2_000_000
 AB_COLUMNS = ("experiment", "variant", "goal", "value")
 PREFLIGHT = {
     "Access-Control-Allow-Methods": "GET, HEAD, OPTIONS",
@@ -264,10 +266,11 @@ async def _events(reader: Reader, website: Website, asked: Question) -> web.Resp
         return start, connection.execute(*queries.events(scope, start, asked.limit + 1)).fetchall()
 
     start, found = await reader.store.read(page)
-    rows = [_event_row(row, asked) for row in found[: asked.limit]]
+    shown = _fitting(found, asked.limit)
+    rows = [_event_row(row, asked) for row in found[:shown]]
     following = ""
-    if len(found) > asked.limit:
-        id, _, ts = found[asked.limit - 1][:3]
+    if len(found) > shown:
+        id, _, ts = found[shown - 1][:3]
         following = _cursor(reader, website, asked, (scope.from_ms, scope.to_ms, ts, id, start.last_id))
     meta = asked.meta(website.id) | {"limit": asked.limit, "next_cursor": following or None}
     meta |= {"from": iso(scope.from_ms, asked.range.tz), "to": iso(scope.to_ms, asked.range.tz)}
@@ -275,6 +278,16 @@ async def _events(reader: Reader, website: Website, asked: Question) -> web.Resp
     if asked.csv and following:
         response.headers["Link"] = f'<{reader.base_url}{asked.url.update_query(cursor=following)}>; rel="next"'
     return response
+
+
+def _fitting(rows: list[tuple[Any, ...]], limit: int) -> int:
+    """How many rows make a page: `limit`, or fewer where their texts are long; at least one."""
+    characters = 0
+    for number, row in enumerate(rows[:limit]):
+        characters += sum(len(value) for value in row if isinstance(value, str))
+        if characters > MOST_PAGE_CHARACTERS and number:
+            return number
+    return min(limit, len(rows))
 
 
 def _newest_id(connection: sqlite3.Connection, store: Store, last_id: int) -> int:

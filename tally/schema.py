@@ -23,17 +23,20 @@ MIGRATIONS: tuple[Migration, ...] = ()
 """The n-th brings a file of version n + 1 to n + 2. Statements only, no commit."""
 VERSION = 1 + len(MIGRATIONS)
 
-BUSY_MS = 5_000
+# our choice: how long the command waits for somebody else's transaction, and how long the server does, where clients
+# wait for it and an end must come within 10 seconds.
+COMMAND_BUSY_S = 10.0
+SERVER_BUSY_S = 2.0
 
 
 class BadDatabase(Exception):
     """The file cannot be used; the message says which, why, and what to do."""
 
 
-def connect_writer(path: Path) -> sqlite3.Connection:
+def connect_writer(path: Path, busy_s: float = COMMAND_BUSY_S) -> sqlite3.Connection:
     """A connection that may write. Commits reach the disk before they return (synchronous=FULL)."""
     connection = sqlite3.connect(
-        path, timeout=BUSY_MS / 1000, isolation_level=None, check_same_thread=False, cached_statements=256
+        path, timeout=busy_s, isolation_level=None, check_same_thread=False, cached_statements=256
     )
     connection.execute("pragma synchronous = full")
     connection.execute("pragma foreign_keys = on")
@@ -47,7 +50,7 @@ def connect_reader(path: Path) -> sqlite3.Connection:
     """A connection that cannot write."""
     uri = f"{path.resolve().as_uri()}?mode=ro"
     connection = sqlite3.connect(
-        uri, uri=True, timeout=BUSY_MS / 1000, isolation_level=None, check_same_thread=False, cached_statements=256
+        uri, uri=True, timeout=SERVER_BUSY_S, isolation_level=None, check_same_thread=False, cached_statements=256
     )
     connection.execute("pragma query_only = on")
     # Sorting in memory would take 100 MB over 2 million rows; these files have no name and hold numbers only.
@@ -70,7 +73,9 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def open_database(path: Path, *, create: bool, migrations: Sequence[Migration] = MIGRATIONS) -> sqlite3.Connection:
+def open_database(
+    path: Path, *, create: bool, migrations: Sequence[Migration] = MIGRATIONS, busy_s: float = COMMAND_BUSY_S
+) -> sqlite3.Connection:
     """A writing connection to a database of this version, made or migrated where needed. Raises BadDatabase."""
     _look(path, create)
     connection = None
@@ -78,7 +83,7 @@ def open_database(path: Path, *, create: bool, migrations: Sequence[Migration] =
         if not path.exists():
             # Password and key hashes are in it: nobody else's to read. SQLite gives its log the same mode.
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-        connection = connect_writer(path)
+        connection = connect_writer(path, busy_s)
         if not create and _version(connection, path) == 0:
             raise BadDatabase(f"{path} is empty: start the server once, or name another file with --db.")
         _bring_up_to_date(connection, path, migrations)

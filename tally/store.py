@@ -26,9 +26,9 @@ from typing import NamedTuple, TypeVar
 from tally import accounts
 from tally.accounts import Key, Website
 from tally.clock import Clock
-from tally.errors import OVERLOADED, ApiError, log, where_it_failed
+from tally.errors import OVERLOADED, STORAGE_UNAVAILABLE, ApiError, log, where_it_failed
 from tally.ingest import Ingest, Job, Outcome, Written
-from tally.schema import open_database, transaction
+from tally.schema import SERVER_BUSY_S, BadDatabase, open_database, transaction
 from tally.threads import Readers, Thread, lies_in_the_file, on_thread, open_readers, refusal
 
 T = TypeVar("T")
@@ -44,6 +44,7 @@ LOOK_AGAIN_S = 0.1
 NOTE_USE_MS = 60_000
 # our choice, the same as schema.py's journal_size_limit: from here on readers are held so that the log can start over.
 MOST_LOG_BYTES = 64 * 1_048_576
+EMPTY_LOG_MS = 10_000
 
 
 class Registry(NamedTuple):
@@ -76,7 +77,9 @@ class Store:
         # Chores of other rooms; they are told the time.
         self.each_second: list[Callable[[int], None]] = []
         self._writer = writer
-        self._log = path.with_name(path.name + "-wal")
+        self._path, self._log = path, path.with_name(path.name + "-wal")
+        self._file = _file_of(path)
+        self._emptied_ms = 0
         self._clock = clock
         self._waiting: deque[tuple[Job, asyncio.Future[Outcome]]] = deque()
         self._events_waiting = 0
@@ -88,7 +91,7 @@ class Store:
         self._changes_elsewhere = 0
         self._used_keys: dict[int, int] = {}
         self._noted_ms = 0
-        self.is_failing = False
+        self.is_failing = self.is_gone = False
 
     @property
     def queue(self) -> int:
@@ -117,6 +120,8 @@ class Store:
 
     async def write(self, job: Job) -> Outcome:
         """Commits a job's rows, with fsync, together with whoever else waits. Raises ApiError 503."""
+        if self.is_gone:
+            raise ApiError(STORAGE_UNAVAILABLE, retry_after_s=5)
         if self._closing or self._events_waiting + len(job.rows) > MOST_EVENTS_WAITING:
             raise ApiError(OVERLOADED, retry_after_s=1)
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
@@ -156,6 +161,7 @@ class Store:
         """The chores of every second."""
         await self.refresh()
         now_ms = self._clock.wall_ms()
+        self._look_at_the_file()
         for chore in self.each_second:
             chore(now_ms)
         await self._writer.run(lambda connection: self.ingest.chores(connection, now_ms))
@@ -164,11 +170,17 @@ class Store:
             self.is_failing = False
         if self._used_keys and now_ms - self._noted_ms >= NOTE_USE_MS:
             await self._note_uses(now_ms)
-        if self.log_bytes > MOST_LOG_BYTES:
+        if self.log_bytes > MOST_LOG_BYTES and now_ms - self._emptied_ms >= EMPTY_LOG_MS:
+            self._emptied_ms = now_ms
             async with self.readers.held():
-                await self._writer.run(
-                    lambda connection: connection.execute("pragma wal_checkpoint(truncate)").fetchall()
-                )
+                await self._writer.run(_empty_log)
+
+    def _look_at_the_file(self) -> None:
+        """A file that was deleted or replaced goes on to take events that nobody will find: then none are taken."""
+        now = _file_of(self._path)
+        if now != self._file and not self.is_gone:
+            log.error("%s was deleted or replaced while the server runs: put it back, or start anew", self._path)
+        self.is_gone = now != self._file
 
     async def _note_uses(self, now_ms: int) -> None:
         used, self._used_keys, self._noted_ms = self._used_keys, {}, now_ms
@@ -240,6 +252,7 @@ class Store:
     def stop(self) -> None:
         """Takes no more jobs; `run_writer` ends when those that wait are written."""
         self._closing = True
+        self.readers.stop()
         self._wake.set()
 
     async def close(self) -> None:
@@ -247,7 +260,7 @@ class Store:
         self.stop()
         while self._waiting:
             await self._write_group()
-        if self._used_keys:
+        if self._used_keys and not self.is_failing:
             with contextlib.suppress(sqlite3.Error):
                 await self._note_uses(self._clock.wall_ms())
 
@@ -256,13 +269,18 @@ class Store:
 async def opened(path: Path, ingest: Ingest, clock: Clock, query_s: float) -> AsyncIterator[Store]:
     """The store over the database at `path`, made where there is none, with its writer at work."""
     async with contextlib.AsyncExitStack() as closing:
-        writer = await on_thread(open_database(path, create=True))
+        writer = await on_thread(open_database(path, create=True, busy_s=SERVER_BUSY_S))
         closing.push_async_callback(writer.close)
         readers = await open_readers(path, query_s, closing)
         store = Store(path, writer, readers, ingest, clock)
-        store.key_salt = await writer.run(accounts.key_salt)
-        store.last_id = await writer.run(ingest.start)
-        await store.refresh()
+        try:
+            store.key_salt = await writer.run(accounts.key_salt)
+            store.last_id = await writer.run(ingest.start)
+            await store.refresh()
+        except (ApiError, sqlite3.Error, TypeError, ValueError):
+            raise BadDatabase(
+                f"{path} is damaged: put a backup in its place, or name another file with --db."
+            ) from None
         writing, ticking = asyncio.create_task(store.run_writer()), asyncio.create_task(_tick_forever(store))
         try:
             yield store
@@ -286,7 +304,28 @@ async def _tick_forever(store: Store) -> None:
 
 def _try_to_write(connection: sqlite3.Connection) -> None:
     with transaction(connection):
-        connection.execute("/* store.try */ update meta set value = value where name = 'next_id'")
+        # As much as a request may bring: a single page may still fit where nothing else does.
+        connection.execute("/* store.try */ insert or replace into meta values ('try', zeroblob(262144))")
+    with transaction(connection):
+        connection.execute("/* store.tried */ delete from meta where name = 'try'")
+
+
+def _empty_log(connection: sqlite3.Connection) -> None:
+    # Somebody else, such as a backup, may be reading: then another time, without waiting for it.
+    busy_ms = connection.execute("pragma busy_timeout").fetchone()[0]
+    connection.execute("pragma busy_timeout = 0").fetchall()
+    try:
+        connection.execute("pragma wal_checkpoint(truncate)").fetchall()
+    finally:
+        connection.execute(f"pragma busy_timeout = {busy_ms}").fetchall()
+
+
+def _file_of(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _look(connection: sqlite3.Connection, known: int, month: int) -> tuple[int, Registry | None]:

@@ -72,6 +72,7 @@ class Readers:
     def __init__(self, threads: list[Thread], query_s: float) -> None:
         self.threads = threads
         self._query_s = query_s
+        self._closing = False
         self._idle: asyncio.LifoQueue[Thread] = asyncio.LifoQueue()
         for thread in threads:
             self._idle.put_nowait(thread)
@@ -83,13 +84,28 @@ class Readers:
                 reader = await self._idle.get()
         except TimeoutError:
             raise ApiError(OVERLOADED, "Too many questions wait: ask it again later.", retry_after_s=10) from None
-        answer = asyncio.ensure_future(reader.run(lambda run: _in_snapshot(run, question, self._query_s)))
+        answer = asyncio.ensure_future(reader.run(lambda run: self._in_snapshot(run, question)))
         # The connection is free when the statement ends, not when the client has gone away.
         answer.add_done_callback(lambda _: self._idle.put_nowait(reader))
         try:
             return await asyncio.shield(answer)
         except sqlite3.Error as failure:
             raise refusal(failure, "reading") from None
+
+    def stop(self) -> None:
+        """Gives up the questions under way: the process ends."""
+        self._closing = True
+
+    def _in_snapshot(self, connection: sqlite3.Connection, question: Question[T]) -> T:
+        # Looked at inside the statement: an interrupt from outside could hit the statement after the one it was for.
+        end = time.monotonic() + self._query_s
+        connection.set_progress_handler(lambda: self._closing or time.monotonic() > end, _STEPS_BETWEEN_LOOKS)
+        connection.execute("begin")
+        try:
+            return question(connection)
+        finally:
+            connection.set_progress_handler(None, 0)
+            connection.execute("rollback")
 
     @contextlib.asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
@@ -109,18 +125,6 @@ async def open_readers(path: Path, query_s: float, closing: contextlib.AsyncExit
         threads.append(await on_thread(connect_reader(path)))
         closing.push_async_callback(threads[-1].close)
     return Readers(threads, query_s)
-
-
-def _in_snapshot(connection: sqlite3.Connection, question: Question[T], seconds: float) -> T:
-    # Looked at inside the statement: an interrupt from outside could hit the statement after the one it was meant for.
-    end = time.monotonic() + seconds
-    connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS_BETWEEN_LOOKS)
-    connection.execute("begin")
-    try:
-        return question(connection)
-    finally:
-        connection.set_progress_handler(None, 0)
-        connection.execute("rollback")
 
 
 def lock_file(path: Path) -> int:

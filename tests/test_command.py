@@ -1037,3 +1037,17 @@ def test_country_data_that_is_none(command: Command, tmp_path: Path) -> None:
     (tmp_path / "my.mmdb").write_text("not an MMDB file")
     refused(command("serve", "--port", "0", "--geoip-db", "my.mmdb"), 1, "my.mmdb")
     refused(command("serve", "--port", "0", "--geoip-db", "missing.mmdb"), 1, "missing.mmdb")
+
+
+@pytest.mark.parametrize("listing", ["website", "key"])
+def test_listing_waits_for_nobody(command: Command, tmp_path: Path, listing: str) -> None:
+    """It only reads: somebody else's transaction is no reason to wait, nor does it hold up the server."""
+    website = command("website", "add", "example.com").stdout.strip()
+    command("key", "create", "--name", "laptop")
+    holder = sqlite3.connect(tmp_path / "analytics.db", isolation_level=None)
+    holder.execute("begin immediate")
+    result = command(listing, "list")
+    holder.rollback()
+    holder.close()
+    assert result.returncode == 0, result.stderr
+    assert (website if listing == "website" else "laptop") in result.stdout

@@ -198,7 +198,7 @@ async def test_close_writes_what_waits(house: House) -> None:
 
 
 async def test_a_question_waits_no_longer_than_it_may_take(make_house: MakeHouse) -> None:
-    """CONTRACT: 503 `overloaded` with Retry-After, rather than a line without end; who is being answered is answered."""
+    """CONTRACT: 503 `overloaded` with Retry-After, not a line without end; who is being answered is answered."""
     house = await make_house(query_seconds=1)
     go_on = threading.Event()
     busy = [asyncio.create_task(house.store.read(lambda _: go_on.wait(60))) for _ in house.store.readers.threads]
@@ -251,3 +251,63 @@ async def test_an_end_while_somebody_else_holds_the_file(house: House) -> None:
     with write_lock(house):
         await house.client.server.close()
     assert house.sql("select last_used_ms from api_key") == [(None,)]
+
+
+async def test_a_file_that_is_gone_takes_no_events(house: House) -> None:
+    """What is written to a deleted file is lost at the end: 202 would be a lie. Put back, it goes on."""
+    website, key = await house.website(), await house.key()
+    assert (await house.collect(view(website))).status == 202
+    aside = house.db.with_name("aside.db")
+    house.db.rename(aside)
+    await house.store.tick()
+    refused = await house.collect(view(website))
+    assert (refused.status, refused.json["error"]["code"]) == (503, "storage_unavailable")
+    assert int(refused.headers["Retry-After"]) >= 1
+    assert (await house.get("/healthz")).status == 503
+    aside.rename(house.db)
+    await house.store.tick()
+    assert (await house.get("/healthz")).status == 200
+    assert (await house.collect(view(website))).status == 202
+    stats = await house.get(f"/api/v1/websites/{website}/stats", key)
+    assert stats.json["data"]["pageviews"] == 2
+
+
+async def test_somebody_elses_reading_does_not_hold_up_the_chores(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A backup pins the log for as long as it takes: it is emptied another time, and nobody waits for that."""
+    monkeypatch.setattr("tally.store.MOST_LOG_BYTES", 0)
+    website = await house.website()
+    assert (await house.collect(view(website))).status == 202
+    reader = sqlite3.connect(house.db, isolation_level=None)
+    reader.execute("begin")
+    reader.execute("select count(*) from event").fetchall()
+    assert (await house.collect(view(website))).status == 202
+    await house.store.tick()
+    assert house.store.log_bytes > 0
+    assert await house.store._writer.run(lambda c: c.execute("pragma busy_timeout").fetchone()) == (2_000,)
+    reader.close()
+    await house.store.tick()
+    assert house.store.log_bytes > 0, "not again at once"
+    house.clock.advance(10)
+    await house.store.tick()
+    assert house.store.log_bytes == 0
+
+
+async def test_a_page_of_long_texts_is_shorter(house: House) -> None:
+    """What one answer may hold is bounded; the cursor goes on where it ends, and nothing is left out."""
+    website, key = await house.website(), await house.key()
+    for n in range(60):
+        events = [view(website, f"/{n}/{k}/{'x' * 8_000}") for k in range(7)]
+        assert (await house.collect({"events": events}, ip=f"203.0.113.{n}")).json["accepted"] == 7
+    ids: list[int] = []
+    pages, cursor = 0, {}
+    while cursor is not None:
+        answer = await house.get(f"/api/v1/websites/{website}/events", key, {"limit": "1000"} | cursor)
+        assert len(answer.body) < 2_500_000
+        ids += [row["id"] for row in answer.json["data"]]
+        pages += 1
+        cursor = {"cursor": answer.json["meta"]["next_cursor"]} if answer.json["meta"]["next_cursor"] else None
+    assert pages > 1
+    assert len(ids) == len(set(ids)) == 420
+    assert ids == sorted(ids, reverse=True)
