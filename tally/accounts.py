@@ -141,12 +141,17 @@ def any_account(connection: sqlite3.Connection) -> bool:
     return connection.execute("/* accounts.any */ select 1 from account limit 1").fetchone() is not None
 
 
+def check_email(email: str) -> None:
+    """Raises AccountError for what is no e-mail address."""
+    if not re.fullmatch(r"[^@\s\x00-\x1f]{1,64}@[^@\s\x00-\x1f]{1,255}", email):
+        raise AccountError(f"{email!r} is no e-mail address.")
+
+
 def create_account(
     connection: sqlite3.Connection, email: str, plan: str, password_hash: str | None, now_ms: int
 ) -> Account:
     """A new account. Raises AccountError for an address that is none or is taken."""
-    if not re.fullmatch(r"[^@\s\x00-\x1f]{1,64}@[^@\s\x00-\x1f]{1,255}", email):
-        raise AccountError(f"{email!r} is no e-mail address.")
+    check_email(email)
     try:
         row = connection.execute(
             "/* accounts.create */ insert into account (email, plan, password_hash, created_ms)"

@@ -205,6 +205,7 @@ def _one_line(text: str, what: str) -> str:
 
 
 def _create_account(given: argparse.Namespace, settings: Settings) -> None:
+    accounts.check_email(given.email)  # before a file is made for it
     password = _password(given.password_stdin)
     from argon2 import PasswordHasher  # here: no other command needs it
 

@@ -11,6 +11,7 @@ import contextlib
 import os
 import secrets
 import sqlite3
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -136,13 +137,26 @@ def _bring_up_to_date(connection: sqlite3.Connection, path: Path, migrations: Se
     if version == 0:
         # Both only take effect before the first table; incremental lets space be given back in small steps.
         connection.execute("pragma auto_vacuum = incremental")
-    connection.execute("pragma journal_mode = wal")
+    _keep_a_log(connection)
     while version < newest:
         with transaction(connection):
             # Another process may have been faster between the look and the lock.
             if _version(connection, path) == version:
                 _step(connection, version, migrations)
         version = _version(connection, path)
+
+
+def _keep_a_log(connection: sqlite3.Connection) -> None:
+    """Turns WAL on. SQLite does not wait here for another process that is doing the same, so this does."""
+    end = time.monotonic() + COMMAND_BUSY_S
+    while True:
+        try:
+            connection.execute("pragma journal_mode = wal")
+            return
+        except sqlite3.OperationalError as failure:
+            if not failure.sqlite_errorname.startswith("SQLITE_BUSY") or time.monotonic() > end:
+                raise
+            time.sleep(0.01)
 
 
 def _version(connection: sqlite3.Connection, path: Path) -> int:

@@ -362,6 +362,15 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
             server.kill()
 
 
+def need_strace() -> None:
+    """Skips where strace is not installed; fails instead where TALLY_MUST_TRACE says it has to be, as in .ci/run."""
+    if shutil.which("strace") is None:
+        assert not os.environ.get("TALLY_MUST_TRACE"), "install strace: apt-get install strace"
+        pytest.skip(
+            "NOT TESTED: fsync and kills at single writes are only seen through strace (apt-get install strace)"
+        )
+
+
 def until(holds: Callable[[], Any], seconds: float = 30) -> Any:
     """What `holds` gives once it gives something; fails after a while. For what another process must notice."""
     deadline = time.monotonic() + seconds

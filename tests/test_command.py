@@ -710,22 +710,22 @@ def test_a_damaged_database_gives_no_backup(here: Command, a_website: str, db: P
 # Options, variables, help
 
 
-def test_an_option_is_a_variable_too(command: Command, serve: Serve, tmp_path: Path) -> None:
+def test_an_option_is_a_variable_too(tmp_path: Path) -> None:
     """ "Options are also environment variables (`ANALYTICS_PORT` for `--port`)"."""
     free = free_port()
-    port = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, str(ROOT / "analytics_server.py")],
         stdout=subprocess.PIPE,
         cwd=tmp_path,
         env=clean_environment(ANALYTICS_PORT=str(free), ANALYTICS_DB="named.db"),
-    )
-    assert port.stdout is not None
-    assert port.stdout.readline() == f"listening on http://127.0.0.1:{free}\n".encode()
+    ) as server:
+        assert server.stdout is not None
+        line = server.stdout.readline()
+        server.terminate()
+        rest = server.stdout.read()
+    assert (line, rest) == (f"listening on http://127.0.0.1:{free}\n".encode(), b"")
+    assert server.returncode == 0
     assert (tmp_path / "named.db").exists()
-    port.terminate()
-    assert port.stdout.read() == b""
-    port.stdout.close()
-    assert port.wait(timeout=60) == 0
 
 
 def free_port() -> int:

@@ -78,6 +78,7 @@ class Stay:
         self.db.parent.mkdir()
         self._log = folder / "stderr.log"
         self.written: dict[str, bytes] = {}
+        self.servers: list[Server] = []
         self.key = self.website = ""
         self.statuses: set[int] = set()
 
@@ -109,7 +110,9 @@ class Stay:
             self.written[f"{step}: {path.name}"] = path.read_bytes()
 
     def serve(self) -> Server:
-        return Server(self.db, ("--website-per-minute", "60", "--trusted-proxy", "127.0.0.0/8"), {}, self._log, [])
+        options = ("--website-per-minute", "60", "--trusted-proxy", "127.0.0.0/8")
+        self.servers.append(Server(self.db, options, {}, self._log, []))
+        return self.servers[-1]
 
     def events(self) -> Iterator[dict[str, Any]]:
         """One of each type with every canary that an event can carry."""
@@ -201,7 +204,8 @@ class Stay:
         assert child.stdout is not None
         url = child.stdout.readline().decode().removeprefix("listening on ").strip()
         server = Server.__new__(Server)
-        server.url = url
+        server.url, server.process = url, child
+        self.servers.append(server)
         for session, address, agent in zip(SESSIONS, [*IPV4, *IPV6], AGENTS * 3, strict=False):
             sent = {"X-Forwarded-For": address, "User-Agent": agent, "Authorization": f"Bearer {self.key}"}
             answer = server.request("POST", f"/api/fails?{QUERY}", {"session_id": session}, sent)
@@ -242,8 +246,14 @@ class Stay:
 
 
 @pytest.fixture(scope="module")
-def stay(tmp_path_factory: pytest.TempPathFactory) -> Stay:
-    return Stay(tmp_path_factory.mktemp("stay")).run()
+def stay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stay]:
+    stay = Stay(tmp_path_factory.mktemp("stay"))
+    try:
+        yield stay.run()
+    finally:
+        for server in stay.servers:
+            if server.process.poll() is None:
+                server.kill()
 
 
 # The search

@@ -4,7 +4,6 @@ What must not fail is tried with real processes: two that make the same file at 
 middle of a migration, or at each single write while it makes a new file (strace counts the writes and kills).
 """
 
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, clean_environment
+from conftest import ROOT, clean_environment, need_strace
 
 from tally.schema import (
     APPLICATION_ID,
@@ -310,7 +309,7 @@ CALLS = ("pwrite64", "fdatasync", "unlink")
 
 def killed_at(n: int, call: str, script: str, path: Path) -> bool:
     """Whether SIGKILL at the n-th such call upon the file or its logs came before the script's end."""
-    assert shutil.which("strace"), "only strace can kill at a given call: install it (apt-get install strace)"
+    need_strace()
     upon = [word for suffix in ("", "-wal", "-journal") for word in ("-P", f"{path}{suffix}")]
     kill = f"inject={call}:signal=SIGKILL:when={n}"
     strace = ["strace", "-f", "-qq", "-o", f"{path}.trace", *upon, "-e", f"trace={call}", "-e", kill]
