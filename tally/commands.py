@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import contextlib
 import getpass
+import importlib
 import os
 import sqlite3
 import sys
@@ -174,10 +175,11 @@ def _serve(build_app: BuildApp, settings: Settings) -> None:
 def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """uvloop's, where it is installed (the extra `fast`)."""
     try:
-        import uvloop
+        uvloop = importlib.import_module("uvloop")
     except ImportError:
         return None
-    return uvloop.new_event_loop
+    new_event_loop: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return new_event_loop
 
 
 @contextlib.contextmanager
