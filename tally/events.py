@@ -161,8 +161,6 @@ def read_event(item: dict[str, Any], type_: int, context: Mapping[str, Any], now
 def _arrival(value: Any, now_ms: int) -> int:
     if value is None:
         return now_ms
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise Fault("invalid_field", "timestamp is whole milliseconds since 1970, or ISO 8601 text.")
     try:
         ts_ms = event_time_ms(value)
     except ValueError:

@@ -88,7 +88,8 @@ class Ingest:
     def __init__(self, sessions: Sessions, limit_of: Callable[[str], int | None]) -> None:
         self.sessions = sessions
         self._labels = Labels()
-        self._limit_of = limit_of
+        # Events a month on a plan; None without limit.
+        self.limit_of = limit_of
         self._next_id = self.ids_end = 0
         self._salt = b""
 
@@ -136,10 +137,6 @@ class Ingest:
         """Forgets what is over, also where nobody sends anything: identities, and event_ids in small steps."""
         self.sessions.keep(now_ms)
         forget_old(connection, now_ms)
-
-    def limit_of(self, plan: str) -> int | None:
-        """Events a month on a plan; None without limit."""
-        return self._limit_of(plan)
 
 
 class _Group:

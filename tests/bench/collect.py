@@ -27,8 +27,6 @@ async def take(request):
     return web.Response(body=b'{"ok":true,"accepted":1,"rejected":0}', status=202, content_type="application/json")
 app = web.Application()
 app.router.add_post("/api/collect", take)
-async def told(app):
-    pass
 web.run_app(app, host="127.0.0.1", port=0, access_log=None, print=lambda text: print(text.split()[3], flush=True))
 """
 
