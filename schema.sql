@@ -112,6 +112,62 @@ create table visit (
   primary key (website, begin_ms, visitor, visit)
 ) strict, without rowid;
 
+-- Totals of each quarter of an hour (quarter = ms / 900,000), kept by what every commit changes (tally/moments.py).
+-- Visits belong to the quarter they begin in. Visitors: whose first, whose last event of the UTC day lies in the quarter;
+-- and who has an event in the 60 minutes from its beginning on, cut at midnight.
+create table moment (
+  website        integer not null,
+  quarter        integer not null,
+  views          integer not null,
+  events         integer not null,         -- custom events
+  firsts         integer not null,
+  lasts          integer not null,
+  hour_visitors  integer not null,
+  visits         integer not null,
+  bounces        integer not null,
+  visit_views    integer not null,
+  visit_ms       integer not null,
+  primary key (website, quarter)
+) strict, without rowid;
+
+-- The values of each field over 2^level whole UTC days (block = day >> level), for the top lists (tally/rollups.py).
+-- field: its place in tally/enrich.py FIELDS; 14 is all of the traffic, with the one value 0.
+create table rollup (
+  website   integer not null,
+  field     integer not null check (field between 0 and 14),
+  level     integer not null check (level between 0 and 8),
+  block     integer not null,
+  value     integer not null,
+  visitors  integer not null,
+  views     integer not null,
+  events    integer not null,
+  primary key (website, field, level, block, value)
+) strict, without rowid;
+
+-- What of rollup and moment is right. Every day with traffic has a row of level 0, blocks above it once they are built.
+create table built (
+  website    integer not null,
+  level      integer not null,
+  block      integer not null,
+  state      integer not null check (state between 0 and 3),     -- stale, open, final, kept (raw rows gone)
+  folded_ms  integer not null,             -- of an open day: its events before this moment are in rollup
+  version    integer not null,             -- another one after every change of what was complete
+  primary key (website, level, block)
+) strict, without rowid;
+
+-- rollups.unfinished: where website = ? and level = 0 and state < 2
+create index built_unfinished on built (website, block) where level = 0 and state < 2;
+
+-- Which visitors of an open day have a value already: what tells a fold who is new to it.
+create table pair (
+  website  integer not null,
+  day      integer not null,
+  field    integer not null,
+  value    integer not null,
+  visitor  integer not null,
+  primary key (website, day, field, value, visitor)
+) strict, without rowid;
+
 -- Web vitals. Metrics in milliseconds, cls as it is; null where not sent.
 create table vitals (
   website       integer not null,

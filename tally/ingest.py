@@ -11,6 +11,9 @@ statements as possible: a statement of 64 rows lets the interpreter lock go once
 A visit's row is written as it is after the group; where its begin moved or two visits became one, the old rows go, and
 the events of the one that was swallowed are renumbered (rare: only an event that arrives late can join visits).
 
+Totals of quarters of an hour follow every commit (tally/moments.py); top lists follow a little later, but for late
+events (tally/rollups.py).
+
 ids are taken from the file in blocks, so that they keep growing over restarts without a write each time.
 """
 
@@ -18,8 +21,9 @@ import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from itertools import chain
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from tally import moments, rollups
 from tally.accounts import Website, key_salt, month_of
 from tally.events import (
     AB_ASSIGN,
@@ -157,13 +161,14 @@ class _Group:
         self._seen = _seen(connection, list(self._keys.values()))
         self._new_seen: dict[tuple[int, bytes], int] = {}
         self._assigned: dict[tuple[int, int, int, int], int] = {}
-        self._events: list[tuple[object, ...]] = []
+        self._events: list[tuple[Any, ...]] = []
         self._vitals: list[tuple[object, ...]] = []
         self._ab: list[tuple[object, ...]] = []
         self._heat: dict[tuple[int, ...], int] = {}
         self._visits: dict[tuple[int, int, int], Visit] = {}
         self._replaced: set[tuple[int, int, int, int]] = set()
         self._joined: list[tuple[int, ...]] = []
+        self._deltas = moments.Deltas()
 
     def take(self, row: Row, arrived_ms: int) -> Rejection | None:
         """Decides on a row and gathers what it writes."""
@@ -194,6 +199,8 @@ class _Group:
         _insert(run, "vitals", 22, self._vitals)
         _insert(run, "ab", 23, self._ab)
         self._store_visits()
+        moments.add(run, self._deltas.rows())
+        self._roll()
         run.executemany(
             "/* ingest.heat */ insert into heat values (?, ?, ?, ?, ?, ?, ?, ?)"
             " on conflict do update set points = points + excluded.points",
@@ -225,6 +232,24 @@ class _Group:
             self._joined,
         )
 
+    def _roll(self) -> None:
+        """Takes up new days; folds those events in that came after their moment was folded."""
+        of_day: dict[tuple[int, int], list[tuple[Any, ...]]] = {}
+        for row in self._events:
+            of_day.setdefault((row[0], row[1] // DAY_MS), []).append(row)
+        for (website, day), rows in of_day.items():
+            now = rollups.state(self._connection, website, day)
+            if now is None:
+                rollups.open_day(self._connection, website, day)
+            elif now.state == rollups.OPEN:
+                # Of a row: ts, type, visitor and the fields.
+                late = [(row[4], row[3], *row[6:20]) for row in rows if row[1] < now.folded_ms]
+                if late:
+                    rollups.fold_late(self._connection, website, day, late)
+            elif now.state == rollups.FINAL:
+                # Only where the system's clock was set back by days.
+                rollups.mark_stale(self._connection, website, (day,))
+
     def _place(self, row: Row) -> tuple[int, int, int]:
         return row.website.number, row.event.ts_ms, self._ingest.take_id(self._connection)
 
@@ -233,8 +258,11 @@ class _Group:
 
     def _take_traffic(self, row: Row) -> None:
         website, event = row.website.number, row.event
-        visitor, visit, before = self._ingest.sessions.touch(row.identity, event.ts_ms, event.type <= SCREEN_VIEW)
-        for old in before:
+        is_view = event.type <= SCREEN_VIEW
+        touch = self._ingest.sessions.touch(row.identity, event.ts_ms, is_view)
+        self._deltas.count(website, event.ts_ms, is_view, touch)
+        visitor, visit = touch.visitor, touch.visit
+        for old in touch.before:
             self._replaced.add((website, old.begin_ms, visitor, old.ordinal))
             self._visits.pop((website, visitor, old.ordinal), None)
             if old.ordinal != visit.ordinal:

@@ -12,16 +12,15 @@ import os
 import secrets
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tally.assets import asset
+from tally.migrations import MIGRATIONS, Migration
 
 APPLICATION_ID = 0x54414C59  # "TALY"
 
-Migration = Callable[[sqlite3.Connection], None]
-MIGRATIONS: tuple[Migration, ...] = ()
-"""The n-th brings a file of version n + 1 to n + 2. Statements only, no commit."""
+
 VERSION = 1 + len(MIGRATIONS)
 
 # our choice: how long the command waits for somebody else's transaction, and how long the server does, where clients
@@ -47,7 +46,7 @@ def connect_writer(path: Path, busy_s: float = COMMAND_BUSY_S) -> sqlite3.Connec
     return connection
 
 
-def connect_reader(path: Path) -> sqlite3.Connection:
+def connect_reader(path: Path, cache_kib: int = 8_000) -> sqlite3.Connection:
     """A connection that cannot write."""
     uri = f"{path.resolve().as_uri()}?mode=ro"
     connection = sqlite3.connect(
@@ -56,7 +55,7 @@ def connect_reader(path: Path) -> sqlite3.Connection:
     connection.execute("pragma query_only = on")
     # Sorting in memory would take 100 MB over 2 million rows; these files have no name and hold numbers only.
     connection.execute("pragma temp_store = file")
-    connection.execute("pragma cache_size = -8000")
+    connection.execute(f"pragma cache_size = -{cache_kib}")
     return connection
 
 

@@ -25,10 +25,11 @@ from typing import NamedTuple, TypeVar
 
 from tally import accounts
 from tally.accounts import Key, Website
+from tally.building import PAUSE_S, Builder
 from tally.clock import Clock
 from tally.errors import OVERLOADED, STORAGE_UNAVAILABLE, ApiError, log, where_it_failed
 from tally.ingest import Ingest, Job, Outcome, Written
-from tally.schema import SERVER_BUSY_S, BadDatabase, open_database, transaction
+from tally.schema import SERVER_BUSY_S, BadDatabase, connect_reader, open_database, transaction
 from tally.threads import Readers, Thread, lies_in_the_file, on_thread, open_readers, refusal
 
 T = TypeVar("T")
@@ -45,6 +46,11 @@ NOTE_USE_MS = 60_000
 # our choice, the same as schema.py's journal_size_limit: from here on readers are held so that the log can start over.
 MOST_LOG_BYTES = 64 * 1_048_576
 EMPTY_LOG_MS = 10_000
+# our choice: counting a day reads its rows once; a large cache would hold nothing that is read again.
+BUILDER_CACHE_KIB = 1_000
+FAILED_PAUSE_S = 10.0
+# our choice: a writer that spends more of its time on commits than this is left alone by the work in the background.
+BUSY_SHARE = 0.3
 
 
 class Registry(NamedTuple):
@@ -92,6 +98,13 @@ class Store:
         self._used_keys: dict[int, int] = {}
         self._noted_ms = 0
         self.is_failing = self.is_gone = False
+        self.builder: Builder
+        self._commit_ns_before = 0
+        self._is_busy = False
+
+    def is_busy(self) -> bool:
+        """Whether the writer had much to do in the last second."""
+        return self._is_busy
 
     @property
     def queue(self) -> int:
@@ -162,6 +175,8 @@ class Store:
         await self.refresh()
         now_ms = self._clock.wall_ms()
         self._look_at_the_file()
+        self._is_busy = self.counters.commit_ns - self._commit_ns_before > BUSY_SHARE * TICK_S * 1e9
+        self._commit_ns_before = self.counters.commit_ns
         for chore in self.each_second:
             chore(now_ms)
         await self._writer.run(lambda connection: self.ingest.chores(connection, now_ms))
@@ -281,13 +296,18 @@ async def opened(path: Path, ingest: Ingest, clock: Clock, query_s: float) -> As
             raise BadDatabase(
                 f"{path} is damaged: put a backup in its place, or name another file with --db."
             ) from None
-        writing, ticking = asyncio.create_task(store.run_writer()), asyncio.create_task(_tick_forever(store))
+        looker = await on_thread(connect_reader(path, BUILDER_CACHE_KIB))
+        closing.push_async_callback(looker.close)
+        store.builder = Builder(writer, looker, clock, store.is_busy)
+        writing = asyncio.create_task(store.run_writer())
+        chores = [asyncio.create_task(_tick_forever(store)), asyncio.create_task(_build_forever(store.builder))]
         try:
             yield store
         finally:
-            ticking.cancel()
+            for chore in chores:
+                chore.cancel()
             store.stop()
-            await asyncio.gather(writing, ticking, return_exceptions=True)
+            await asyncio.gather(writing, *chores, return_exceptions=True)
             await store.close()
 
 
@@ -300,6 +320,16 @@ async def _tick_forever(store: Store) -> None:
             pass  # it was logged where it came from
         except Exception as failure:
             log.error("chores failed: %s", where_it_failed(failure))
+
+
+async def _build_forever(builder: Builder) -> None:
+    while True:
+        await asyncio.sleep(PAUSE_S)
+        try:
+            await builder.work()
+        except Exception as failure:
+            log.error("building rollups failed: %s", where_it_failed(failure))
+            await asyncio.sleep(FAILED_PAUSE_S)
 
 
 def _try_to_write(connection: sqlite3.Connection) -> None:

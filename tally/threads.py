@@ -42,6 +42,11 @@ class Thread(aiosqlite.Connection):
         result: T = await self._execute(step, self._conn)  # type: ignore[no-untyped-call]
         return result
 
+    def begin_snapshot(self) -> None:
+        """Begins to read what is committed now; called from another thread while this one's has nothing to do."""
+        self._conn.execute("begin")
+        self._conn.execute("/* threads.snapshot */ select 1 from meta limit 1").fetchall()
+
 
 async def on_thread(connection: sqlite3.Connection) -> Thread:
     """An open connection with a thread of its own; open already, since aiosqlite leaves its thread where that fails."""

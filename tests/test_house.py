@@ -7,11 +7,12 @@ import pytest
 from conftest import ROOT
 
 FLOORS = (
-    ("assets", "clock", "crawlers", "errors", "hosts", "instants", "settings"),
+    ("assets", "clock", "crawlers", "errors", "hosts", "instants", "migrations", "settings"),
     ("country", "events", "labels", "limits", "origin", "schema", "sessions", "timerange", "useragent"),
-    ("accounts", "enrich", "tables", "threads"),
-    ("ingest", "queries"),
-    ("asking", "store"),
+    ("accounts", "enrich", "moments", "tables", "threads"),
+    ("queries", "rollups"),
+    ("asking", "building", "ingest"),
+    ("store",),
     ("collect", "read_api", "serving"),
     ("commands", "ops"),
     ("analytics_server",),

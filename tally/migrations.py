@@ -1,0 +1,63 @@
+"""How a database of an older version becomes one of the next: one function a step, never changed once released.
+
+schema.sql is always the newest shape; a step here says in full what it adds to the shape before it, since schema.sql
+goes on changing. Each runs in one transaction together with its version number, and has to be quick: the server listens
+only afterwards. What takes long is left to the background, as a mark that says it is to be done.
+"""
+
+import sqlite3
+from collections.abc import Callable
+
+Migration = Callable[[sqlite3.Connection], None]
+
+_ROLLUPS = (
+    """/* migrations.moment */ create table moment (
+  website integer not null, quarter integer not null, views integer not null, events integer not null,
+  firsts integer not null, lasts integer not null, hour_visitors integer not null, visits integer not null,
+  bounces integer not null, visit_views integer not null, visit_ms integer not null,
+  primary key (website, quarter)
+) strict, without rowid""",
+    """/* migrations.rollup */ create table rollup (
+  website integer not null, field integer not null check (field between 0 and 14),
+  level integer not null check (level between 0 and 8), block integer not null, value integer not null,
+  visitors integer not null, views integer not null, events integer not null,
+  primary key (website, field, level, block, value)
+) strict, without rowid""",
+    """/* migrations.built */ create table built (
+  website integer not null, level integer not null, block integer not null,
+  state integer not null check (state between 0 and 3), folded_ms integer not null, version integer not null,
+  primary key (website, level, block)
+) strict, without rowid""",
+    "/* migrations.unfinished */ create index built_unfinished on built (website, block) where level = 0 and state < 2",
+    """/* migrations.pair */ create table pair (
+  website integer not null, day integer not null, field integer not null, value integer not null,
+  visitor integer not null,
+  primary key (website, day, field, value, visitor)
+) strict, without rowid""",
+)
+
+
+def _add_rollups(connection: sqlite3.Connection) -> None:
+    """Version 2: totals and rollups. Every day with traffic begins as stale (0), to be built in the background."""
+    for statement in _ROLLUPS:
+        connection.execute(statement)
+    for (website,) in connection.execute("/* migrations.websites */ select number from website").fetchall():
+        # One lookup a day with traffic, rather than a look at every event.
+        day = _next_day(connection, website, 0)
+        while day is not None:
+            connection.execute(
+                "/* migrations.stale */ insert into built values (?, 0, ?, 0, ?, 0)", (website, day, day * 86_400_000)
+            )
+            day = _next_day(connection, website, day + 1)
+
+
+def _next_day(connection: sqlite3.Connection, website: int, first: int) -> int | None:
+    row = connection.execute(
+        "/* migrations.next_day */ select ts / 86400000 from event where website = ? and ts >= ? order by ts limit 1",
+        (website, first * 86_400_000),
+    ).fetchone()
+    return None if row is None else int(row[0])
+
+
+MIGRATIONS: tuple[Migration, ...] = (_add_rollups,)
+"""The n-th brings a file of version n + 1 to n + 2. Statements only, no commit."""
