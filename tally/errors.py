@@ -75,6 +75,7 @@ ORIGIN_NOT_ALLOWED = Kind(
 UNAUTHORIZED = Kind(401, "unauthorized", "Send an API key: Authorization: Bearer <API_KEY>.")
 PLAN_HAS_NO_KEYS = Kind(403, "plan_has_no_keys", "This account's plan has no API keys: raise it to pro or business.")
 INVALID_PARAMETER = Kind(400, "invalid_parameter", "A parameter cannot be used.")
+BEYOND_RETENTION = Kind(400, "beyond_retention", "The single events that this question needs are no longer kept.")
 FORBIDDEN = Kind(403, "forbidden", "Only this machine itself, or a bearer of the metrics token, may read this.")
 NOT_FOUND = Kind(404, "not_found", "There is nothing at this path: /api/v1/openapi.yaml lists what there is.")
 METHOD_NOT_ALLOWED = Kind(405, "method_not_allowed", "This path does not take that method: see the Allow header.")

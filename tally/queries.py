@@ -15,9 +15,12 @@ import orjson
 
 from tally.enrich import FIELDS
 from tally.events import METRICS, TYPES
+from tally.sessions import DAY_MS
 
 Query = tuple[str, list[Any]]
 
+ALL = len(FIELDS)
+"""In rollup, the field that is all of the traffic."""
 _LABELLED = (*FIELDS, "event_name")
 FILTERS = (*_LABELLED, "type")
 """What filter_<field> takes: the 14 fields, event_name and type."""
@@ -122,20 +125,152 @@ def series_visits(scope: Scope, edges: Sequence[tuple[int, int]]) -> Query:
     )
 
 
-def top(scope: Scope, field: str, limit: int) -> Query:
-    """The row of unset, if any (text null), then the top `limit` rows: text, visitors, pageviews, events."""
+def counts(scope: Scope, field: str) -> Query:
+    """A row (label of the value, visitors, pageviews, events) for each value of a field in E."""
     if field not in FIELDS:
         raise KeyError(field)
-    inner, parameters = _traffic(
-        scope, f"{field} as value, count(distinct visitor) as visitors, {VIEWS} as views, {CUSTOM} as customs"
-    )
+    inner, parameters = _traffic(scope, f"{field}, count(distinct visitor), {VIEWS}, {CUSTOM}")
+    return f"/* queries.counts */ {inner} group by {field}", parameters
+
+
+def texts(labels: Sequence[int]) -> Query:
+    """The text of each label: (label, text)."""
     return (
-        f"/* queries.top */ with counted as materialized ({inner} group by {field})"
-        " select null, visitors, views, customs from counted where value = 0"
-        " union all select * from (select text, visitors, views, customs from counted join label on id = value"
-        " where value <> 0 order by visitors desc, views desc, customs desc, text limit ?)",
-        [*parameters, limit],
+        "/* queries.texts */ select id, text from label where id in (select value from json_each(?))",
+        [orjson.dumps(list(labels)).decode()],
     )
+
+
+# --- totals of whole quarters (tally/moments.py)
+
+
+def totals(website: int, first: int, end: int, midnight: int) -> Query:
+    """One row over the quarters in [first, end): visitors, views, events, visits, bounces, visit_views, visit_ms.
+
+    Visitors: lasts before the quarter `midnight`, firsts from it on.
+    """
+    return (
+        "/* queries.totals */ select coalesce(sum(iif(quarter < ?, lasts, firsts)), 0), coalesce(sum(views), 0),"
+        " coalesce(sum(events), 0), coalesce(sum(visits), 0), coalesce(sum(bounces), 0), coalesce(sum(visit_views), 0),"
+        " coalesce(sum(visit_ms), 0) from moment where website = ? and quarter >= ? and quarter < ?",
+        [midnight, website, first, end],
+    )
+
+
+def days(website: int, first: int, end: int) -> Query:
+    """A row (n, visitors, pageviews, events, visits) for each local day of 96 quarters from `first` on to `end`."""
+    return (
+        "/* queries.days */ select (quarter - ?) / 96, sum(iif((quarter - ?) % 96 < ?, lasts, firsts)), sum(views),"
+        " sum(events), sum(visits) from moment where website = ? and quarter >= ? and quarter < ? group by 1",
+        # So many quarters lie before the midnight UTC that is in it.
+        [first, first, -first % 96, website, first, end],
+    )
+
+
+def hours(website: int, first: int, end: int) -> Query:
+    """A row (n, visitors, pageviews, events, visits) for each stretch of 4 quarters from `first` on to `end`.
+
+    Visitors of an hour that crosses midnight UTC: those before it, and those whose first event lies behind it.
+    """
+    return (
+        "/* queries.hours */ select (quarter - ?) / 4, sum(iif((quarter - ?) % 4 = 0, hour_visitors,"
+        " iif(quarter % 96 < (quarter - ?) % 4, firsts, 0))), sum(views), sum(events), sum(visits) from moment"
+        " where website = ? and quarter >= ? and quarter < ? group by 1",
+        [first, first, first, website, first, end],
+    )
+
+
+def came_first(website: int, midnight_ms: int, from_ms: int, to_ms: int) -> Query:
+    """One number: visitors of the day from `midnight_ms` on whose first event lies in [from_ms, to_ms)."""
+    return (
+        "/* queries.came_first */ with late as materialized (select distinct visitor from visit"
+        " where website = ? and begin_ms >= ? and begin_ms < ?)"
+        " select (select count(*) from late) - count(distinct visitor) from visit"
+        " where website = ? and begin_ms >= ? and begin_ms < ? and visitor in (select visitor from late)",
+        [website, from_ms, to_ms, website, midnight_ms, from_ms],
+    )
+
+
+def came_last(website: int, midnight_ms: int, from_ms: int, to_ms: int) -> Query:
+    """One number: visitors of the day up to the midnight `midnight_ms` whose last event lies in [from_ms, to_ms)."""
+    begin_ms = midnight_ms - DAY_MS
+    return (
+        "/* queries.came_last */ with early as materialized (select distinct visitor from visit where website = ?"
+        " and begin_ms >= ? and begin_ms < ? and begin_ms + ms >= ? and begin_ms + ms < ?)"
+        " select (select count(*) from early) - count(distinct visitor) from visit"
+        " where website = ? and begin_ms >= ? and begin_ms < ? and begin_ms + ms >= ?"
+        " and visitor in (select visitor from early)",
+        [website, begin_ms, to_ms, from_ms, to_ms, website, begin_ms, midnight_ms, to_ms],
+    )
+
+
+def visitors_between(website: int, from_ms: int, to_ms: int, most: int) -> Query:
+    """Up to `most` visitors with an event in [from_ms, to_ms)."""
+    return (
+        "/* queries.visitors_between */ select distinct visitor from event"
+        " where website = ? and ts >= ? and ts < ? limit ?",
+        [website, from_ms, to_ms, most],
+    )
+
+
+def how_many_of(website: int, from_ms: int, to_ms: int, visitors: Sequence[int]) -> Query:
+    """One number: those of `visitors` with an event in [from_ms, to_ms)."""
+    return (
+        "/* queries.how_many_of */ select count(distinct visitor) from event where website = ? and ts >= ? and ts < ?"
+        " and visitor in (select value from json_each(?))",
+        [website, from_ms, to_ms, orjson.dumps(list(visitors)).decode()],
+    )
+
+
+# --- values over whole days (tally/rollups.py)
+
+
+def sums(website: int, field: int, tiles: Sequence[tuple[int, int]]) -> Query:
+    """A row (label, visitors, pageviews, events) for each value of a field in blocks (level, number)."""
+    block = "select * from rollup where website = ? and field = ? and level = ? and block = ?"
+    return (
+        "/* queries.sums */ select value, sum(visitors), sum(views), sum(events)"
+        f" from ({' union all '.join([block] * len(tiles))}) group by value",
+        [number for tile in tiles for number in (website, field, *tile)],
+    )
+
+
+def not_folded(website: int, field: int, day: int, from_ms: int, to_ms: int) -> Query:
+    """A row (label, visitors new to it, pageviews, events) for each value in a part of a day that is not folded yet."""
+    return (
+        f"/* queries.not_folded */ select value, sum(not exists (select 1 from pair where website = ? and day = ?"
+        " and field = ? and pair.value = news.value and pair.visitor = news.visitor)), sum(views), sum(events)"
+        f" from (select {FIELDS[field]} as value, visitor, sum(type <= 1) as views, sum(type >= 2) as events from event"
+        " where website = ? and ts >= ? and ts < ? group by 1, 2) as news group by value",
+        [website, day, field, website, from_ms, to_ms],
+    )
+
+
+def matching(website: int, field: int, first: int, end: int, values: Sequence[str]) -> Query:
+    """A row (day, traffic events folded that have one of the values) for each day in [first, end) with any."""
+    marks = ", ".join("?" * len(values))
+    return (
+        "/* queries.matching */ select built.block, sum(views + events) from label cross join built cross join rollup"
+        f" using (website, level, block) where text in ({marks}) and website = ? and level = 0 and built.block >= ?"
+        " and built.block < ? and field = ? and value = label.id group by built.block",
+        [*values, website, first, end, field],
+    )
+
+
+def folded(website: int, first: int, end: int) -> Query:
+    """A row (day, traffic events folded) for each day in [first, end)."""
+    return (
+        "/* queries.folded */ select built.block, views + events from built cross join rollup"
+        " using (website, level, block) where website = ? and level = 0 and built.block >= ? and built.block < ?"
+        " and field = ? and value = 0",
+        [website, first, end, ALL],
+    )
+
+
+def traffic(scope: Scope) -> Query:
+    """One number: the events of E."""
+    sql, parameters = _traffic(scope, "count(*)")
+    return f"/* queries.traffic */ {sql}", parameters
 
 
 class Place(NamedTuple):
@@ -193,7 +328,7 @@ def active(website: int, after_ms: int, until_ms: int) -> Query:
     pathname from the row that has the maximum. The range is at most 2^19 ms long and ids stay below 2^44.
     """
     return (
-        "/* queries.active */ select visitor, visit, max(iif(type <= 1, ((ts - ?) << 44) | id, null)),"
+        "/* queries.active */ select visitor, visit, max(iif(type <= 1, ((ts - ?) << 44) + id, null)),"
         " (select text from label where label.id = event.pathname)"
         " from event where website = ? and ts > ? and ts <= ? group by visitor",
         [after_ms, website, after_ms, until_ms],

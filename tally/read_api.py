@@ -17,21 +17,22 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from fractions import Fraction
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 from aiohttp import web
 
-from tally import errors, queries, tables
+from tally import errors, figures, queries, tables
 from tally.accounts import PLANS_WITH_KEYS, Key, Website
 from tally.asking import Question, question
 from tally.clock import Clock
 from tally.enrich import FIELDS
 from tally.errors import ANSWER_HEADERS, ApiError, json_answer
 from tally.events import METRICS, TYPES
+from tally.figures import BeyondRetention, Remembered
 from tally.instants import BadTime, iso
 from tally.limits import Buckets
-from tally.queries import Place, Query, Scope
+from tally.queries import Place, Scope
 from tally.sessions import DAY_MS
 from tally.store import Store
 from tally.timerange import buckets, previous
@@ -50,6 +51,7 @@ _BEARER = re.compile(r"bearer +([^\s]+)", re.IGNORECASE)
 _CURSOR = struct.Struct(">16sqqqqq")
 _FIRST = 1 << 62
 
+T = TypeVar("T")
 Answer = Callable[["Reader", Website, Question], Awaitable[web.Response]]
 
 
@@ -60,6 +62,7 @@ class Reader:
         self.store, self.clock, self.keys, self.base_url = store, clock, keys, base_url
         # ETags of an earlier process mean nothing: the change counter starts anew.
         self.boot = secrets.token_bytes(8)
+        self.remembered = Remembered()
 
     async def key(self, request: web.Request) -> Key:
         """The request's API key, its bucket and its plan looked at. Raises ApiError 401, 429, 403."""
@@ -104,9 +107,16 @@ class Reader:
         """A hash of what determines an answer."""
         return blake2b(repr(what).encode(), digest_size=16, key=self.boot).hexdigest()
 
-    async def rows(self, *asked: Query) -> list[list[tuple[Any, ...]]]:
-        """The rows of some queries, all in one snapshot."""
-        return await self.store.read(lambda connection: [connection.execute(*query).fetchall() for query in asked])
+    async def ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
+        """What a question finds, all of it in one snapshot. Raises ApiError 400 where it needs rows that are gone."""
+        try:
+            return await self.store.read(question)
+        except BeyondRetention as beyond:
+            message = (
+                f"Single events are kept from {iso(beyond.from_ms)} on: ask from then on, or without filters for whole"
+                " UTC days."
+            )
+            raise ApiError(errors.BEYOND_RETENTION, message, field="from") from None
 
 
 READER = web.AppKey("reader", Reader)
@@ -174,27 +184,26 @@ async def _stats(reader: Reader, website: Website, asked: Question) -> web.Respo
         from_ms, to_ms = previous(asked.range)
         scopes.append(scope._replace(from_ms=from_ms, to_ms=to_ms))
         meta |= {"previous_from": iso(from_ms, asked.range.tz), "previous_to": iso(to_ms, asked.range.tz)}
-    rows = await reader.rows(*(ask(one) for one in scopes for ask in (queries.stats_traffic, queries.stats_visits)))
-    now = _figures(*rows[0][0], *rows[1][0])
+    found = await reader.ask(lambda connection: [_figures(figures.stats(connection, one)) for one in scopes])
+    now = found[0]
     data = _rounded(now)
     if asked.compare:
-        before = _figures(*rows[2][0], *rows[3][0])
+        before = found[1]
         data |= {"previous": _rounded(before), "change": {name: _change(now[name], before[name]) for name in now}}
     return json_answer({"data": data, "meta": meta})
 
 
-def _figures(
-    visitors: int, pageviews: int, events: int, visits: int, bounces: int, views: int, ms: int
-) -> dict[str, Fraction | None]:
+def _figures(found: figures.Stats) -> dict[str, Fraction | None]:
     """The seven key figures, unrounded; durations in seconds."""
+    visits = found.visits
     return {
-        "visitors": Fraction(visitors),
+        "visitors": Fraction(found.visitors),
         "visits": Fraction(visits),
-        "pageviews": Fraction(pageviews),
-        "events": Fraction(events),
-        "bounce_rate": Fraction(100 * bounces, visits) if visits else None,
-        "views_per_visit": Fraction(views, visits) if visits else None,
-        "visit_duration": Fraction(ms, 1000 * visits) if visits else None,
+        "pageviews": Fraction(found.pageviews),
+        "events": Fraction(found.events),
+        "bounce_rate": Fraction(100 * found.bounces, visits) if visits else None,
+        "views_per_visit": Fraction(found.visit_views, visits) if visits else None,
+        "visit_duration": Fraction(found.visit_ms, 1000 * visits) if visits else None,
     }
 
 
@@ -228,27 +237,22 @@ async def _timeseries(reader: Reader, website: Website, asked: Question) -> web.
         raise ApiError(errors.INVALID_PARAMETER, str(bad), field=bad.field) from None
     scope = _scope(website, asked)
     edges = [(bucket.from_ms, bucket.to_ms) for bucket in series]
-    traffic, visits = await reader.rows(queries.series_traffic(scope, edges), queries.series_visits(scope, edges))
-    counts = {n: figures for n, *figures in traffic}
-    begun = dict(visits)
-    rows = []
-    for n, bucket in enumerate(series):
-        visitors, pageviews, events = counts.get(n, (0, 0, 0))
-        rows.append((bucket.time, visitors, begun.get(n, 0), pageviews, events))
+    counted = await reader.ask(lambda connection: figures.series(connection, scope, edges))
+    rows = [(bucket.time, *counts) for bucket, counts in zip(series, counted, strict=True)]
     meta = asked.meta(website.id) | {"interval": asked.interval}
     return tables.answer(("time", "visitors", "visits", "pageviews", "events"), rows, meta, asked.csv)
 
 
 async def _top(reader: Reader, website: Website, asked: Question, field: str) -> web.Response:
-    (rows,) = await reader.rows(queries.top(_scope(website, asked), field, asked.limit))
-    unset = rows.pop(0)[1:] if rows and rows[0][0] is None else (0, 0, 0)
+    scope = _scope(website, asked)
+    found = await reader.ask(lambda run: figures.top(run, scope, field, asked.limit, reader.remembered))
     names = ("visitors", "pageviews", "events")
     meta = asked.meta(website.id) | {
         "field": field,
         "limit": asked.limit,
-        "unset": dict(zip(names, unset, strict=True)),
+        "unset": dict(zip(names, found.unset, strict=True)),
     }
-    return tables.answer(("value", *names), rows, meta, asked.csv)
+    return tables.answer(("value", *names), found.rows, meta, asked.csv)
 
 
 EVENT_COLUMNS = ("id", "type", "timestamp", *FIELDS, "event_name", "event_data", "visit", "vitals", *AB_COLUMNS)

@@ -11,7 +11,7 @@ FLOORS = (
     ("country", "events", "labels", "limits", "origin", "schema", "sessions", "timerange", "useragent"),
     ("accounts", "enrich", "moments", "tables", "threads"),
     ("queries", "rollups"),
-    ("asking", "building", "ingest"),
+    ("asking", "building", "figures", "ingest"),
     ("store",),
     ("collect", "read_api", "serving"),
     ("commands", "ops"),
