@@ -62,7 +62,7 @@ def build_app(settings: Settings, clock: Clock | None = None) -> web.Application
     async def rooms(app: web.Application) -> AsyncIterator[None]:
         countries = Countries(settings.geoip_db)
         ingest = Ingest(Sessions(settings.max_identities), limits.get)
-        async with opened(settings.db, ingest, clock, settings.query_seconds) as store:
+        async with opened(settings.db, ingest, clock, settings.query_seconds, settings.keep_days) as store:
             clients, client_websites = Buckets(settings.client_per_minute), Buckets(settings.website_per_minute)
             app[DESK] = Desk(store, clock, clients, client_websites, countries, trusted, settings.forwarded_header)
             app[READER] = Reader(store, clock, Buckets(settings.key_per_minute), settings.base_url)

@@ -27,7 +27,8 @@ create table website (
   account     integer not null references account (number),
   domain      text    not null,            -- lower-case A-label host
   name        text    not null,
-  created_ms  integer not null
+  created_ms  integer not null,
+  keep_days   integer check (keep_days >= 0)   -- how long single events are kept; 0 for ever, null as the setting says
 ) strict;
 
 -- Exact origins beyond the domain, for apps built on web views: capacitor://localhost.

@@ -1,4 +1,4 @@
-"""The background work on rollups: folds what arrived, builds what is stale, closes what is over, adds days up.
+"""The background work on rollups: folds what arrived, builds what is stale, adds days up, lets go what is over.
 
 One step at a time, each a short transaction on the writer's thread or a look at a snapshot on a connection of its own,
 with a rest after each that is as long as the step was; where many events arrive, it waits until fewer do. Killed at any
@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
-from tally import moments, rollups
+from tally import moments, retention, rollups
 from tally.clock import Clock
 from tally.rollups import FINAL, OPEN, STALE, Day
 from tally.schema import transaction
@@ -38,12 +38,19 @@ _WAIT_S = 0.25
 
 class Builder:
     """Does the work there is. `is_busy` tells whether the writer has better things to do; `rest`: how long it rests
-    after a step, in multiples of the step."""
+    after a step, in multiples of the step; `keep_days`: how long events are kept where a website does not say."""
 
     def __init__(
-        self, writer: Thread, reader: Thread, clock: Clock, is_busy: Callable[[], bool] = lambda: False, rest: float = 1
+        self,
+        writer: Thread,
+        reader: Thread,
+        clock: Clock,
+        keep_days: int = 0,
+        is_busy: Callable[[], bool] = lambda: False,
+        rest: float = 1,
     ) -> None:
-        self._writer, self._reader, self._clock, self._is_busy, self._rest = writer, reader, clock, is_busy, rest
+        self._writer, self._reader, self._clock = writer, reader, clock
+        self._keep_days, self._is_busy, self._rest = keep_days, is_busy, rest
         # Whether a website's blocks are to be looked at: at the beginning, and when a day has become final.
         self._look: dict[int, bool] = {}
 
@@ -59,6 +66,8 @@ class Builder:
                 if found:
                     await self._block(website, *found)
                 self._look[website] = found is not None
+            while await self._write(retention.let_go, website, self._keep_days, self._clock.wall_ms()):
+                pass
 
     async def _day(self, website: int, day: int, known: Day) -> None:
         if known.state == STALE:

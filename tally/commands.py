@@ -1,42 +1,35 @@
 """The command `analytics-server`: its words, and what they do.
 
-Values go to standard output alone, words to standard error, so that scripts can capture values. Exit status 0, 1 for a
-failure, 2 for wrong usage. Every command says which database it uses (absolute path). All but serve open the
-file, do one thing in one transaction and close it, beside a running server or without one; the server notices.
+Exit status 0, 1 for a failure, 2 for wrong usage. All here but serve open the file, do one thing in one transaction and
+close it, beside a running server or without one; the server notices. The commands about the file as a whole are in
+tally/upkeep.py.
 
 Only serve, `account create` and the first `website add` make a database.
 """
 
 import argparse
 import asyncio
-import contextlib
 import getpass
 import importlib
 import os
 import sqlite3
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 from aiohttp import web
 
-from tally import accounts
+from tally import accounts, upkeep
 from tally.accounts import FIRST_ACCOUNT, PLANS, AccountError
 from tally.assets import tally_version
+from tally.console import Failure, add_command, add_setting, database, now_ms, say
 from tally.country import CountryDataError
 from tally.hosts import BadHost, exact_origin, registrable_domain
 from tally.instants import iso
-from tally.schema import BadDatabase, connect_reader, open_database, transaction
+from tally.schema import BadDatabase
 from tally.serving import BadAddress, serve
-from tally.settings import SETTINGS, BadSetting, Settings, option_name, settings_from, variable_name
+from tally.settings import SETTINGS, BadSetting, Settings, settings_from
 
 BuildApp = Callable[[Settings], web.Application]
-Command = Callable[[argparse.Namespace, Settings], None]
-
-
-class Failure(Exception):
-    """A command cannot be done; the message says why and what to do."""
 
 
 def run(arguments: Sequence[str], build_app: BuildApp) -> int:
@@ -65,12 +58,8 @@ def run(arguments: Sequence[str], build_app: BuildApp) -> int:
 
 
 def _told(message: str, status: int) -> int:
-    _say(f"analytics-server: {message}")
+    say(f"analytics-server: {message}")
     return status
-
-
-def _say(words: str) -> None:
-    print(words, file=sys.stderr, flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -84,12 +73,11 @@ def _parser() -> argparse.ArgumentParser:
     serving = words.add_parser("serve", help="start the server (the default)", description="Start the server.")
     serving.set_defaults(command=None)
     for setting in SETTINGS:
-        _add_setting(serving, setting.name)
+        add_setting(serving, setting.name)
     _add_account(words)
     _add_website(words)
     _add_key(words)
-    backup = _command(words, "backup", _backup, "write a consistent copy of the database, also while the server runs")
-    backup.add_argument("file", metavar="FILE", type=Path, help="where to; must not exist yet")
+    upkeep.add_commands(words)
     return parser
 
 
@@ -97,36 +85,15 @@ def _version() -> str:
     return f"analytics-server {tally_version()} (SQLite {sqlite3.sqlite_version}, Python {sys.version.split()[0]})"
 
 
-def _add_setting(parser: argparse.ArgumentParser, name: str) -> None:
-    setting = next(setting for setting in SETTINGS if setting.name == name)
-    default = ", ".join(setting.default) if isinstance(setting.default, tuple) else setting.default
-    parser.add_argument(
-        option_name(setting),
-        dest=name,
-        action="append",
-        metavar=(setting.metadata["unit"] or name.rsplit("_", 1)[-1]).upper(),
-        help=f"{setting.metadata['help']} ({variable_name(setting)}; default: {default if default else 'none'})",
-    )
-
-
-def _command(
-    words: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, command: Command, help: str
-) -> argparse.ArgumentParser:
-    parser = words.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
-    parser.set_defaults(command=command)
-    _add_setting(parser, "db")
-    return parser
-
-
 def _add_account(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     account = words.add_parser("account", help="create an account, change its plan").add_subparsers(
         title="commands", metavar="COMMAND", required=True
     )
-    create = _command(account, "create", _create_account, "create an account; asks for its password")
+    create = add_command(account, "create", _create_account, "create an account; asks for its password")
     create.add_argument("email", metavar="EMAIL")
     create.add_argument("--plan", choices=PLANS, default="business", help="default: business, the house is yours")
     create.add_argument("--password-stdin", action="store_true", help="read the password from standard input")
-    plan = _command(account, "plan", _set_plan, "move an account to another plan")
+    plan = add_command(account, "plan", _set_plan, "move an account to another plan")
     plan.add_argument("email", metavar="EMAIL")
     plan.add_argument("plan", metavar="PLAN", choices=PLANS, help=" or ".join(PLANS))
 
@@ -135,7 +102,7 @@ def _add_website(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     website = words.add_parser("website", help="add and list websites").add_subparsers(
         title="commands", metavar="COMMAND", required=True
     )
-    add = _command(website, "add", _add_one_website, "add a website and print its id")
+    add = add_command(website, "add", _add_one_website, "add a website and print its id")
     add.add_argument("domain", metavar="DOMAIN", help="such as example.com; its subdomains are included")
     add.add_argument("--name", help="what to call it; the domain if left out")
     add.add_argument("--account", metavar="EMAIL", help="whose it is; may be left out where there is one account")
@@ -146,24 +113,24 @@ def _add_website(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         metavar="ORIGIN",
         help="an exact origin to take events from as well, such as capacitor://localhost; repeatable",
     )
-    _command(website, "list", _list_websites, "list websites: id, domain, name, tab-separated")
+    add_command(website, "list", _list_websites, "list websites: id, domain, name, tab-separated")
 
 
 def _add_key(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     key = words.add_parser("key", help="create, list and revoke API keys").add_subparsers(
         title="commands", metavar="COMMAND", required=True
     )
-    create = _command(key, "create", _create_key, "create an API key and print it, this once")
+    create = add_command(key, "create", _create_key, "create an API key and print it, this once")
     create.add_argument("--name", default="", help="what it is for")
     create.add_argument("--account", metavar="EMAIL", help="whose it is; may be left out where there is one account")
-    listing = _command(key, "list", _list_keys, "list API keys: prefix, name, created, last use, tab-separated")
+    listing = add_command(key, "list", _list_keys, "list API keys: prefix, name, created, last use, tab-separated")
     listing.add_argument("--account", metavar="EMAIL", help="only this account's")
-    revoke = _command(key, "revoke", _revoke_key, "revoke the API key that begins so")
+    revoke = add_command(key, "revoke", _revoke_key, "revoke the API key that begins so")
     revoke.add_argument("prefix", metavar="PREFIX")
 
 
 def _serve(build_app: BuildApp, settings: Settings) -> None:
-    _say(f"database: {settings.db.resolve()}")
+    say(f"database: {settings.db.resolve()}")
     try:
         app = build_app(settings)
     except ValueError as bad:
@@ -182,24 +149,6 @@ def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return new_event_loop
 
 
-@contextlib.contextmanager
-def _database(settings: Settings, *, create: bool = False, write: bool = True) -> Iterator[sqlite3.Connection]:
-    """The database in one transaction, kept if all goes well; without one where nothing is written."""
-    _say(f"database: {settings.db.resolve()}")
-    connection = open_database(settings.db, create=create)
-    # Checkpoints are the running server's: two processes at it at once is where SQLite had a fault (fixed in 3.51.3).
-    connection.execute("pragma wal_autocheckpoint = 0")
-    try:
-        with transaction(connection) if write else contextlib.nullcontext():
-            yield connection
-    finally:
-        connection.close()
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 def _one_line(text: str, what: str) -> str:
     if not text.isprintable() or len(text) > 100:
         raise Failure(f"{what} is at most 100 characters on one line, without control characters.")
@@ -212,9 +161,9 @@ def _create_account(given: argparse.Namespace, settings: Settings) -> None:
     from argon2 import PasswordHasher  # here: no other command needs it
 
     password_hash = PasswordHasher().hash(password)
-    with _database(settings, create=True) as connection:
-        account = accounts.create_account(connection, given.email, given.plan, password_hash, _now_ms())
-    _say(f"created account {account.email} on the {account.plan} plan")
+    with database(settings, create=True) as connection:
+        account = accounts.create_account(connection, given.email, given.plan, password_hash, now_ms())
+    say(f"created account {account.email} on the {account.plan} plan")
 
 
 def _password(from_stdin: bool) -> str:
@@ -232,9 +181,9 @@ def _password(from_stdin: bool) -> str:
 
 
 def _set_plan(given: argparse.Namespace, settings: Settings) -> None:
-    with _database(settings) as connection:
+    with database(settings) as connection:
         accounts.set_plan(connection, given.email, given.plan)
-    _say(f"{given.email} is on the {given.plan} plan")
+    say(f"{given.email} is on the {given.plan} plan")
 
 
 def _add_one_website(given: argparse.Namespace, settings: Settings) -> None:
@@ -242,20 +191,20 @@ def _add_one_website(given: argparse.Namespace, settings: Settings) -> None:
     name = _one_line(given.name or domain, "A name")
     origins = [exact_origin(text) for text in given.allow_origin]
     # Only the very first website may make the database: --account names one that must exist.
-    with _database(settings, create=given.account is None) as connection:
+    with database(settings, create=given.account is None) as connection:
         if given.account is None and not accounts.any_account(connection):
-            owner = accounts.create_account(connection, FIRST_ACCOUNT, "business", None, _now_ms())
+            owner = accounts.create_account(connection, FIRST_ACCOUNT, "business", None, now_ms())
             notes.append(f"created the account {owner.email}, without a password until one is set")
         else:
             owner = accounts.account(connection, given.account)
-        id = accounts.add_website(connection, owner, domain, name, origins, _now_ms())
+        id = accounts.add_website(connection, owner, domain, name, origins, now_ms())
     for note in notes:
-        _say(note)
+        say(note)
     print(id)
 
 
 def _list_websites(given: argparse.Namespace, settings: Settings) -> None:
-    with _database(settings, write=False) as connection:
+    with database(settings, write=False) as connection:
         listed = accounts.websites(connection)
     # Not while the file is locked: whoever reads this may take his time.
     for website in listed:
@@ -264,14 +213,14 @@ def _list_websites(given: argparse.Namespace, settings: Settings) -> None:
 
 def _create_key(given: argparse.Namespace, settings: Settings) -> None:
     name = _one_line(given.name, "A name")
-    with _database(settings) as connection:
-        value = accounts.create_key(connection, accounts.account(connection, given.account), name, _now_ms())
-    _say("this is shown once; only a hash of it is kept:")
+    with database(settings) as connection:
+        value = accounts.create_key(connection, accounts.account(connection, given.account), name, now_ms())
+    say("this is shown once; only a hash of it is kept:")
     print(value)
 
 
 def _list_keys(given: argparse.Namespace, settings: Settings) -> None:
-    with _database(settings, write=False) as connection:
+    with database(settings, write=False) as connection:
         owner = accounts.account(connection, given.account).number if given.account else None
         listed = [key for key in accounts.keys(connection).values() if owner in (None, key.account)]
     for key in listed:
@@ -280,39 +229,6 @@ def _list_keys(given: argparse.Namespace, settings: Settings) -> None:
 
 
 def _revoke_key(given: argparse.Namespace, settings: Settings) -> None:
-    with _database(settings) as connection:
+    with database(settings) as connection:
         key = accounts.revoke_key(connection, given.prefix)
-    _say(f"revoked {key.prefix} {key.name}".rstrip())
-
-
-def _backup(given: argparse.Namespace, settings: Settings) -> None:
-    target: Path = given.file
-    _say(f"database: {settings.db.resolve()}")
-    # Looks at the file as every command does: a path that holds no database is told apart from one that is damaged.
-    open_database(settings.db, create=False).close()
-    if target.exists():
-        raise Failure(f"{target} exists already: name another file, a backup never overwrites.")
-    if not target.resolve().parent.is_dir():
-        raise Failure(f"The folder {target.resolve().parent} does not exist: create it first.")
-    _copy(settings.db, target)
-    _say(f"backup: {target.resolve()}, {target.stat().st_size:,} bytes, checked")
-
-
-def _copy(source: Path, target: Path) -> None:
-    """Copies a snapshot of the database, checks the copy, and only then gives it its name."""
-    unfinished = target.with_name(target.name + ".unfinished")
-    descriptor = os.open(unfinished, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
-    os.close(descriptor)
-    reader, copy = connect_reader(source), sqlite3.connect(unfinished, isolation_level=None)
-    try:
-        reader.backup(copy)
-        copy.execute("pragma journal_mode = delete")
-        verdict = copy.execute("pragma quick_check").fetchone()[0]
-        if verdict != "ok":
-            raise Failure(f"The copy is damaged ({verdict}): the database is too, or the disk is.")
-        copy.close()
-        os.replace(unfinished, target)
-    finally:
-        reader.close()
-        copy.close()
-        unfinished.unlink(missing_ok=True)
+    say(f"revoked {key.prefix} {key.name}".rstrip())

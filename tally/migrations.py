@@ -11,6 +11,7 @@ from collections.abc import Callable
 Migration = Callable[[sqlite3.Connection], None]
 
 _ROLLUPS = (
+    "/* migrations.keep_days */ alter table website add column keep_days integer check (keep_days >= 0)",
     """/* migrations.moment */ create table moment (
   website integer not null, quarter integer not null, views integer not null, events integer not null,
   firsts integer not null, lasts integer not null, hour_visitors integer not null, visits integer not null,
@@ -38,7 +39,10 @@ _ROLLUPS = (
 
 
 def _add_rollups(connection: sqlite3.Connection) -> None:
-    """Version 2: totals and rollups. Every day with traffic begins as stale (0), to be built in the background."""
+    """Version 2: totals, rollups, how long events are kept.
+
+    Every day with traffic begins as stale (0), to be built in the background.
+    """
     for statement in _ROLLUPS:
         connection.execute(statement)
     for (website,) in connection.execute("/* migrations.websites */ select number from website").fetchall():

@@ -50,6 +50,11 @@ class Day(NamedTuple):
     version: int
 
 
+def name_of(field: int) -> str:
+    """A field's name."""
+    return (*FIELDS, "all traffic")[field]
+
+
 def is_final(day: int, now_ms: int) -> bool:
     """Whether no event of that UTC day can arrive any more."""
     return (day + 1) * DAY_MS + FINAL_AFTER_MS <= now_ms
@@ -210,13 +215,18 @@ def drop_values(connection: sqlite3.Connection, website: int, level: int, block:
 # --- a day from its raw rows
 
 
-def counted(connection: sqlite3.Connection, website: int, day: int, field: int) -> list[tuple[int, int, int, int]]:
-    """A field's values over a UTC day, from raw rows: (value, visitors, views, events). About 0.8 µs an event."""
+def counted(
+    connection: sqlite3.Connection, website: int, day: int, field: int, end_ms: int | None = None
+) -> list[tuple[int, int, int, int]]:
+    """A field's values over a UTC day, or its part up to `end_ms`, from raw rows: (value, visitors, views, events).
+
+    About 0.8 µs an event.
+    """
     column = _COLUMNS[field]
     return connection.execute(
         f"/* rollups.count */ select {column}, count(distinct visitor), sum(type <= 1), sum(type >= 2) from event"
         " where website = ? and ts >= ? and ts < ? group by 1",
-        (website, day * DAY_MS, (day + 1) * DAY_MS),
+        (website, day * DAY_MS, (day + 1) * DAY_MS if end_ms is None else end_ms),
     ).fetchall()
 
 

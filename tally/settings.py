@@ -43,6 +43,13 @@ def _count(value: str) -> int:
     return int(value)
 
 
+def _keep_days(value: str) -> int:
+    # 5: tally/retention.py LEAST_DAYS; late events may arrive for 72 hours.
+    if not re.fullmatch(r"[0-9]{1,6}", value) or 0 < int(value) < 5:
+        raise BadSetting("takes a number of days from 5 on, or 0 for ever")
+    return int(value)
+
+
 def _path(value: str) -> Path:
     if not value or "\0" in value:
         raise BadSetting("takes a path")
@@ -104,6 +111,9 @@ class Settings:
         200_000, "visitors kept in memory; the least recently seen go first", _count, "visitors"
     )
     query_seconds: int = _setting(10, "how long a question may take before it is given up", _count, "seconds")
+    keep_days: int = _setting(
+        0, "how long single events are kept, unless a website says otherwise; 0 is for ever", _keep_days, "days"
+    )
     metrics_token: str = _setting(
         "", "bearer token that may read /metrics from other machines; without it loopback alone", _text
     )

@@ -281,7 +281,7 @@ class Store:
 
 
 @contextlib.asynccontextmanager
-async def opened(path: Path, ingest: Ingest, clock: Clock, query_s: float) -> AsyncIterator[Store]:
+async def opened(path: Path, ingest: Ingest, clock: Clock, query_s: float, keep_days: int = 0) -> AsyncIterator[Store]:
     """The store over the database at `path`, made where there is none, with its writer at work."""
     async with contextlib.AsyncExitStack() as closing:
         writer = await on_thread(open_database(path, create=True, busy_s=SERVER_BUSY_S))
@@ -298,7 +298,7 @@ async def opened(path: Path, ingest: Ingest, clock: Clock, query_s: float) -> As
             ) from None
         looker = await on_thread(connect_reader(path, BUILDER_CACHE_KIB))
         closing.push_async_callback(looker.close)
-        store.builder = Builder(writer, looker, clock, store.is_busy)
+        store.builder = Builder(writer, looker, clock, keep_days, store.is_busy)
         writing = asyncio.create_task(store.run_writer())
         chores = [asyncio.create_task(_tick_forever(store)), asyncio.create_task(_build_forever(store.builder))]
         try:

@@ -11,10 +11,12 @@ FLOORS = (
     ("country", "events", "labels", "limits", "origin", "schema", "sessions", "timerange", "useragent"),
     ("accounts", "enrich", "moments", "tables", "threads"),
     ("queries", "rollups"),
-    ("asking", "building", "figures", "ingest"),
+    ("asking", "figures", "ingest", "retention", "verification"),
+    ("building",),
     ("store",),
-    ("collect", "read_api", "serving"),
-    ("commands", "ops"),
+    ("collect", "console", "read_api", "serving"),
+    ("ops", "upkeep"),
+    ("commands",),
     ("analytics_server",),
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

@@ -1,0 +1,92 @@
+"""What the words of the command share: how they speak, how they open the database, how they are added to the parser.
+
+Values go to standard output alone, words to standard error, so that scripts can capture values. Every command says
+which database it uses (absolute path) and opens it through `database`, beside a running server or without one.
+"""
+
+import argparse
+import contextlib
+import sqlite3
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+from tally.schema import open_database, transaction
+from tally.settings import SETTINGS, Settings, option_name, variable_name
+
+Command = Callable[[argparse.Namespace, Settings], None]
+
+
+class Failure(Exception):
+    """A command cannot be done; the message says why and what to do."""
+
+
+def say(words: str) -> None:
+    """Words for people, on standard error."""
+    print(words, file=sys.stderr, flush=True)
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+@contextlib.contextmanager
+def database(settings: Settings, *, create: bool = False, write: bool = True) -> Iterator[sqlite3.Connection]:
+    """The database in one transaction, kept if all goes well; without one where nothing is written."""
+    say(f"database: {settings.db.resolve()}")
+    connection = open_database(settings.db, create=create)
+    # Checkpoints are the running server's: two processes at it at once is where SQLite had a fault (fixed in 3.51.3).
+    connection.execute("pragma wal_autocheckpoint = 0")
+    try:
+        with transaction(connection) if write else contextlib.nullcontext():
+            yield connection
+    finally:
+        connection.close()
+
+
+def add_setting(parser: argparse.ArgumentParser, name: str) -> None:
+    """Adds the option of a setting."""
+    setting = next(setting for setting in SETTINGS if setting.name == name)
+    default = ", ".join(setting.default) if isinstance(setting.default, tuple) else setting.default
+    parser.add_argument(
+        option_name(setting),
+        dest=name,
+        action="append",
+        metavar=(setting.metadata["unit"] or name.rsplit("_", 1)[-1]).upper(),
+        help=f"{setting.metadata['help']} ({variable_name(setting)}; default: {default if default else 'none'})",
+    )
+
+
+def add_command(
+    words: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, command: Command, help: str
+) -> argparse.ArgumentParser:
+    """Adds a command that uses the database."""
+    parser = words.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
+    parser.set_defaults(command=command)
+    add_setting(parser, "db")
+    return parser
+
+
+class Progress:
+    """A bar on standard error, where that is a terminal."""
+
+    def __init__(self, what: str, whole: int) -> None:
+        self._what, self._whole = what, whole
+        self._shown_s = 0.0
+        self._is_seen = sys.stderr.isatty()
+
+    def show(self, done: int) -> None:
+        """Says how far it is, a few times a second."""
+        now_s = time.monotonic()
+        if not self._is_seen or now_s - self._shown_s < 0.2:
+            return
+        self._shown_s = now_s
+        filled = min(30, 30 * done // self._whole) if self._whole else 0
+        share = f"{'#' * filled}{'.' * (30 - filled)} " if self._whole else ""
+        print(f"\r{self._what} {share}{done:,}", end="", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        """Takes the bar away."""
+        if self._is_seen and self._shown_s:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,97 @@
+"""How long single events are kept: what goes when their time is over, and what stays.
+
+A website keeps its events for ever, or for a number of days: its own (`website.keep_days`), else the setting's. A UTC
+day whose time is over goes in two steps, in this order: its state becomes KEPT, so that no question looks for its rows
+any more, and the rollups and totals of it are the data from then on; then its rows go, some at a time, oldest first.
+Only a day that is FINAL goes; killed at any point, the next step goes on.
+
+What stays: totals by quarter of an hour, values of fields by whole UTC days, heatmap bins. What goes: the rows of
+event, visit, vitals, ab and assignment.
+"""
+
+import sqlite3
+from typing import NamedTuple
+
+from tally.rollups import FINAL, FINAL_AFTER_MS, KEPT, ROWS_A_STEP
+from tally.sessions import DAY_MS
+
+# A day is final 72 hours and a little past its end; before that its rows are needed.
+LEAST_DAYS = -(-FINAL_AFTER_MS // DAY_MS) + 1
+
+_TABLES = (
+    ("event", "ts", ("website", "ts", "id")),
+    ("visit", "begin_ms", ("website", "begin_ms", "visitor", "visit")),
+    ("vitals", "ts", ("website", "ts", "id")),
+    ("ab", "ts", ("website", "ts", "id")),
+    ("assignment", "day", ("website", "day", "experiment", "visitor")),
+)
+
+
+class Plan(NamedTuple):
+    """What would go of a website now: events of all kinds, and from which moment on they stay."""
+
+    events: int
+    from_ms: int
+
+
+def first_kept(keep_days: int, now_ms: int) -> int:
+    """The first UTC day whose events stay: today and `keep_days` whole days before it do."""
+    return now_ms // DAY_MS - keep_days
+
+
+def plan(connection: sqlite3.Connection, website: int, keep_days: int, now_ms: int) -> Plan:
+    """What would go if the website's events were kept for so many days."""
+    from_ms = first_kept(keep_days, now_ms) * DAY_MS
+    events = 0
+    for table, _, _ in _TABLES[:1] + _TABLES[2:4]:
+        statement = f"/* retention.plan */ select count(*) from {table} where website = ? and ts < ?"
+        events += int(connection.execute(statement, (website, from_ms)).fetchone()[0])
+    return Plan(events, from_ms)
+
+
+def set_keep_days(connection: sqlite3.Connection, website: int, keep_days: int | None) -> None:
+    """How long a website's events are kept; 0 is for ever, None as the setting says."""
+    connection.execute("/* retention.set */ update website set keep_days = ? where number = ?", (keep_days, website))
+
+
+def keep_days_of(connection: sqlite3.Connection, website: int, default: int) -> int:
+    """How long a website's events are kept; 0 is for ever."""
+    row = connection.execute(
+        "/* retention.get */ select keep_days from website where number = ?", (website,)
+    ).fetchone()
+    return default if row is None or row[0] is None else int(row[0])
+
+
+def let_go(connection: sqlite3.Connection, website: int, default: int, now_ms: int) -> bool:
+    """A step towards it; whether there may be more to do."""
+    keep_days = keep_days_of(connection, website, default)
+    if not keep_days:
+        return False
+    end = first_kept(max(keep_days, LEAST_DAYS), now_ms)
+    row = connection.execute(
+        "/* retention.next */ select block, state from built"
+        " where website = ? and level = 0 and block < ? and state < 3 order by block limit 1",
+        (website, end),
+    ).fetchone()
+    if row and row[1] == FINAL:
+        connection.execute(
+            "/* retention.keep */ update built set state = ? where website = ? and level = 0 and block = ?",
+            (KEPT, website, row[0]),
+        )
+        return True
+    return _delete(connection, website, row[0] if row else end)
+
+
+def _delete(connection: sqlite3.Connection, website: int, end: int) -> bool:
+    """Deletes some of the oldest rows of days before `end`."""
+    for table, column, key in _TABLES:
+        old = connection.execute(
+            f"/* retention.old */ select {', '.join(key)} from {table} where website = ? and {column} < ?"
+            f" order by {column} limit ?",
+            (website, end if column == "day" else end * DAY_MS, ROWS_A_STEP),
+        ).fetchall()
+        if old:
+            of_key = " and ".join(f"{name} = ?" for name in key)
+            connection.executemany(f"/* retention.delete */ delete from {table} where {of_key}", old)
+            return True
+    return False

@@ -1,0 +1,192 @@
+"""The commands about the file as a whole: backup, verify, compact, retention.
+
+All work beside a running server, in short transactions, and leave the file right at every moment: interrupt one and run
+it again. What is marked to be built, a running server builds within seconds; without one, the next start does.
+"""
+
+import argparse
+import os
+import re
+import sqlite3
+import time
+from collections import Counter
+from pathlib import Path
+
+from tally import accounts, retention, rollups
+from tally.accounts import Website
+from tally.console import Failure, Progress, add_command, add_setting, database, now_ms, say
+from tally.instants import iso
+from tally.schema import connect_reader, open_database, transaction
+from tally.sessions import DAY_MS
+from tally.settings import Settings
+from tally.verification import Verdict, verdicts
+
+# our choice: 2 MB a step, some 10 ms; a server's commits get in between.
+_PAGES_A_STEP = 512
+_MOST_TOLD = 20
+
+
+def add_commands(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Adds these commands to the parser."""
+    backup = add_command(
+        words, "backup", _backup, "write a consistent copy of the database, also while the server runs"
+    )
+    backup.add_argument("file", metavar="FILE", type=Path, help="where to; must not exist yet")
+    verify = add_command(words, "verify", _verify, "count totals and rollups anew from raw events and compare")
+    verify.add_argument("website", metavar="WEBSITE", nargs="?", help="only the website of this id or domain")
+    verify.add_argument("--repair", action="store_true", help="have what is wrong built anew by the server")
+    add_command(words, "compact", _compact, "give the space of deleted rows back to the disk, in small steps")
+    kept = add_command(words, "retention", _retention, "say or set how long single events are kept")
+    kept.add_argument("website", metavar="WEBSITE", nargs="?", help="the website of this id or domain")
+    kept.add_argument("days", metavar="DAYS", nargs="?", help="5 or more, `forever`, or `default`: as --keep-days says")
+    kept.add_argument("--yes", action="store_true", help="do it; without this it is only said what would go")
+    add_setting(kept, "keep_days")
+
+
+def chosen_website(connection: sqlite3.Connection, given: str) -> Website:
+    """The website of an id or a domain. Raises Failure."""
+    found = [w for w in accounts.websites(connection) if given.lower() in (w.id, w.domain)]
+    if not found:
+        raise Failure(f"No website is called {given}: `website list` shows ids and domains.")
+    if len(found) > 1:
+        raise Failure(f"{len(found)} websites have the domain {given}: give the id, as `website list` shows it.")
+    return found[0]
+
+
+# --- backup
+
+
+def _backup(given: argparse.Namespace, settings: Settings) -> None:
+    target: Path = given.file
+    say(f"database: {settings.db.resolve()}")
+    # Looks at the file as every command does: a path that holds no database is told apart from one that is damaged.
+    open_database(settings.db, create=False).close()
+    if target.exists():
+        raise Failure(f"{target} exists already: name another file, a backup never overwrites.")
+    if not target.resolve().parent.is_dir():
+        raise Failure(f"The folder {target.resolve().parent} does not exist: create it first.")
+    _copy(settings.db, target)
+    say(f"backup: {target.resolve()}, {target.stat().st_size:,} bytes, checked")
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copies a snapshot of the database, checks the copy, and only then gives it its name."""
+    unfinished = target.with_name(target.name + ".unfinished")
+    descriptor = os.open(unfinished, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+    os.close(descriptor)
+    reader, copy = connect_reader(source), sqlite3.connect(unfinished, isolation_level=None)
+    try:
+        reader.backup(copy)
+        copy.execute("pragma journal_mode = delete")
+        verdict = copy.execute("pragma quick_check").fetchone()[0]
+        if verdict != "ok":
+            raise Failure(f"The copy is damaged ({verdict}): the database is too, or the disk is.")
+        copy.close()
+        os.replace(unfinished, target)
+    finally:
+        reader.close()
+        copy.close()
+        unfinished.unlink(missing_ok=True)
+
+
+# --- verify
+
+
+def _verify(given: argparse.Namespace, settings: Settings) -> None:
+    with database(settings, write=False) as connection:
+        chosen = [chosen_website(connection, given.website)] if given.website else accounts.websites(connection)
+        wrong = 0
+        for website in chosen:
+            wrong += _verify_one(connection, website, given.repair)
+    if wrong and not given.repair:
+        raise Failure(f"{wrong} days or blocks of days are wrong: `verify --repair` has them built anew.")
+
+
+def _verify_one(connection: sqlite3.Connection, website: Website, repair: bool) -> int:
+    """Compares and tells; how many days or blocks are wrong."""
+    wrong: list[Verdict] = []
+    passed_over: Counter[str] = Counter()
+    right = 0
+    progress = Progress(f"{website.domain}:", 0)
+    for verdict in verdicts(connection, website.number):
+        progress.show(right)
+        if verdict.fault:
+            wrong.append(verdict)
+        elif verdict.passed_over:
+            passed_over[verdict.passed_over] += 1
+        else:
+            right += 1
+    progress.end()
+    say(f"{website.domain}: {right} days and blocks of days are right, {len(wrong)} are wrong")
+    for reason, days in passed_over.items():
+        say(f"  passed over {days} days: {reason}")
+    for verdict in wrong[:_MOST_TOLD]:
+        say(f"  wrong: {verdict.fault} of {1 << verdict.level} days from {iso(verdict.first_day * DAY_MS)[:10]} on")
+    if repair and wrong:
+        with transaction(connection):
+            # A day takes the blocks above it along.
+            rollups.mark_stale(connection, website.number, {verdict.first_day for verdict in wrong})
+        say("  they are marked, and built anew while the server runs")
+    return len(wrong)
+
+
+# --- compact
+
+
+def _compact(given: argparse.Namespace, settings: Settings) -> None:
+    before = _size(settings.db)
+    with database(settings, write=False) as connection:
+        connection.execute("pragma wal_autocheckpoint = 1000")
+        whole = int(connection.execute("pragma freelist_count").fetchone()[0])
+        progress = Progress("pages", whole)
+        left = whole
+        while left:
+            begun_s = time.monotonic()
+            with transaction(connection):
+                connection.execute(f"pragma incremental_vacuum({_PAGES_A_STEP})").fetchall()
+            left = int(connection.execute("pragma freelist_count").fetchone()[0])
+            progress.show(whole - left)
+            time.sleep(time.monotonic() - begun_s)
+        progress.end()
+        connection.execute("pragma wal_checkpoint(truncate)").fetchall()
+    after = _size(settings.db)
+    say(f"{before:,} bytes before, {after:,} now: {max(0, before - after):,} given back")
+
+
+def _size(path: Path) -> int:
+    return sum(file.stat().st_size for file in (path, path.with_name(path.name + "-wal")) if file.exists())
+
+
+# --- retention
+
+
+def _retention(given: argparse.Namespace, settings: Settings) -> None:
+    with database(settings, write=given.yes) as connection:
+        if given.website is None:
+            for website in accounts.websites(connection):
+                days = retention.keep_days_of(connection, website.number, settings.keep_days)
+                print(website.id, website.domain, days or "forever", sep="\t")
+            return
+        website = chosen_website(connection, given.website)
+        now = retention.keep_days_of(connection, website.number, settings.keep_days)
+        wanted = now if given.days is None else _days(given.days, settings)
+        would_go = retention.plan(connection, website.number, wanted, now_ms()) if wanted else retention.Plan(0, 0)
+        if given.days is not None and given.yes:
+            retention.set_keep_days(connection, website.number, None if given.days == "default" else wanted)
+    say(f"{website.domain}: single events are kept {f'{now} days' if now else 'for ever'}")
+    if not wanted:
+        say("nothing goes")
+        return
+    verb = "go now, while the server runs" if given.yes or given.days is None else "would go"
+    say(f"with {wanted} days, {would_go.events:,} events from before {iso(would_go.from_ms)[:10]} {verb}")
+    say("unfiltered figures of whole UTC days stay; a backup first keeps the rest")
+    if given.days is not None and not given.yes:
+        say("nothing was changed: add --yes to do it")
+
+
+def _days(text: str, settings: Settings) -> int:
+    if text in ("forever", "default"):
+        return settings.keep_days if text == "default" else 0
+    if not re.fullmatch(r"[0-9]{1,6}", text) or int(text) < retention.LEAST_DAYS:
+        raise Failure(f"DAYS is a number from {retention.LEAST_DAYS} on, `forever` or `default`.")
+    return int(text)

@@ -1,0 +1,104 @@
+"""Whether totals and rollups are what the raw rows say: every one counted anew and compared.
+
+A day that is stale is passed over (no question uses it), and so is one whose raw rows are gone (there is nothing to
+count it from); both are told. Each day is compared in one snapshot, so events may arrive meanwhile.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tally import moments, rollups
+from tally.rollups import ALL, KEPT, LEVELS, STALE
+
+
+class Verdict(NamedTuple):
+    """What was found of a day or block of days: what is wrong, or why it was passed over; both '' where it is right."""
+
+    level: int
+    block: int
+    fault: str = ""
+    passed_over: str = ""
+
+    @property
+    def first_day(self) -> int:
+        """The block's first UTC day."""
+        return self.block << self.level
+
+
+def verdicts(connection: sqlite3.Connection, website: int) -> Iterator[Verdict]:
+    """Compares a website's days, oldest first, and then the blocks above them."""
+    days = connection.execute(
+        "/* verification.days */ select block from built where website = ? and level = 0 order by block", (website,)
+    ).fetchall()
+    for (day,) in days:
+        yield _in_snapshot(connection, website, 0, day)
+    for level in range(1, LEVELS):
+        blocks = connection.execute(
+            "/* verification.blocks */ select block from built where website = ? and level = ? order by block",
+            (website, level),
+        ).fetchall()
+        for (block,) in blocks:
+            yield _in_snapshot(connection, website, level, block)
+
+
+def _in_snapshot(connection: sqlite3.Connection, website: int, level: int, block: int) -> Verdict:
+    connection.execute("begin")
+    try:
+        return _block(connection, website, level, block) if level else _day(connection, website, block)
+    finally:
+        connection.execute("rollback")
+
+
+def _day(connection: sqlite3.Connection, website: int, day: int) -> Verdict:
+    known = rollups.state(connection, website, day)
+    if known is None or known.state == STALE:
+        return Verdict(0, day, passed_over="to be built")
+    if known.state == KEPT:
+        return Verdict(0, day, passed_over="its events are gone, its rollups are the data")
+    if _totals(connection, website, day) != _without_zeros(moments.counted(connection, website, day)):
+        return Verdict(0, day, "totals")
+    for field in range(ALL + 1):
+        counted = rollups.counted(connection, website, day, field, known.folded_ms)
+        if sorted(counted) != _values(connection, website, field, 0, (day,)):
+            return Verdict(0, day, f"values of {rollups.name_of(field)}")
+    return Verdict(0, day)
+
+
+def _block(connection: sqlite3.Connection, website: int, level: int, block: int) -> Verdict:
+    for field in range(ALL + 1):
+        below = _values(connection, website, field, level - 1, (2 * block, 2 * block + 1))
+        if below != _values(connection, website, field, level, (block,)):
+            return Verdict(level, block, f"values of {rollups.name_of(field)}")
+    return Verdict(level, block)
+
+
+def _totals(connection: sqlite3.Connection, website: int, day: int) -> moments.Totals:
+    first = day * moments.QUARTERS_A_DAY
+    rows = connection.execute(
+        f"/* verification.totals */ select quarter, {', '.join(moments.COLUMNS)} from moment"
+        " where website = ? and quarter >= ? and quarter < ?",
+        (website, first, first + moments.QUARTERS_A_DAY),
+    )
+    return _without_zeros({quarter: list(figures) for quarter, *figures in rows})
+
+
+def _without_zeros(totals: moments.Totals) -> moments.Totals:
+    return {quarter: figures for quarter, figures in totals.items() if any(figures)}
+
+
+def _values(
+    connection: sqlite3.Connection, website: int, field: int, level: int, blocks: tuple[int, ...]
+) -> list[tuple[int, ...]]:
+    sums: dict[int, list[int]] = {}
+    for block in blocks:
+        rows = connection.execute(
+            "/* verification.values */ select value, visitors, views, events from rollup"
+            " where website = ? and field = ? and level = ? and block = ?",
+            (website, field, level, block),
+        )
+        for value, *figures in rows:
+            row = sums.setdefault(value, [0, 0, 0])
+            for place, number in enumerate(figures):
+                row[place] += number
+    return sorted((value, *figures) for value, figures in sums.items())
