@@ -7,6 +7,7 @@ ALLOWED says which parameters an endpoint takes, besides filter_<field> where FI
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -40,7 +41,10 @@ _MOST_CHARACTERS = 8_192
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked, understood. `raw` is what a cursor must find unchanged: range, zone and filters as sent."""
+    """What is asked, understood. `raw` is what a cursor must find unchanged: range, zone and filters as sent.
+
+    `is_gone` tells whether the client has gone away; to be called from any thread.
+    """
 
     endpoint: str
     range: Range
@@ -54,6 +58,7 @@ class Question:
     now_ms: int
     raw: tuple[Any, ...]
     url: URL
+    is_gone: Callable[[], bool]
 
     def identity(self) -> tuple[Any, ...]:
         """What of the question decides the answer, for its ETag: the moment for realtime, the range for the others."""
@@ -97,6 +102,7 @@ def question(request: web.Request, endpoint: str, now_ms: int) -> Question:
         now_ms=now_ms,
         raw=(single.get("from"), single.get("to"), single.get("tz"), sorted((f, sorted(v)) for f, v in filters)),
         url=request.rel_url,
+        is_gone=lambda: request.transport is None,
     )
 
 

@@ -103,6 +103,8 @@ class _Ground:
     connection: sqlite3.Connection
     scope: Scope
     known: Blocks
+    kept: list[int]
+    """The days whose raw rows are gone, oldest first: they lie before all others."""
 
     @property
     def website(self) -> int:
@@ -116,10 +118,8 @@ class _Ground:
 
     def raw(self, span: Span, filtered: bool = False) -> Scope:
         """A scope for raw rows of a span. Raises BeyondRetention where they are gone."""
-        for day in range(span[0] // DAY_MS, -(-span[1] // DAY_MS)):
-            known = self.known.days.get(day)
-            if known is not None and known.state == KEPT:
-                raise BeyondRetention((max(d for d, k in self.known.days.items() if k.state == KEPT) + 1) * DAY_MS)
+        if self.kept and span[0] < (self.kept[-1] + 1) * DAY_MS:
+            raise BeyondRetention((self.kept[-1] + 1) * DAY_MS)
         return Scope(self.website, *span, self.scope.filters if filtered else ())
 
 
@@ -142,9 +142,15 @@ def stats(connection: sqlite3.Connection, scope: Scope) -> Stats:
     return Stats(*(sum(column) for column in zip(Stats(), *found, strict=True)))
 
 
+def refuse_gone(connection: sqlite3.Connection, scope: Scope) -> None:
+    """Raises BeyondRetention where raw rows of the range are gone."""
+    _ground(connection, scope).raw((scope.from_ms, scope.to_ms))
+
+
 def _ground(connection: sqlite3.Connection, scope: Scope) -> _Ground:
     first, end = scope.from_ms // DAY_MS, -(-scope.to_ms // DAY_MS)
-    return _Ground(connection, scope, rollups.blocks(connection, scope.website, first, end))
+    known = rollups.blocks(connection, scope.website, first, end)
+    return _Ground(connection, scope, known, [day for day, of in known.days.items() if of.state == KEPT])
 
 
 def _parts(ground: _Ground) -> _Parts:

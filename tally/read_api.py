@@ -107,10 +107,10 @@ class Reader:
         """A hash of what determines an answer."""
         return blake2b(repr(what).encode(), digest_size=16, key=self.boot).hexdigest()
 
-    async def ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
-        """What a question finds, all of it in one snapshot. Raises ApiError 400 where it needs rows that are gone."""
+    async def find(self, asked: Question, look: Callable[[sqlite3.Connection], T]) -> T:
+        """What a look finds, in one snapshot. Raises ApiError 503, and 400 where it needs rows that are gone."""
         try:
-            return await self.store.read(question)
+            return await self.store.read(look, asked.is_gone)
         except BeyondRetention as beyond:
             message = (
                 f"Single events are kept from {iso(beyond.from_ms)} on: ask from then on, or without filters for whole"
@@ -184,7 +184,7 @@ async def _stats(reader: Reader, website: Website, asked: Question) -> web.Respo
         from_ms, to_ms = previous(asked.range)
         scopes.append(scope._replace(from_ms=from_ms, to_ms=to_ms))
         meta |= {"previous_from": iso(from_ms, asked.range.tz), "previous_to": iso(to_ms, asked.range.tz)}
-    found = await reader.ask(lambda connection: [_figures(figures.stats(connection, one)) for one in scopes])
+    found = await reader.find(asked, lambda connection: [_figures(figures.stats(connection, one)) for one in scopes])
     now = found[0]
     data = _rounded(now)
     if asked.compare:
@@ -237,7 +237,7 @@ async def _timeseries(reader: Reader, website: Website, asked: Question) -> web.
         raise ApiError(errors.INVALID_PARAMETER, str(bad), field=bad.field) from None
     scope = _scope(website, asked)
     edges = [(bucket.from_ms, bucket.to_ms) for bucket in series]
-    counted = await reader.ask(lambda connection: figures.series(connection, scope, edges))
+    counted = await reader.find(asked, lambda connection: figures.series(connection, scope, edges))
     rows = [(bucket.time, *counts) for bucket, counts in zip(series, counted, strict=True)]
     meta = asked.meta(website.id) | {"interval": asked.interval}
     return tables.answer(("time", "visitors", "visits", "pageviews", "events"), rows, meta, asked.csv)
@@ -245,7 +245,7 @@ async def _timeseries(reader: Reader, website: Website, asked: Question) -> web.
 
 async def _top(reader: Reader, website: Website, asked: Question, field: str) -> web.Response:
     scope = _scope(website, asked)
-    found = await reader.ask(lambda run: figures.top(run, scope, field, asked.limit, reader.remembered))
+    found = await reader.find(asked, lambda run: figures.top(run, scope, field, asked.limit, reader.remembered))
     names = ("visitors", "pageviews", "events")
     meta = asked.meta(website.id) | {
         "field": field,
@@ -266,10 +266,11 @@ async def _events(reader: Reader, website: Website, asked: Question) -> web.Resp
         scope = scope._replace(from_ms=from_ms, to_ms=to_ms)
 
     def page(connection: sqlite3.Connection) -> tuple[Place, list[tuple[Any, ...]]]:
+        figures.refuse_gone(connection, scope)
         start = place or Place(_FIRST, _FIRST, _newest_id(connection, reader.store, last_id))
         return start, connection.execute(*queries.events(scope, start, asked.limit + 1)).fetchall()
 
-    start, found = await reader.store.read(page)
+    start, found = await reader.find(asked, page)
     shown = _fitting(found, asked.limit)
     rows = [_event_row(row, asked) for row in found[:shown]]
     following = ""
@@ -363,7 +364,7 @@ async def _realtime(reader: Reader, website: Website, asked: Question) -> web.Re
             paths += latest.values()
         return len(found), Counter(paths)
 
-    active, pages = await reader.store.read(look)
+    active, pages = await reader.find(asked, look)
     listed = sorted(pages.items(), key=lambda page: (-page[1], page[0]))[:MOST_PAGES]
     data = {
         "active_visitors": active,

@@ -148,9 +148,9 @@ class Store:
         """The size of SQLite's log beside the database."""
         return self._log.stat().st_size if self._log.exists() else 0
 
-    async def read(self, question: Callable[[sqlite3.Connection], T]) -> T:
-        """Runs a question on a read-only connection, in one snapshot. Raises ApiError 503."""
-        return await self.readers.ask(question)
+    async def read(self, question: Callable[[sqlite3.Connection], T], is_gone: Callable[[], bool] = lambda: False) -> T:
+        """Runs a question on a read-only connection, in one snapshot, while somebody waits. Raises ApiError 503."""
+        return await self.readers.ask(question, is_gone)
 
     async def look_again(self) -> None:
         """Reads websites, keys and usage anew if another process has written, unless that was looked at just now."""

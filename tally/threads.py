@@ -3,8 +3,9 @@
 A call is one function run on the connection's thread (`Thread.run`), not a call a statement: a hop costs 140 µs, a
 statement 3. Nothing but plain rows may come out of it: a cursor left over would pin the log as long as it lives.
 
-`Readers` are a few connections that cannot write. A question waits for a free one, has one snapshot for all it
-asks, and is given up when it takes too long. All can be held at once, for the moment in which the log is emptied.
+`Readers` are a few connections that cannot write. A question waits for a free one, has one snapshot for all it asks,
+and is given up when it takes too long or nobody waits for it any more. All can be held at once, for the moment in which
+the log is emptied.
 
 What SQLite refuses becomes the one answer it deserves (`refusal`): 503 where the file or the disk is at fault, and a
 failure of ours otherwise.
@@ -82,14 +83,14 @@ class Readers:
         for thread in threads:
             self._idle.put_nowait(thread)
 
-    async def ask(self, question: Question[T]) -> T:
-        """Runs a question in one snapshot. Raises ApiError 503."""
+    async def ask(self, question: Question[T], is_gone: Callable[[], bool]) -> T:
+        """Runs a question in one snapshot, until `is_gone` says that nobody waits for it. Raises ApiError 503."""
         try:
             async with asyncio.timeout(self._query_s):
                 reader = await self._idle.get()
         except TimeoutError:
             raise ApiError(OVERLOADED, "Too many questions wait: ask it again later.", retry_after_s=10) from None
-        answer = asyncio.ensure_future(reader.run(lambda run: self._in_snapshot(run, question)))
+        answer = asyncio.ensure_future(reader.run(lambda run: self._in_snapshot(run, question, is_gone)))
         # The connection is free when the statement ends, not when the client has gone away.
         answer.add_done_callback(lambda _: self._idle.put_nowait(reader))
         try:
@@ -101,10 +102,14 @@ class Readers:
         """Gives up the questions under way: the process ends."""
         self._closing = True
 
-    def _in_snapshot(self, connection: sqlite3.Connection, question: Question[T]) -> T:
+    def _in_snapshot(self, connection: sqlite3.Connection, question: Question[T], is_gone: Callable[[], bool]) -> T:
         # Looked at inside the statement: an interrupt from outside could hit the statement after the one it was for.
         end = time.monotonic() + self._query_s
-        connection.set_progress_handler(lambda: self._closing or time.monotonic() > end, _STEPS_BETWEEN_LOOKS)
+
+        def is_over() -> bool:
+            return self._closing or is_gone() or time.monotonic() > end
+
+        connection.set_progress_handler(is_over, _STEPS_BETWEEN_LOOKS)
         connection.execute("begin")
         try:
             return question(connection)
