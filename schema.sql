@@ -131,7 +131,7 @@ create table moment (
   primary key (website, quarter)
 ) strict, without rowid;
 
--- The values of each field over 2^level whole UTC days (block = day >> level), for the top lists (tally/rollups.py).
+-- The values of each field over 2^level whole UTC days (block = day >> level; level 1 is left out), for the top lists.
 -- field: its place in tally/enrich.py FIELDS; 14 is all of the traffic, with the one value 0.
 create table rollup (
   website   integer not null,

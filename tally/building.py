@@ -104,7 +104,7 @@ class Builder:
             await self._write(rollups.add_values, (website, field, 0, day), part)
 
     async def _block(self, website: int, level: int, block: int) -> None:
-        """Adds two blocks up."""
+        """Adds the blocks below one up."""
         while await self._write(rollups.drop_values, website, level, block):
             pass
         for field in range(rollups.ALL + 1):

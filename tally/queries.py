@@ -158,23 +158,23 @@ def totals(website: int, first: int, end: int, midnight: int) -> Query:
 
 
 def days(website: int, first: int, end: int) -> Query:
-    """A row (n, visitors, pageviews, events, visits) for each local day of 96 quarters from `first` on to `end`."""
+    """A row (n, visitors, visits, pageviews, events) for each local day of 96 quarters from `first` on to `end`."""
     return (
-        "/* queries.days */ select (quarter - ?) / 96, sum(iif((quarter - ?) % 96 < ?, lasts, firsts)), sum(views),"
-        " sum(events), sum(visits) from moment where website = ? and quarter >= ? and quarter < ? group by 1",
+        "/* queries.days */ select (quarter - ?) / 96, sum(iif((quarter - ?) % 96 < ?, lasts, firsts)), sum(visits),"
+        " sum(views), sum(events) from moment where website = ? and quarter >= ? and quarter < ? group by 1",
         # So many quarters lie before the midnight UTC that is in it.
         [first, first, -first % 96, website, first, end],
     )
 
 
 def hours(website: int, first: int, end: int) -> Query:
-    """A row (n, visitors, pageviews, events, visits) for each stretch of 4 quarters from `first` on to `end`.
+    """A row (n, visitors, visits, pageviews, events) for each stretch of 4 quarters from `first` on to `end`.
 
     Visitors of an hour that crosses midnight UTC: those before it, and those whose first event lies behind it.
     """
     return (
         "/* queries.hours */ select (quarter - ?) / 4, sum(iif((quarter - ?) % 4 = 0, hour_visitors,"
-        " iif(quarter % 96 < (quarter - ?) % 4, firsts, 0))), sum(views), sum(events), sum(visits) from moment"
+        " iif(quarter % 96 < (quarter - ?) % 4, firsts, 0))), sum(visits), sum(views), sum(events) from moment"
         " where website = ? and quarter >= ? and quarter < ? group by 1",
         [first, first, first, website, first, end],
     )

@@ -22,14 +22,14 @@ from typing import Any, TypeVar
 import orjson
 from aiohttp import web
 
-from tally import errors, figures, queries, tables
+from tally import errors, figures, queries, tables, toplists
 from tally.accounts import PLANS_WITH_KEYS, Key, Website
 from tally.asking import Question, question
 from tally.clock import Clock
 from tally.enrich import FIELDS
 from tally.errors import ANSWER_HEADERS, ApiError, json_answer
 from tally.events import METRICS, TYPES
-from tally.figures import BeyondRetention, Remembered
+from tally.ground import BeyondRetention, refuse_gone
 from tally.instants import BadTime, iso
 from tally.limits import Buckets
 from tally.queries import Place, Scope
@@ -62,7 +62,7 @@ class Reader:
         self.store, self.clock, self.keys, self.base_url = store, clock, keys, base_url
         # ETags of an earlier process mean nothing: the change counter starts anew.
         self.boot = secrets.token_bytes(8)
-        self.remembered = Remembered()
+        self.remembered = toplists.Remembered()
 
     async def key(self, request: web.Request) -> Key:
         """The request's API key, its bucket and its plan looked at. Raises ApiError 401, 429, 403."""
@@ -245,7 +245,7 @@ async def _timeseries(reader: Reader, website: Website, asked: Question) -> web.
 
 async def _top(reader: Reader, website: Website, asked: Question, field: str) -> web.Response:
     scope = _scope(website, asked)
-    found = await reader.find(asked, lambda run: figures.top(run, scope, field, asked.limit, reader.remembered))
+    found = await reader.find(asked, lambda run: toplists.top(run, scope, field, asked.limit, reader.remembered))
     names = ("visitors", "pageviews", "events")
     meta = asked.meta(website.id) | {
         "field": field,
@@ -266,7 +266,7 @@ async def _events(reader: Reader, website: Website, asked: Question) -> web.Resp
         scope = scope._replace(from_ms=from_ms, to_ms=to_ms)
 
     def page(connection: sqlite3.Connection) -> tuple[Place, list[tuple[Any, ...]]]:
-        figures.refuse_gone(connection, scope)
+        refuse_gone(connection, scope)
         start = place or Place(_FIRST, _FIRST, _newest_id(connection, reader.store, last_id))
         return start, connection.execute(*queries.events(scope, start, asked.limit + 1)).fetchall()
 

@@ -8,7 +8,7 @@ on, in the same transaction. Its states:
   from before that moment, is folded in within its own transaction. `pair` tells which visitors a value has already.
 - FINAL: all of it is in rollup, pairs are gone.
 - KEPT: final, and its raw rows are gone by the owner's wish: the rollup is the data now, never dropped.
-Above the days lie blocks of 2, 4 ... 256 of them, built from the two below once all their days are final; a day that
+Above the days lie blocks of 4, 8, 16 ... 256 of them, built from those below once all their days are final; a day that
 becomes stale takes the blocks above it along. `version` grows with every change of what was complete, so that sums of
 complete blocks may be remembered.
 
@@ -18,6 +18,7 @@ FOLD_EVENTS or deletes or writes ROWS_A_STEP rows. The background work that call
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from tally.enrich import FIELDS
@@ -25,7 +26,8 @@ from tally.events import AHEAD_MS, OLDEST_MS
 from tally.sessions import DAY_MS
 
 STALE, OPEN, FINAL, KEPT = range(4)
-LEVELS = 9
+# Blocks of 2 days would be a quarter of all rows and save little: 4 days at the most at either end of a range.
+LEVELS = (0, 2, 3, 4, 5, 6, 7, 8)
 ALL = len(FIELDS)
 """The number of the field that is all of the traffic."""
 # our choice: 15 to 25 ms on two cores.
@@ -84,7 +86,7 @@ def mark_stale(connection: sqlite3.Connection, website: int, days: Iterable[int]
             " set state = excluded.state, folded_ms = excluded.folded_ms, version = version + 1 where state < 3",
             (website, day, STALE, day * DAY_MS),
         )
-        for level in range(1, LEVELS):
+        for level in LEVELS[1:]:
             connection.execute(
                 "/* rollups.unbuild */ delete from built where website = ? and level = ? and block = ?",
                 (website, level, day >> level),
@@ -255,47 +257,46 @@ def set_day(connection: sqlite3.Connection, website: int, day: int, version: int
 def next_block(connection: sqlite3.Connection, website: int, now_ms: int) -> tuple[int, int] | None:
     """The lowest, oldest block (level, number) that can be built from blocks below it and is not."""
     ready = (now_ms - FINAL_AFTER_MS) // DAY_MS  # days before this one are final
-    for level in range(1, LEVELS):
+    for below, level in pairwise(LEVELS):
         row = connection.execute(
-            "/* rollups.next_block */ select below.block >> 1 from built as below where website = :website"
-            " and level = :level - 1 and block < :ready >> (:level - 1) and state >= 2"
-            " and (below.block >> 1) + 1 <= :ready >> :level"
+            "/* rollups.next_block */ select part.block >> :step from built as part where website = :website"
+            " and level = :below and block < :ready >> :below and state >= 2"
+            " and (part.block >> :step) + 1 <= :ready >> :level"
             " and not exists (select 1 from built as own where own.website = :website and own.level = :level"
-            " and own.block = below.block >> 1)"
+            " and own.block = part.block >> :step)"
             " and not exists (select 1 from built as days where days.website = :website and days.level = 0"
-            " and days.state < 2 and days.block >= (below.block >> 1) << :level"
-            " and days.block < ((below.block >> 1) + 1) << :level) order by block limit 1",
-            {"website": website, "level": level, "ready": ready},
+            " and days.state < 2 and days.block >= (part.block >> :step) << :level"
+            " and days.block < ((part.block >> :step) + 1) << :level) order by block limit 1",
+            {"website": website, "below": below, "level": level, "step": level - below, "ready": ready},
         ).fetchone()
         if row:
             return level, int(row[0])
     return None
 
 
-def _merge_end(connection: sqlite3.Connection, website: int, field: int, level: int, block: int, after: int) -> int:
-    """Up to which value a step that adds two blocks up goes, so that it reads about ROWS_A_STEP of their values."""
-    one = (
-        "select value from (select value from rollup where website = ? and field = ? and level = ? and block = ?"
-        " and value > ? order by value limit 1 offset ?)"
-    )
-    places = [(website, field, level - 1, below, after, ROWS_A_STEP // 2) for below in (2 * block, 2 * block + 1)]
-    row = connection.execute(
-        f"/* rollups.merge_end */ select min(value) from ({one} union all {one})", (*places[0], *places[1])
-    ).fetchone()
-    return LAST_VALUE if row[0] is None else int(row[0])
-
-
 def merge(connection: sqlite3.Connection, website: int, field: int, level: int, block: int, after: int) -> int:
-    """Adds the two blocks below up, for some values above `after`; the last of them, LAST_VALUE at the end."""
-    end = _merge_end(connection, website, field, level, block, after)
+    """Adds the blocks below up, for some values above `after`; the last of them, LAST_VALUE at the end."""
+    below = LEVELS[LEVELS.index(level) - 1]
+    parts = range(block << (level - below), (block + 1) << (level - below))
+    end = min(_merge_end(connection, (website, field, below, part), after, ROWS_A_STEP // len(parts)) for part in parts)
     connection.execute(
         "/* rollups.merge */ insert into rollup"
         " select website, field, ?, ?, value, sum(visitors), sum(views), sum(events) from rollup"
-        " where website = ? and field = ? and level = ? and block in (?, ?) and value > ? and value <= ?"
-        " group by value",
-        (level, block, website, field, level - 1, 2 * block, 2 * block + 1, after, end),
+        f" where website = ? and field = ? and level = ? and block in ({', '.join(map(str, parts))})"
+        " and value > ? and value <= ? group by value",
+        (level, block, website, field, below, after, end),
     )
     return end
+
+
+def _merge_end(connection: sqlite3.Connection, place: tuple[int, int, int, int], after: int, rows: int) -> int:
+    """Up to which value so many rows of a block (website, field, level, block) go."""
+    row = connection.execute(
+        "/* rollups.merge_end */ select value from rollup where website = ? and field = ? and level = ? and block = ?"
+        " and value > ? order by value limit 1 offset ?",
+        (*place, after, rows),
+    ).fetchone()
+    return LAST_VALUE if row is None else int(row[0])
 
 
 def set_block(connection: sqlite3.Connection, website: int, level: int, block: int) -> bool:
@@ -329,7 +330,7 @@ def blocks(connection: sqlite3.Connection, website: int, first: int, end: int) -
     """What is right of the days in [first, end)."""
     days: dict[int, Day] = {}
     built: set[tuple[int, int]] = set()
-    for level in range(LEVELS):
+    for level in LEVELS:
         rows = connection.execute(
             "/* rollups.blocks */ select block, state, folded_ms, version from built"
             " where website = ? and level = ? and block >= ? and block <= ?",
@@ -353,7 +354,7 @@ def cover(known: Blocks, first: int, end: int) -> list[tuple[int, int]]:
         level = next(
             (
                 level
-                for level in range(LEVELS - 1, 0, -1)
+                for level in LEVELS[:0:-1]
                 if not day & ((1 << level) - 1) and day + (1 << level) <= end and (level, day >> level) in known.built
             ),
             0,

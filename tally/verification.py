@@ -5,7 +5,7 @@ count it from); both are told. Each day is compared in one snapshot, so events m
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from tally import moments, rollups
@@ -33,7 +33,7 @@ def verdicts(connection: sqlite3.Connection, website: int) -> Iterator[Verdict]:
     ).fetchall()
     for (day,) in days:
         yield _in_snapshot(connection, website, 0, day)
-    for level in range(1, LEVELS):
+    for level in LEVELS[1:]:
         blocks = connection.execute(
             "/* verification.blocks */ select block from built where website = ? and level = ? order by block",
             (website, level),
@@ -66,9 +66,11 @@ def _day(connection: sqlite3.Connection, website: int, day: int) -> Verdict:
 
 
 def _block(connection: sqlite3.Connection, website: int, level: int, block: int) -> Verdict:
+    below = LEVELS[LEVELS.index(level) - 1]
     for field in range(ALL + 1):
-        below = _values(connection, website, field, level - 1, (2 * block, 2 * block + 1))
-        if below != _values(connection, website, field, level, (block,)):
+        step = level - below
+        parts = _values(connection, website, field, below, range(block << step, (block + 1) << step))
+        if parts != _values(connection, website, field, level, (block,)):
             return Verdict(level, block, f"values of {rollups.name_of(field)}")
     return Verdict(level, block)
 
@@ -88,7 +90,7 @@ def _without_zeros(totals: moments.Totals) -> moments.Totals:
 
 
 def _values(
-    connection: sqlite3.Connection, website: int, field: int, level: int, blocks: tuple[int, ...]
+    connection: sqlite3.Connection, website: int, field: int, level: int, blocks: Iterable[int]
 ) -> list[tuple[int, ...]]:
     sums: dict[int, list[int]] = {}
     for block in blocks:

@@ -1,0 +1,123 @@
+"""What a question about traffic stands on: which parts of its range are read from rollups, which from raw rows.
+
+E is CONTRACT's: the traffic events of a website in [from, to) that match all filters. A visitor's number changes at
+midnight UTC, so every figure is a sum over days or parts of days. `parts_of` cuts the range into stretches of ROLLED
+days (unfiltered, or days on which the filtered values cover everything) and RAW ones (filtered, or stale), which are
+read a day a statement: a small set of distinct numbers stays in the cache, and the deadline gets a turn. Days on which
+a filter's values do not occur are left out.
+
+A question that needs raw rows which the owner has let go raises BeyondRetention.
+"""
+
+import sqlite3
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from tally import queries, rollups
+from tally.enrich import FIELDS
+from tally.queries import Query, Scope
+from tally.rollups import KEPT, STALE, Blocks
+from tally.sessions import DAY_MS
+
+Span = tuple[int, int]
+"""[from, to) in milliseconds."""
+
+
+class BeyondRetention(ValueError):
+    """The question needs raw rows that are gone; `from_ms`: from when on they are there."""
+
+    def __init__(self, from_ms: int) -> None:
+        super().__init__(from_ms)
+        self.from_ms = from_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a question stands on: a snapshot, a website, and what is right of its days."""
+
+    connection: sqlite3.Connection
+    scope: Scope
+    known: Blocks
+    kept: list[int]
+    """The days whose raw rows are gone, oldest first: they lie before all others."""
+
+    @property
+    def website(self) -> int:
+        return self.scope.website
+
+    def rows(self, query: Query) -> list[tuple[Any, ...]]:
+        return self.connection.execute(*query).fetchall()
+
+    def number(self, query: Query) -> int:
+        return int(self.connection.execute(*query).fetchone()[0])
+
+    def raw(self, span: Span, filtered: bool = False) -> Scope:
+        """A scope for raw rows of a span. Raises BeyondRetention where they are gone."""
+        if self.kept and span[0] < (self.kept[-1] + 1) * DAY_MS:
+            raise BeyondRetention((self.kept[-1] + 1) * DAY_MS)
+        return Scope(self.website, *span, self.scope.filters if filtered else ())
+
+
+class Parts(NamedTuple):
+    """A range cut up: stretches in which unfiltered figures hold, and days to be read raw."""
+
+    rolled: list[Span]
+    raw: list[Span]
+
+
+def refuse_gone(connection: sqlite3.Connection, scope: Scope) -> None:
+    """Raises BeyondRetention where raw rows of the range are gone."""
+    ground_of(connection, scope).raw((scope.from_ms, scope.to_ms))
+
+
+def ground_of(connection: sqlite3.Connection, scope: Scope) -> Ground:
+    first, end = scope.from_ms // DAY_MS, -(-scope.to_ms // DAY_MS)
+    known = rollups.blocks(connection, scope.website, first, end)
+    return Ground(connection, scope, known, [day for day, of in known.days.items() if of.state == KEPT])
+
+
+def parts_of(ground: Ground) -> Parts:
+    scope, days = ground.scope, ground.known.days
+    whole, none = _covered(ground) if scope.filters else (set(days), set())
+    parts = Parts([], [])
+    goes_on = False
+    for day, known in days.items():
+        span = (max(scope.from_ms, day * DAY_MS), min(scope.to_ms, (day + 1) * DAY_MS))
+        if day in none:
+            goes_on = False
+        elif day not in whole or known.state == STALE:
+            parts.raw.append(span)
+            goes_on = False
+        elif goes_on:
+            # Days without traffic in between make no difference.
+            parts.rolled[-1] = (parts.rolled[-1][0], span[1])
+        else:
+            parts.rolled.append(span)
+            goes_on = True
+    return parts
+
+
+def _covered(ground: Ground) -> tuple[set[int], set[int]]:
+    """The days on which the filters hold for everything, and those on which one of them holds for nothing."""
+    days, filters = ground.known.days, ground.scope.filters
+    if not days or any(field not in FIELDS for field, _ in filters):
+        return set(), set()
+    first, end = min(days), max(days) + 1
+    folded = dict(ground.rows(queries.folded(ground.website, first, end)))
+    whole, none = set(days), set()
+    for field, values in filters:
+        found = dict(ground.rows(queries.matching(ground.website, FIELDS.index(field), first, end, values)))
+        whole &= {day for day in days if found.get(day, 0) == folded.get(day, 0)}
+        none |= {day for day in days if day not in found}
+    stale = {day for day, known in days.items() if known.state == STALE}
+    partial = {day for day, known in days.items() if known.state != STALE and known.folded_ms < (day + 1) * DAY_MS}
+    whole = {day for day in whole - stale if day not in partial or _rest_matches(ground, day, all_of_it=True)}
+    none = {day for day in none - stale if day not in partial or _rest_matches(ground, day, all_of_it=False)}
+    return whole, none
+
+
+def _rest_matches(ground: Ground, day: int, all_of_it: bool) -> bool:
+    """Whether of the part of a day that is not folded yet all events match the filters, or none does."""
+    span = (ground.known.days[day].folded_ms, (day + 1) * DAY_MS)
+    matching = ground.number(queries.traffic(ground.raw(span, filtered=True)))
+    return matching == (ground.number(queries.traffic(ground.raw(span))) if all_of_it else 0)

@@ -1,0 +1,149 @@
+"""Top lists: blocks of whole days from rollups; of the open day what is folded and what is not; raw rows for the rest.
+
+A day that is cut by the range, filtered or stale is counted from its raw rows. Sums of complete days are remembered
+(`Remembered`), since the same ranges are asked for again and again: a day's version is part of what they are kept
+under, so a late event or an import makes them others.
+"""
+
+import sqlite3
+import threading
+from array import array
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from heapq import nsmallest
+from typing import Any, NamedTuple
+
+from tally import queries, rollups
+from tally.enrich import FIELDS
+from tally.ground import Ground, Span, ground_of, parts_of
+from tally.queries import Query, Scope
+from tally.sessions import DAY_MS
+
+# our choice: 32 bytes each, 5 MB in all; a list of 5,000 paths over a range takes 160 KB.
+MOST_REMEMBERED = 160_000
+# SQLite takes at most 500 parts of a union.
+_TILES_A_STATEMENT = 400
+
+Counts = dict[int, list[int]]
+"""label -> visitors, pageviews, events."""
+
+
+class Remembered:
+    """Sums of complete days by what they are sums of; for several threads, bounded, least recently used go first."""
+
+    def __init__(self, most: int = MOST_REMEMBERED) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._sums: OrderedDict[tuple[Any, ...], array[int]] = OrderedDict()
+        self._size = 0
+
+    def get(self, key: tuple[Any, ...]) -> Counts | None:
+        """The sums of that key, if they are remembered."""
+        with self._lock:
+            flat = self._sums.get(key)
+            if flat is None:
+                return None
+            self._sums.move_to_end(key)
+        numbers = iter(flat)
+        return {value: [visitors, views, events] for value, visitors, views, events in zip(*[numbers] * 4, strict=True)}
+
+    def put(self, key: tuple[Any, ...], rows: Sequence[Sequence[int]]) -> None:
+        """Remembers rows (label, visitors, pageviews, events)."""
+        flat = array("q", [number for row in rows for number in row])
+        with self._lock:
+            self._size += len(flat) // 4 - len(self._sums.pop(key, ())) // 4
+            self._sums[key] = flat
+            while self._size > self._most:
+                self._size -= len(self._sums.popitem(last=False)[1]) // 4
+
+
+class Top(NamedTuple):
+    """The figures of unset, and rows (text, visitors, pageviews, events)."""
+
+    unset: Sequence[int]
+    rows: list[tuple[str, int, int, int]]
+
+
+def top(connection: sqlite3.Connection, scope: Scope, field: str, limit: int, remembered: Remembered) -> Top:
+    """The first `limit` values of a field by visitors, pageviews, events (descending) and text."""
+    ground = ground_of(connection, scope)
+    parts = parts_of(ground)
+    tiles: list[tuple[int, int]] = []
+    versions = 0
+    pieces: list[Query] = [queries.counts(ground.raw(span, filtered=True), field) for span in parts.raw]
+    for stretch in parts.rolled:
+        more, version, rest = _complete(ground, stretch)
+        tiles += more
+        versions += version
+        for span in rest:
+            pieces += _piece(ground, field, span)
+    counts = _sums(ground, field, tiles, versions, remembered)
+    for query in pieces:
+        _merge(counts, ground.connection.execute(*query))
+    return Top(counts.pop(0, (0, 0, 0)), _first(ground, counts, limit))
+
+
+def _complete(ground: Ground, stretch: Span) -> tuple[list[tuple[int, int]], int, list[Span]]:
+    """Blocks for the whole days of a stretch that are in rollup, the sum of their versions, and what is left."""
+    tiles: list[tuple[int, int]] = []
+    rest: list[Span] = []
+    version = 0
+    start, end = stretch[0] // DAY_MS, -(-stretch[1] // DAY_MS)
+    for day, known in ground.known.days.items():
+        span = (max(stretch[0], day * DAY_MS), min(stretch[1], (day + 1) * DAY_MS))
+        if span[0] >= span[1]:
+            continue
+        if span[1] - span[0] == DAY_MS == known.folded_ms - day * DAY_MS:
+            version += known.version
+        else:
+            tiles += rollups.cover(ground.known, start, day)
+            start = day + 1
+            rest.append(span)
+    return tiles + rollups.cover(ground.known, start, end), version, rest
+
+
+def _piece(ground: Ground, field: str, span: Span) -> list[Query]:
+    """The values of a day that is not complete, or of a part of one: what is folded of it and the rest, or raw rows."""
+    day, number = span[0] // DAY_MS, FIELDS.index(field)
+    folded_ms = ground.known.days[day].folded_ms
+    if span[0] == day * DAY_MS < folded_ms <= span[1]:
+        folded = queries.sums(ground.website, number, [(0, day)])
+        return [folded, queries.not_folded(ground.website, number, day, folded_ms, span[1])]
+    return [queries.counts(ground.raw(span), field)]
+
+
+def _sums(ground: Ground, field: str, tiles: list[tuple[int, int]], version: int, remembered: Remembered) -> Counts:
+    if not tiles:
+        return {}
+    number = FIELDS.index(field)
+    key = (ground.website, number, version, *tiles)
+    counts = remembered.get(key)
+    if counts is None:
+        counts = {}
+        for start in range(0, len(tiles), _TILES_A_STATEMENT):
+            query = queries.sums(ground.website, number, tiles[start : start + _TILES_A_STATEMENT])
+            _merge(counts, ground.connection.execute(*query))
+        remembered.put(key, [(value, *figures) for value, figures in counts.items()])
+    return counts
+
+
+def _first(ground: Ground, counts: Counts, limit: int) -> list[tuple[str, int, int, int]]:
+    chosen = counts
+    if len(counts) > limit:
+        last = nsmallest(limit, ((-visitors, -views, -events) for visitors, views, events in counts.values()))[-1]
+        # Those that tie with the last one too: texts decide among them.
+        chosen = {value: row for value, row in counts.items() if (-row[0], -row[1], -row[2]) <= last}
+    texts = dict(ground.rows(queries.texts(list(chosen))))
+    rows = [(texts[value], row[0], row[1], row[2]) for value, row in chosen.items()]
+    return sorted(rows, key=lambda row: (-row[1], -row[2], -row[3], row[0]))[:limit]
+
+
+def _merge(counts: Counts, rows: Iterable[Sequence[int]]) -> None:
+    for value, visitors, views, events in rows:
+        row = counts.get(value)
+        if row is None:
+            counts[value] = [visitors, views, events]
+        else:
+            row[0] += visitors
+            row[1] += views
+            row[2] += events
