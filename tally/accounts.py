@@ -13,6 +13,7 @@ import sqlite3
 import uuid
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -96,7 +97,12 @@ def usage(connection: sqlite3.Connection, month: int) -> dict[tuple[int, int], i
 
 def month_of(ms: int) -> int:
     """The UTC calendar month of a moment, as 202611."""
-    moment = datetime.fromtimestamp(ms / 1000, UTC)
+    return _month_of_day(ms // 86_400_000)
+
+
+@lru_cache(maxsize=8)  # asked twice for each event, nearly always of today
+def _month_of_day(day: int) -> int:
+    moment = datetime.fromtimestamp(day * 86_400, UTC)
     return moment.year * 100 + moment.month
 
 

@@ -9,8 +9,8 @@ the reading connection, empties the day's totals and lets go: what is committed 
 is counted in the snapshot, however long that takes, and what was counted is added in one transaction, if nobody has
 marked the day stale again meanwhile.
 
-A day that is over for good gets its values from the same snapshot, field by field; an open one is folded from its
-beginning.
+A day that is over for good gets its values field by field, with nothing held open meanwhile: only somebody who marks it
+stale can still change it. An open one is folded from its beginning.
 """
 
 import asyncio
@@ -89,11 +89,11 @@ class Builder:
         try:
             version = await self._write(_begin, self._reader, website, day)
             totals = await self._reader.run(lambda connection: moments.counted(connection, website, day))
-            if state == FINAL:
-                for field in range(rollups.ALL + 1):
-                    await self._values(website, day, field)
         finally:
             await self._reader.run(_forget_snapshot)
+        if state == FINAL:
+            for field in range(rollups.ALL + 1):
+                await self._values(website, day, field)
         if await self._write(_end, website, day, version, state, totals):
             self._look[website] = True
 

@@ -30,6 +30,7 @@ KEPT_PAST_DAY_MS = 72 * 3_600_000
 QUARTER_MS = 900_000
 _HEAD = struct.Struct("<QH12s")  # visitor, UTC day, a bit for each of its 96 quarters with an event
 _VISIT = struct.Struct("<BIIII")  # ordinal, begin and end in ms of the day, views, custom events
+_SINGLE = struct.Struct("<QH12sBIIII")  # the usual case: one visit
 
 
 class Visit(NamedTuple):
@@ -85,9 +86,39 @@ class Salts:
             del self._of_day[old]
 
 
-def _surviving(joined: list[Visit]) -> int:
-    # The events of the other one are renumbered on disk: the fewer the better.
-    return max(joined, key=lambda visit: (visit.end_ms - visit.begin_ms, -visit.ordinal)).ordinal
+def _visit(day_ms: int, ordinal: int, begin: int, end: int, views: int, events: int) -> Visit:
+    return Visit(ordinal, day_ms + begin, day_ms + end, views, events)
+
+
+def _opened(far: list[Visit], ts_ms: int, is_view: bool) -> Visit:
+    ordinal = max(visit.ordinal for visit in far) + 1 if far else 0
+    return Visit(ordinal, ts_ms, ts_ms, int(is_view), int(not is_view))
+
+
+def _joined(near: list[Visit], ts_ms: int, is_view: bool) -> Visit:
+    first = near[0]
+    if len(near) == 1:
+        begin_ms, end_ms = min(ts_ms, first.begin_ms), max(ts_ms, first.end_ms)
+        return Visit(first.ordinal, begin_ms, end_ms, first.views + is_view, first.events + (not is_view))
+    # The events of the others are renumbered on disk: the fewer the better.
+    kept = max(near, key=lambda visit: (visit.end_ms - visit.begin_ms, -visit.ordinal))
+    return Visit(
+        kept.ordinal,
+        min(ts_ms, *(v.begin_ms for v in near)),
+        max(ts_ms, *(v.end_ms for v in near)),
+        sum(v.views for v in near) + is_view,
+        sum(v.events for v in near) + (not is_view),
+    )
+
+
+def _pack(visitor: int, day: int, mask: int, visits: list[Visit]) -> bytes:
+    day_ms, quarters = day * DAY_MS, mask.to_bytes(12, "little")
+    if len(visits) == 1:
+        ordinal, begin_ms, end_ms, views, events = visits[0]
+        return _SINGLE.pack(visitor, day, quarters, ordinal, begin_ms - day_ms, end_ms - day_ms, views, events)
+    parts = [_HEAD.pack(visitor, day, quarters)]
+    parts += [_VISIT.pack(v.ordinal, v.begin_ms - day_ms, v.end_ms - day_ms, v.views, v.events) for v in visits]
+    return b"".join(parts)
 
 
 class Sessions:
@@ -116,27 +147,17 @@ class Sessions:
     def touch(self, identity: bytes, ts_ms: int, is_view: bool) -> Touch:
         """Counts a traffic event in: lengthens, joins or opens visits."""
         packed = self._packed.get(identity) or self._new(ts_ms)
-        visitor, day, quarters = _HEAD.unpack_from(packed)
-        day_ms = day * DAY_MS
+        if len(packed) == _SINGLE.size:
+            visitor, day, quarters, *rest = _SINGLE.unpack(packed)
+            visits = [_visit(day * DAY_MS, *rest)]
+        else:
+            visitor, day, quarters = _HEAD.unpack_from(packed)
+            visits = [_visit(day * DAY_MS, *rest) for rest in _VISIT.iter_unpack(packed[_HEAD.size :])]
+        near = [v for v in visits if v.begin_ms - VISIT_GAP_MS <= ts_ms <= v.end_ms + VISIT_GAP_MS]
+        far = [v for v in visits if v not in near] if near else visits
+        now = _joined(near, ts_ms, is_view) if near else _opened(far, ts_ms, is_view)
         mask = int.from_bytes(quarters, "little")
-        near: list[Visit] = []
-        far: list[Visit] = []
-        for ordinal, begin, end, views, events in _VISIT.iter_unpack(packed[_HEAD.size :]):
-            visit = Visit(ordinal, day_ms + begin, day_ms + end, views, events)
-            is_near = visit.begin_ms - VISIT_GAP_MS <= ts_ms <= visit.end_ms + VISIT_GAP_MS
-            (near if is_near else far).append(visit)
-        now = Visit(
-            _surviving(near) if near else max((v.ordinal for v in far), default=-1) + 1,
-            min([ts_ms, *(v.begin_ms for v in near)]),
-            max([ts_ms, *(v.end_ms for v in near)]),
-            sum(v.views for v in near) + is_view,
-            sum(v.events for v in near) + (not is_view),
-        )
-        quarters = (mask | 1 << (ts_ms - day_ms) // QUARTER_MS).to_bytes(12, "little")
-        parts = [_HEAD.pack(visitor, day, quarters)]
-        for v in [*far, now]:
-            parts.append(_VISIT.pack(v.ordinal, v.begin_ms - day_ms, v.end_ms - day_ms, v.views, v.events))
-        self._put(identity, b"".join(parts))
+        self._put(identity, _pack(visitor, day, mask | 1 << ts_ms % DAY_MS // QUARTER_MS, [*far, now]))
         return Touch(visitor, now, tuple(near), mask)
 
     def keep(self, now_ms: int) -> None:
@@ -162,10 +183,12 @@ class Sessions:
         return _HEAD.pack(secrets.randbits(62), ts_ms // DAY_MS, bytes(12))
 
     def _put(self, identity: bytes, packed: bytes) -> None:
-        self._before.setdefault(identity, self._packed.get(identity))
+        old = self._packed.get(identity)
+        self._before.setdefault(identity, old)
         self._packed[identity] = packed
-        self._packed.move_to_end(identity)
-        if len(self._packed) > self.most:
+        if old is not None:
+            self._packed.move_to_end(identity)
+        elif len(self._packed) > self.most:
             evicted, old = self._packed.popitem(last=False)
             self._before.setdefault(evicted, old)
             self.evictions += 1
