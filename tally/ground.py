@@ -38,8 +38,8 @@ class Ground:
     connection: sqlite3.Connection
     scope: Scope
     known: Blocks
-    kept: list[int]
-    """The days whose raw rows are gone, oldest first: they lie before all others."""
+    gone: list[int]
+    """The days whose raw rows are gone."""
 
     @property
     def website(self) -> int:
@@ -53,8 +53,8 @@ class Ground:
 
     def raw(self, span: Span, filtered: bool = False) -> Scope:
         """A scope for raw rows of a span. Raises BeyondRetention where they are gone."""
-        if self.kept and span[0] < (self.kept[-1] + 1) * DAY_MS:
-            raise BeyondRetention((self.kept[-1] + 1) * DAY_MS)
+        if any(span[0] < (day + 1) * DAY_MS and span[1] > day * DAY_MS for day in self.gone):
+            raise BeyondRetention((self.number(queries.last_kept(self.website)) + 1) * DAY_MS)
         return Scope(self.website, *span, self.scope.filters if filtered else ())
 
 

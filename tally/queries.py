@@ -267,6 +267,15 @@ def folded(website: int, first: int, end: int) -> Query:
     )
 
 
+def last_kept(website: int) -> Query:
+    """One number: the last day of which only rollups are kept."""
+    return (
+        "/* queries.last_kept */ select block from built where website = ? and level = 0 and block >= 0 and state = 3"
+        " order by block desc limit 1",
+        [website],
+    )
+
+
 def traffic(scope: Scope) -> Query:
     """One number: the events of E."""
     sql, parameters = _traffic(scope, "count(*)")
