@@ -3,7 +3,8 @@
 Its rules:
 - One connection writes, on one thread; all commits and checkpoints of this process are its own.
 - Group commit without a timer: the writer takes all that is queued, writes it in one transaction, commits with fsync,
-  then answers everyone. While it commits, the next group gathers. No answer is given before its commit.
+  then answers everyone. While it commits, the next group gathers. No answer is given before its commit. There is no
+  task between loop and thread: one call hands a group over, one comes back with what became of it.
 - Another process may write too (the command line). `PRAGMA data_version` on the writing connection tells when; then
   websites, keys and usage are read anew. It is asked every second, and when somebody names an unknown website or key.
 
@@ -33,6 +34,8 @@ from tally.schema import SERVER_BUSY_S, BadDatabase, connect_reader, open_databa
 from tally.threads import Readers, Thread, lies_in_the_file, on_thread, open_readers, refusal
 
 T = TypeVar("T")
+Tell = Callable[[Outcome | Exception], None]
+"""Is told, on the loop, what a job came to."""
 
 # our choice: what one transaction holds; 2,000 events take 50 to 90 ms, twice that with event_ids.
 MOST_EVENTS_A_GROUP = 2_000
@@ -87,9 +90,12 @@ class Store:
         self._file = _file_of(path)
         self._emptied_ms = 0
         self._clock = clock
-        self._waiting: deque[tuple[Job, asyncio.Future[Outcome]]] = deque()
+        self._waiting: deque[tuple[Job, Tell]] = deque()
         self._events_waiting = 0
-        self._wake = asyncio.Event()
+        # How many of those that wait are written each by itself.
+        self._alone = 0
+        self._is_idle = asyncio.Event()
+        self._is_idle.set()
         self._closing = False
         self._data_version = -1
         self._looked_ns = 0
@@ -133,15 +139,25 @@ class Store:
 
     async def write(self, job: Job) -> Outcome:
         """Commits a job's rows, with fsync, together with whoever else waits. Raises ApiError 503."""
+        future: asyncio.Future[Outcome | Exception] = asyncio.get_running_loop().create_future()
+        self.put(job, lambda outcome: None if future.done() else future.set_result(outcome))
+        outcome = await future
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def put(self, job: Job, tell: Tell) -> None:
+        """The same for who cannot wait: `tell` is told. Raises ApiError 503 where the job is not even queued."""
         if self.is_gone:
             raise ApiError(STORAGE_UNAVAILABLE, retry_after_s=5)
         if self._closing or self._events_waiting + len(job.rows) > MOST_EVENTS_WAITING:
             raise ApiError(OVERLOADED, retry_after_s=1)
-        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self._waiting.append((job, future))
+        self._waiting.append((job, tell))
         self._events_waiting += len(job.rows)
-        self._wake.set()
-        return await future
+        if self._is_idle.is_set():
+            self._is_idle.clear()
+            # After whatever else the loop has at hand: what comes in together goes together.
+            asyncio.get_running_loop().call_soon(self._write_group)
 
     @property
     def log_bytes(self) -> int:
@@ -206,75 +222,68 @@ class Store:
 
         await self._writer.run(note)
 
-    async def run_writer(self) -> None:
-        """Writes groups until `stop`."""
-        while not (self._closing and not self._waiting):
-            await self._wake.wait()
-            self._wake.clear()
-            while self._waiting:
-                await self._write_group()
-
-    async def _write_group(self) -> None:
-        group: list[tuple[Job, asyncio.Future[Outcome]]] = []
-        events = 0
-        while self._waiting and events < MOST_EVENTS_A_GROUP:
+    def _write_group(self) -> None:
+        if not self._waiting:
+            self._is_idle.set()
+            return
+        group = [self._waiting.popleft()]
+        events = len(group[0][0].rows)
+        is_alone = self._alone > 0
+        self._alone -= is_alone
+        while self._waiting and events < MOST_EVENTS_A_GROUP and not is_alone:
             group.append(self._waiting.popleft())
             events += len(group[-1][0].rows)
-        try:
-            await self._commit(group)
-        except Exception as failure:
-            self.counters.failed_commits += 1
-            if lies_in_the_file(failure):
-                self.is_failing = True
-                _refuse(group, refusal(failure, "a commit"))
-            else:
-                await self._commit_one_by_one(group, failure)
-        finally:
-            self._events_waiting -= events
-
-    async def _commit(self, group: list[tuple[Job, asyncio.Future[Outcome]]]) -> None:
         jobs = [job for job, _ in group]
         begun_ns = self._clock.monotonic_ns()
-        written = await self._writer.run(lambda connection: self.ingest.write(connection, jobs))
-        self.counters.commit_ns += self._clock.monotonic_ns() - begun_ns
-        self.is_failing = False
-        self._publish(jobs, written)
-        for (_, future), outcome in zip(group, written.outcomes, strict=True):
-            if not future.done():
-                future.set_result(outcome)
+        loop = asyncio.get_running_loop()
 
-    def _publish(self, jobs: list[Job], written: Written) -> None:
+        def written(result: Written | Exception) -> None:
+            self._events_waiting -= events
+            if isinstance(result, Exception):
+                self._failed(group, result, is_alone)
+                return
+            self.counters.commit_ns += self._clock.monotonic_ns() - begun_ns
+            self._publish(jobs, events, result)
+            for (_, tell), outcome in zip(group, result.outcomes, strict=True):
+                tell(outcome)
+            loop.call_soon(self._write_group)
+
+        self._writer.start(lambda connection: self.ingest.write(connection, jobs), written)
+
+    def _publish(self, jobs: list[Job], events: int, written: Written) -> None:
+        self.is_failing = False
         self.counters.commits += 1
-        for job in jobs:
-            self.counters.committed_events += len(job.rows)
-            for row in job.rows:
-                number = row.website.number
-                self._changes[number] = self._changes.get(number, 0) + 1
+        self.counters.committed_events += events
+        for number in {row.website.number for job in jobs for row in job.rows}:
+            self._changes[number] = self._changes.get(number, 0) + 1
         self.last_id = written.last_id
         self.registry.usage.update(written.used)
 
-    async def _commit_one_by_one(self, group: list[tuple[Job, asyncio.Future[Outcome]]], failure: Exception) -> None:
-        for one in group:
-            try:
-                if len(group) == 1:
-                    raise failure
-                await self._commit([one])
-            except Exception as its_failure:
-                if not lies_in_the_file(its_failure):
-                    log.error("a job cannot be written: %s", where_it_failed(its_failure))
-                _refuse([one], refusal(its_failure, "a commit"))
+    def _failed(self, group: list[tuple[Job, Tell]], failure: Exception, was_alone: bool) -> None:
+        in_the_file = lies_in_the_file(failure)
+        self.is_failing |= in_the_file
+        self.counters.failed_commits += not was_alone
+        if len(group) > 1 and not in_the_file:
+            self._waiting.extendleft(reversed(group))
+            self._events_waiting += sum(len(job.rows) for job, _ in group)
+            self._alone += len(group)
+        else:
+            if not in_the_file:
+                log.error("a job cannot be written: %s", where_it_failed(failure))
+            refused = refusal(failure, "a commit")
+            for _, tell in group:
+                tell(refused)
+        self._write_group()
 
     def stop(self) -> None:
-        """Takes no more jobs; `run_writer` ends when those that wait are written."""
+        """Takes no more jobs; those that wait are written."""
         self._closing = True
         self.readers.stop()
-        self._wake.set()
 
     async def close(self) -> None:
         """Ends the writer once what waits is written; notes what is still to be noted."""
         self.stop()
-        while self._waiting:
-            await self._write_group()
+        await self._is_idle.wait()
         if self._used_keys and not self.is_failing:
             with contextlib.suppress(sqlite3.Error):
                 await self._note_uses(self._clock.wall_ms())
@@ -299,7 +308,6 @@ async def opened(path: Path, ingest: Ingest, clock: Clock, query_s: float, keep_
         looker = await on_thread(connect_reader(path, BUILDER_CACHE_KIB))
         closing.push_async_callback(looker.close)
         store.builder = Builder(writer, looker, clock, keep_days, store.is_busy)
-        writing = asyncio.create_task(store.run_writer())
         chores = [asyncio.create_task(_tick_forever(store)), asyncio.create_task(_build_forever(store.builder))]
         try:
             yield store
@@ -307,7 +315,7 @@ async def opened(path: Path, ingest: Ingest, clock: Clock, query_s: float, keep_
             for chore in chores:
                 chore.cancel()
             store.stop()
-            await asyncio.gather(writing, *chores, return_exceptions=True)
+            await asyncio.gather(*chores, return_exceptions=True)
             await store.close()
 
 
@@ -364,9 +372,3 @@ def _look(connection: sqlite3.Connection, known: int, month: int) -> tuple[int, 
         return version, None
     websites = {website.id: website for website in accounts.websites(connection)}
     return version, Registry(websites, accounts.keys(connection), accounts.usage(connection, month))
-
-
-def _refuse(group: list[tuple[Job, asyncio.Future[Outcome]]], failure: Exception) -> None:
-    for _, future in group:
-        if not future.done():
-            future.set_exception(failure)

@@ -48,6 +48,20 @@ class Thread(aiosqlite.Connection):
         self._conn.execute("begin")
         self._conn.execute("/* threads.snapshot */ select 1 from meta limit 1").fetchall()
 
+    def start(self, step: Question[T], tell: Callable[[T | Exception], None]) -> None:
+        """Has `step` done on the connection's thread; then `tell`, on the loop, what it gives or how it fails."""
+        loop, connection = asyncio.get_running_loop(), self._conn
+
+        def do() -> None:
+            try:
+                result: T | Exception = step(connection)
+            except Exception as failure:
+                result = failure
+            loop.call_soon_threadsafe(tell, result)
+
+        # aiosqlite's queue takes steps without a future as well: so ends its own `__del__`.
+        self._tx.put_nowait((None, do))
+
 
 async def on_thread(connection: sqlite3.Connection) -> Thread:
     """An open connection with a thread of its own; open already, since aiosqlite leaves its thread where that fails."""
