@@ -17,7 +17,7 @@ except in `registrable_domain`, where the reader is the one who typed it.
 
 import ipaddress
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import unquote_plus
 
 import idna
@@ -55,8 +55,7 @@ class BadUrl(ValueError):
     """The text is no URL of the kind asked for; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class WebUrl:
+class WebUrl(NamedTuple):
     """An http or https URL without scheme, userinfo, port and fragment; path and query as sent."""
 
     host: str

@@ -24,6 +24,7 @@ class Buckets:
         self.per_minute = per_minute
         self.turned_early = 0
         self._interval_ns = max(1, MINUTE_NS // per_minute)
+        self._most_ns = self._interval_ns * (per_minute - 1)
         self._most = most
         self._young: dict[bytes | int, int] = {}
         self._old: dict[bytes | int, int] = {}
@@ -34,7 +35,7 @@ class Buckets:
 
     def wait_s(self, key: bytes | int, now_ns: int) -> int:
         """0 where the bucket has a token, else the whole seconds after which it will, at least 1."""
-        missing_ns = self._full_at(key, now_ns) - now_ns - self._interval_ns * (self.per_minute - 1)
+        missing_ns = self._full_at(key, now_ns) - now_ns - self._most_ns
         return 0 if missing_ns <= 0 else -(-missing_ns // 1_000_000_000)
 
     def take(self, key: bytes | int, now_ns: int) -> None:

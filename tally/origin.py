@@ -17,9 +17,9 @@ and "Client address", the settings trusted_proxy and forwarded_header.
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from socket import AF_INET, AF_INET6, inet_pton
+from typing import NamedTuple
 
 from tally.hosts import BadUrl, belongs_to, origin_host, parse_web_url
 
@@ -52,8 +52,7 @@ _PAIRS = re.compile(_PAIR)
 _ELEMENT = re.compile(rf"[ \t]*{_PAIR}(?:[ \t]*;[ \t]*{_PAIR})*[ \t]*;?[ \t]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Asker:
+class Asker(NamedTuple):
     """What a web request says of its page: the origin as sent and the host in it ("" where it names none)."""
 
     origin: str
@@ -68,18 +67,23 @@ def asker(headers: Mapping[str, str]) -> Asker | None:
 
     A plain mapping must spell the names as here; aiohttp's, which ignores case, also shows repeated headers.
     """
-    origin = headers.get("Origin")
+    if _repeated(headers, "Origin") or ("Origin" not in headers and _repeated(headers, "Referer")):
+        return _NAMELESS
+    return page_of(headers.get("Origin"), headers.get("Referer"), headers.get("Sec-Fetch-Site"))
+
+
+def page_of(origin: str | None, referer: str | None, fetch_site: str | None) -> Asker | None:
+    """The same by the three headers themselves, None where one was not sent."""
     if origin is not None:
-        return _NAMELESS if _repeated(headers, "Origin") else _origin_asker(origin)
-    referer = headers.get("Referer")
+        return _origin_asker(origin)
     if referer is not None:
-        return _NAMELESS if _repeated(headers, "Referer") else _referer_asker(referer)
-    return _NAMELESS if "Sec-Fetch-Site" in headers else None
+        return _referer_asker(referer)
+    return None if fetch_site is None else _NAMELESS
 
 
 def _repeated(headers: Mapping[str, str], name: str) -> bool:
     getall = getattr(headers, "getall", None)
-    return getall is not None and len(getall(name)) > 1
+    return getall is not None and len(getall(name, ())) > 1
 
 
 def _origin_asker(text: str) -> Asker:
