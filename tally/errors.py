@@ -30,7 +30,7 @@ UNDER_WAY = web.AppKey("under_way", set[int])
 
 _ALWAYS = {"Server": "Tally", "X-Content-Type-Options": "nosniff"}
 # CONTRACT: collecting and reading are open to every page (no cookies are involved).
-_ON_COLLECT = _ALWAYS | {"Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": "Retry-After"}
+COLLECT_HEADERS = _ALWAYS | {"Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": "Retry-After"}
 _ON_READ = _ALWAYS | {
     "Access-Control-Allow-Origin": "*",
     "Access-Control-Expose-Headers": "Retry-After, ETag, Link, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset",
@@ -139,6 +139,16 @@ def http_error(refusal: web.HTTPException) -> ApiError:
     return ApiError(BAD_REQUEST._replace(status=refusal.status))
 
 
+def refusal_of(failure: Exception, where: object) -> ApiError:
+    """What a client is told of whatever a handler raised; a bug is logged."""
+    if isinstance(failure, ApiError):
+        return failure
+    if isinstance(failure, web.HTTPException):
+        return http_error(failure)
+    log.error("500 on %s: %s", where, where_it_failed(failure))
+    return ApiError(INTERNAL)
+
+
 async def throw_away(request: web.Request) -> None:
     """Reads what a request has left unread, within bounds: closing on it would lose the answer on its way."""
     left = MOST_THROWN_AWAY_BYTES
@@ -173,13 +183,8 @@ async def answer_errors(request: web.Request, handler: Handler) -> web.StreamRes
 async def _answered(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         response = await handler(request)
-    except ApiError as refusal:
-        response = error_answer(refusal)
-    except web.HTTPException as refusal:
-        response = error_answer(http_error(refusal))
     except Exception as failure:
-        log.error("500 on %s: %s", request.match_info.route.resource, where_it_failed(failure))
-        response = error_answer(ApiError(INTERNAL))
+        response = error_answer(refusal_of(failure, request.match_info.route.resource))
     response.headers.update(_common_headers(request))
     if not request.content.is_eof():
         await throw_away(request)
@@ -188,7 +193,7 @@ async def _answered(request: web.Request, handler: Handler) -> web.StreamRespons
 
 def _common_headers(request: web.Request) -> dict[str, str]:
     if request.path in COLLECT_PATHS:
-        return _ON_COLLECT
+        return COLLECT_HEADERS
     if request.path.startswith(READ_PATHS):
         own: dict[str, str] = request.get(ANSWER_HEADERS, {})
         return _ON_READ | own

@@ -21,6 +21,7 @@ from aiohttp import web
 from tally.errors import UNDER_WAY
 from tally.schema import BadDatabase
 from tally.settings import Settings
+from tally.shortcut import Door
 from tally.threads import lock_file
 
 # CONTRACT: exit within 10 seconds. First requests under way may end, their bodies included; then aiohttp, which drops
@@ -53,18 +54,36 @@ class BadAddress(Exception):
     """The server cannot listen where it was told to; the message says why and what to do."""
 
 
+class Runner(web.AppRunner):
+    """aiohttp's, with connections that begin on the short way and an end that waits for the requests under way."""
+
+    @property
+    def server(self) -> Door | None:  # type: ignore[override]
+        """What makes the protocol of a connection."""
+        server = super().server
+        return Door(self.app, server, KEEPALIVE_S) if server else None
+
+    async def cleanup(self) -> None:
+        """Takes no new connections, lets what is under way end, closes everything."""
+        for site in list(self.sites):
+            await site.stop()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GRACE_S):
+                while self.app[UNDER_WAY]:
+                    await asyncio.sleep(0.02)
+        await super().cleanup()
+
+
 async def serve(app: web.Application, settings: Settings) -> None:
     """Serves until a signal comes. Raises BadDatabase or BadAddress before it listens."""
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     lock = _lock(settings)
-    runner = web.AppRunner(app, **RUNNER_OPTIONS)
+    runner = Runner(app, **RUNNER_OPTIONS)
     try:
         await runner.setup()
         ending = _signals()
-        site = await _listen(runner, settings)
+        await _listen(runner, settings)
         await ending.wait()
-        await site.stop()
-        await _finish(app)
     finally:
         await runner.cleanup()
         os.close(lock)
@@ -95,14 +114,7 @@ def _reason(failure: OSError) -> str:
     return os.strerror(failure.errno) if failure.errno and failure.errno > 0 else str(failure.strerror)
 
 
-async def _finish(app: web.Application) -> None:
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(GRACE_S):
-            while app[UNDER_WAY]:
-                await asyncio.sleep(0.02)
-
-
-async def _listen(runner: web.AppRunner, settings: Settings) -> web.TCPSite:
+async def _listen(runner: web.AppRunner, settings: Settings) -> None:
     site = web.TCPSite(runner, settings.host, settings.port, backlog=1024)
     try:
         await site.start()
@@ -114,4 +126,3 @@ async def _listen(runner: web.AppRunner, settings: Settings) -> web.TCPSite:
     host, port = runner.addresses[0][:2]
     shown = f"[{host}]" if ":" in host else host
     print(f"listening on http://{shown}:{port}", flush=True)
-    return site

@@ -36,7 +36,7 @@ from tally.clock import Clock
 from tally.collect import DESK
 from tally.country import BUNDLED
 from tally.schema import open_database
-from tally.serving import RUNNER_OPTIONS
+from tally.serving import RUNNER_OPTIONS, Runner
 from tally.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -98,7 +98,7 @@ class _LikeTheProcess(TestServer):
     __test__ = False
 
     async def _make_runner(self, **options: Any) -> web.BaseRunner:
-        return web.AppRunner(self.app, **options | RUNNER_OPTIONS)
+        return Runner(self.app, **options | RUNNER_OPTIONS)
 
 
 class House:
