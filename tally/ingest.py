@@ -79,11 +79,13 @@ Outcome = list[Rejection | None]
 
 
 class Written(NamedTuple):
-    """What a committed group came to: outcomes job by job, events of (account, month) of all concerned, the last id."""
+    """What a committed group came to: outcomes job by job, events of (account, month) of all concerned, the last id,
+    and by (website, visitor, ordinal) the visits it touched, as they are now."""
 
     outcomes: list[Outcome]
     used: dict[tuple[int, int], int]
     last_id: int
+    visits: dict[tuple[int, int, int], Visit]
 
 
 class Ingest:
@@ -118,7 +120,7 @@ class Ingest:
             raise
         self.sessions.keep(jobs[-1].arrived_ms)
         self._labels.keep()
-        return Written(outcomes, group.used, self._next_id - 1)
+        return Written(outcomes, group.used, self._next_id - 1, group.visits)
 
     def take_id(self, connection: sqlite3.Connection) -> int:
         """The next id; ids grow with arrival."""
@@ -165,7 +167,7 @@ class _Group:
         self._vitals: list[tuple[object, ...]] = []
         self._ab: list[tuple[object, ...]] = []
         self._heat: dict[tuple[int, ...], int] = {}
-        self._visits: dict[tuple[int, int, int], Visit] = {}
+        self.visits: dict[tuple[int, int, int], Visit] = {}
         self._replaced: set[tuple[int, int, int, int]] = set()
         self._joined: list[tuple[int, ...]] = []
         self._deltas = moments.Deltas()
@@ -217,7 +219,7 @@ class _Group:
     def _store_visits(self) -> None:
         rows = [
             (website, v.begin_ms, visitor, v.ordinal, v.end_ms - v.begin_ms, v.views, v.events)
-            for (website, visitor, _), v in self._visits.items()
+            for (website, visitor, _), v in self.visits.items()
         ]
         gone = self._replaced.difference(row[:4] for row in rows)
         self._connection.executemany(
@@ -259,15 +261,15 @@ class _Group:
     def _take_traffic(self, row: Row) -> None:
         website, event = row.website.number, row.event
         is_view = event.type <= SCREEN_VIEW
-        touch = self._ingest.sessions.touch(row.identity, event.ts_ms, is_view)
+        touch = self._ingest.sessions.touch(row.identity, event.ts_ms, is_view, self._number(row.dimensions[0]))
         self._deltas.count(website, event.ts_ms, is_view, touch)
         visitor, visit = touch.visitor, touch.visit
         for old in touch.before:
             self._replaced.add((website, old.begin_ms, visitor, old.ordinal))
-            self._visits.pop((website, visitor, old.ordinal), None)
+            self.visits.pop((website, visitor, old.ordinal), None)
             if old.ordinal != visit.ordinal:
                 self._joined.append((visit.ordinal, website, old.begin_ms, old.end_ms, visitor, old.ordinal))
-        self._visits[website, visitor, visit.ordinal] = visit
+        self.visits[website, visitor, visit.ordinal] = visit
         name = self._number(event.event_name)
         place, dimensions = self._place(row), self._dimensions(row)
         self._events.append((*place, event.type, visitor, visit.ordinal, *dimensions, name, event.event_data))

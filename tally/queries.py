@@ -330,28 +330,22 @@ def events(scope: Scope, place: Place, limit: int) -> Query:
     )
 
 
-def active(website: int, after_ms: int, until_ms: int) -> Query:
-    """For each visitor in (after_ms, until_ms]: visitor, visit, place of the latest view or null, pathname there.
+def latest(website: int, after_ms: int, until_ms: int, visitors: Sequence[int] | None = None) -> Query:
+    """The traffic events in (after_ms, until_ms], newest first: (visitor, visit, is it a view, label of pathname, ts).
 
-    The place is time and id in one number, so that one max() finds the latest view; SQLite takes the bare column
-    pathname from the row that has the maximum. The range is at most 2^19 ms long and ids stay below 2^44.
+    Of some visitors, or of all.
     """
+    some = "" if visitors is None else " and visitor in (select value from json_each(?))"
     return (
-        "/* queries.active */ select visitor, visit, max(iif(type <= 1, ((ts - ?) << 44) + id, null)),"
-        " (select text from label where label.id = event.pathname)"
-        " from event where website = ? and ts > ? and ts <= ? group by visitor",
-        [after_ms, website, after_ms, until_ms],
+        "/* queries.latest */ select visitor, visit, type <= 1, pathname, ts from event"
+        f" where website = ? and ts > ? and ts <= ?{some} order by ts desc, id desc",
+        [website, after_ms, until_ms, *([] if visitors is None else [orjson.dumps(visitors).decode()])],
     )
 
 
-def latest_views(website: int, from_ms: int, until_ms: int, visitors: Sequence[int]) -> Query:
-    """The views of `visitors` in [from_ms, until_ms], oldest first: (visitor, visit, pathname)."""
-    return (
-        "/* queries.latest_views */ select visitor, visit, (select text from label where id = pathname) from event"
-        " where website = ? and ts >= ? and ts <= ? and type <= 1 and visitor in (select value from json_each(?))"
-        " order by ts, event.id",
-        [website, from_ms, until_ms, orjson.dumps(list(visitors)).decode()],
-    )
+def newest(website: int, after_ms: int) -> Query:
+    """The time of the newest traffic event after a moment; null where there is none."""
+    return "/* queries.newest */ select max(ts) from event where website = ? and ts > ?", [website, after_ms]
 
 
 def next_id() -> Query:

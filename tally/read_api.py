@@ -13,7 +13,6 @@ import re
 import secrets
 import sqlite3
 import struct
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from fractions import Fraction
 from hashlib import blake2b
@@ -32,13 +31,11 @@ from tally.events import METRICS, TYPES
 from tally.ground import BeyondRetention, refuse_gone
 from tally.instants import BadTime, iso
 from tally.limits import Buckets
+from tally.live import WINDOW_MS, Present, look, most_visited
 from tally.queries import Place, Scope
-from tally.sessions import DAY_MS
 from tally.store import Store
 from tally.timerange import buckets, previous
 
-WINDOW_MS = 300_000
-MOST_PAGES = 100
 # our choice: 1,000 usual events are a quarter of it; a page of the longest paths would be 33 MB for each who asks.
 MOST_PAGE_CHARACTERS = 2_000_000
 AB_COLUMNS = ("experiment", "variant", "goal", "value")
@@ -348,30 +345,32 @@ def _from_cursor(reader: Reader, website: Website, asked: Question) -> tuple[int
 
 
 async def _realtime(reader: Reader, website: Website, asked: Question) -> web.Response:
-    now_ms = asked.now_ms
-
-    def look(connection: sqlite3.Connection) -> tuple[int, Counter[str]]:
-        found = connection.execute(*queries.active(website.number, now_ms - WINDOW_MS - 1, now_ms)).fetchall()
-        paths = [path for _, _, place, path in found if place is not None]
-        elsewhere = {visitor: visit for visitor, visit, place, _ in found if place is None}
-        if elsewhere:
-            # A visit never crosses midnight UTC, so its views lie in the day of its events.
-            day_ms = (now_ms - WINDOW_MS) // DAY_MS * DAY_MS
-            views = connection.execute(
-                *queries.latest_views(website.number, day_ms, now_ms, list(elsewhere))
-            ).fetchall()
-            latest = {visitor: path for visitor, visit, path in views if elsewhere[visitor] == visit}
-            paths += latest.values()
-        return len(found), Counter(paths)
-
-    active, pages = await reader.find(asked, look)
-    listed = sorted(pages.items(), key=lambda page: (-page[1], page[0]))[:MOST_PAGES]
+    live, now_ms = reader.store.live, asked.now_ms
+    present = live.present(website.number, now_ms) or await _present(reader, website.number, asked)
+    texts = live.texts(present)
+    missing = [page for page, _ in present.pages if page not in texts]
+    if missing:
+        found = await reader.find(asked, lambda connection: connection.execute(*queries.texts(missing)).fetchall())
+        live.learn(found)
+        texts.update(found)
     data = {
-        "active_visitors": active,
-        "pages": [{"pathname": path, "visitors": visitors} for path, visitors in listed],
+        "active_visitors": present.active,
+        "pages": [{"pathname": path, "visitors": visitors} for path, visitors in most_visited(present, texts)],
         "window_seconds": WINDOW_MS // 1000,
     }
     return json_answer({"data": data, "meta": {"website_id": website.id, "time": iso(now_ms)}})
+
+
+async def _present(reader: Reader, website: int, asked: Question) -> Present:
+    """Who is here, from the file; kept for the next question where it can be."""
+    live, seen = reader.store.live, None
+    watch = live.begin(website, asked.now_ms)
+    try:
+        seen = await reader.find(asked, lambda connection: look(connection, website, asked.now_ms, watch is not None))
+    finally:
+        if watch is not None:
+            live.fill(website, watch, seen)
+    return seen.present
 
 
 stats = _endpoint("stats", _stats)

@@ -10,8 +10,8 @@ times, whatever the order of arrival. So all visits of a visitor's day are kept 
 late event may lengthen one, bring its begin forward, or join two; `touch` says which rows that changes on disk.
 
 An identity is one bytes object: 22 bytes (12 of them say in which quarters of an hour of its day it has events, which
-tally/moments.py needs) and 17 for each visit. Values are replaced, never changed, so undoing a failed transaction is
-putting the old ones back.
+tally/moments.py needs) and 25 for each visit (8 of them say which page it is on, which tally/live.py needs). Values are
+replaced, never changed, so undoing a failed transaction is putting the old ones back.
 """
 
 import secrets
@@ -29,18 +29,24 @@ KEPT_PAST_DAY_MS = 72 * 3_600_000
 # our choice: the grid of tally/moments.py, a quarter of an hour.
 QUARTER_MS = 900_000
 _HEAD = struct.Struct("<QH12s")  # visitor, UTC day, a bit for each of its 96 quarters with an event
-_VISIT = struct.Struct("<BIIII")  # ordinal, begin and end in ms of the day, views, custom events
-_SINGLE = struct.Struct("<QH12sBIIII")  # the usual case: one visit
+# ordinal, begin and end in ms of the day, views, custom events; the latest view's ms of the day and its page
+_VISIT = struct.Struct("<BIIIIII")
+_SINGLE = struct.Struct("<QH12sBIIIIII")  # the usual case: one visit
 
 
 class Visit(NamedTuple):
-    """One visit of a visitor's day; begin and end in milliseconds since 1970."""
+    """One visit of a visitor's day; times in milliseconds since 1970.
+
+    `page` is its latest view's pathname, as a label, at `view_ms`; both mean nothing where `views` is 0.
+    """
 
     ordinal: int
     begin_ms: int
     end_ms: int
     views: int
     events: int
+    view_ms: int = 0
+    page: int = 0
 
 
 class Touch(NamedTuple):
@@ -86,20 +92,26 @@ class Salts:
             del self._of_day[old]
 
 
-def _visit(day_ms: int, ordinal: int, begin: int, end: int, views: int, events: int) -> Visit:
-    return Visit(ordinal, day_ms + begin, day_ms + end, views, events)
+def _visit(day_ms: int, ordinal: int, begin: int, end: int, views: int, events: int, view: int, page: int) -> Visit:
+    return Visit(ordinal, day_ms + begin, day_ms + end, views, events, day_ms + view, page)
 
 
-def _opened(far: list[Visit], ts_ms: int, is_view: bool) -> Visit:
+def _opened(far: list[Visit], ts_ms: int, is_view: bool, page: int) -> Visit:
     ordinal = max(visit.ordinal for visit in far) + 1 if far else 0
-    return Visit(ordinal, ts_ms, ts_ms, int(is_view), int(not is_view))
+    return Visit(ordinal, ts_ms, ts_ms, int(is_view), int(not is_view), ts_ms, page)
 
 
-def _joined(near: list[Visit], ts_ms: int, is_view: bool) -> Visit:
-    first = near[0]
+def _joined(near: list[Visit], ts_ms: int, is_view: bool, page: int) -> Visit:
     if len(near) == 1:
-        begin_ms, end_ms = min(ts_ms, first.begin_ms), max(ts_ms, first.end_ms)
-        return Visit(first.ordinal, begin_ms, end_ms, first.views + is_view, first.events + (not is_view))
+        ordinal, begin_ms, end_ms, views, events, view_ms, latest = near[0]
+        # Of views at one moment the one that arrived last has the greater id.
+        if is_view and (ts_ms >= view_ms or not views):
+            view_ms, latest = ts_ms, page
+        begin_ms, end_ms = min(ts_ms, begin_ms), max(ts_ms, end_ms)
+        return Visit(ordinal, begin_ms, end_ms, views + is_view, events + (not is_view), view_ms, latest)
+    shown = [(visit.view_ms, visit.page) for visit in near if visit.views]
+    if is_view:
+        shown.append((ts_ms, page))
     # The events of the others are renumbered on disk: the fewer the better.
     kept = max(near, key=lambda visit: (visit.end_ms - visit.begin_ms, -visit.ordinal))
     return Visit(
@@ -108,17 +120,19 @@ def _joined(near: list[Visit], ts_ms: int, is_view: bool) -> Visit:
         max(ts_ms, *(v.end_ms for v in near)),
         sum(v.views for v in near) + is_view,
         sum(v.events for v in near) + (not is_view),
+        *max(shown, default=(ts_ms, page)),
     )
 
 
 def _pack(visitor: int, day: int, mask: int, visits: list[Visit]) -> bytes:
     day_ms, quarters = day * DAY_MS, mask.to_bytes(12, "little")
-    if len(visits) == 1:
-        ordinal, begin_ms, end_ms, views, events = visits[0]
-        return _SINGLE.pack(visitor, day, quarters, ordinal, begin_ms - day_ms, end_ms - day_ms, views, events)
-    parts = [_HEAD.pack(visitor, day, quarters)]
-    parts += [_VISIT.pack(v.ordinal, v.begin_ms - day_ms, v.end_ms - day_ms, v.views, v.events) for v in visits]
-    return b"".join(parts)
+    places = [
+        (ordinal, begin_ms - day_ms, end_ms - day_ms, views, events, view_ms - day_ms, page)
+        for ordinal, begin_ms, end_ms, views, events, view_ms, page in visits
+    ]
+    if len(places) == 1:
+        return _SINGLE.pack(visitor, day, quarters, *places[0])
+    return b"".join([_HEAD.pack(visitor, day, quarters), *(_VISIT.pack(*place) for place in places)])
 
 
 class Sessions:
@@ -144,8 +158,8 @@ class Sessions:
             self._packed.move_to_end(identity)
         return int(_HEAD.unpack_from(packed)[0])
 
-    def touch(self, identity: bytes, ts_ms: int, is_view: bool) -> Touch:
-        """Counts a traffic event in: lengthens, joins or opens visits."""
+    def touch(self, identity: bytes, ts_ms: int, is_view: bool, page: int = 0) -> Touch:
+        """Counts a traffic event in: lengthens, joins or opens visits. `page`: a view's pathname, as a label."""
         packed = self._packed.get(identity) or self._new(ts_ms)
         if len(packed) == _SINGLE.size:
             visitor, day, quarters, *rest = _SINGLE.unpack(packed)
@@ -155,7 +169,7 @@ class Sessions:
             visits = [_visit(day * DAY_MS, *rest) for rest in _VISIT.iter_unpack(packed[_HEAD.size :])]
         near = [v for v in visits if v.begin_ms - VISIT_GAP_MS <= ts_ms <= v.end_ms + VISIT_GAP_MS]
         far = [v for v in visits if v not in near] if near else visits
-        now = _joined(near, ts_ms, is_view) if near else _opened(far, ts_ms, is_view)
+        now = _joined(near, ts_ms, is_view, page) if near else _opened(far, ts_ms, is_view, page)
         mask = int.from_bytes(quarters, "little")
         self._put(identity, _pack(visitor, day, mask | 1 << ts_ms % DAY_MS // QUARTER_MS, [*far, now]))
         return Touch(visitor, now, tuple(near), mask)

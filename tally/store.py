@@ -30,6 +30,7 @@ from tally.building import PAUSE_S, Builder
 from tally.clock import Clock
 from tally.errors import OVERLOADED, STORAGE_UNAVAILABLE, ApiError, log, where_it_failed
 from tally.ingest import Ingest, Job, Outcome, Written
+from tally.live import Live
 from tally.schema import SERVER_BUSY_S, BadDatabase, connect_reader, open_database, transaction
 from tally.threads import Readers, Thread, lies_in_the_file, on_thread, open_readers, refusal
 
@@ -83,8 +84,9 @@ class Store:
         # The newest id committed: the first page of events goes no further.
         self.last_id = 0
         self.readers = readers
+        self.live = Live()
         # Chores of other rooms; they are told the time.
-        self.each_second: list[Callable[[int], None]] = []
+        self.each_second: list[Callable[[int], None]] = [self.live.sweep]
         self._writer = writer
         self._path, self._log = path, path.with_name(path.name + "-wal")
         self._file = _file_of(path)
@@ -185,6 +187,7 @@ class Store:
         if registry is not None:
             self._data_version, self.registry = version, registry
             self._changes_elsewhere += 1
+            self.live.forget()
 
     async def tick(self) -> None:
         """The chores of every second."""
@@ -258,6 +261,7 @@ class Store:
             self._changes[number] = self._changes.get(number, 0) + 1
         self.last_id = written.last_id
         self.registry.usage.update(written.used)
+        self.live.hand_over(written.visits)
 
     def _failed(self, group: list[tuple[Job, Tell]], failure: Exception, was_alone: bool) -> None:
         in_the_file = lies_in_the_file(failure)

@@ -195,26 +195,27 @@ def test_columns_of_events(measured: sqlite3.Connection) -> None:
     assert rows[9] == (7, 2_001, "", *unset, "", None, 1, None, "button", "red", "buy", -1.0, *nothing)
 
 
-def test_active(database: sqlite3.Connection) -> None:
-    """CONTRACT, realtime: each visitor once, with the latest view by time, then by id."""
+def test_latest(database: sqlite3.Connection) -> None:
+    """CONTRACT, realtime: traffic of a stretch, newest first, by time and then by id; of all visitors or of some."""
     traffic(database, 100, 9, pathname=1)  # on the edge, out
     traffic(database, 101, 1, visitor=2, pathname=1)
-    traffic(database, 500, 2, visitor=3, pathname=1)
+    traffic(database, 500, -2, visitor=3, pathname=1)
     traffic(database, 500, 3, visitor=3, pathname=2)
-    traffic(database, 499, 4, visitor=3, pathname=3)
-    traffic(database, 600, 5, 2, visitor=3, pathname=3)
     traffic(database, 600, 6, 2, visitor=4, visit=5, pathname=3)
-    traffic(database, 601, 7, visitor=5, pathname=1)  # later than now
-    found = run(database, queries.active(W, 100, 600))
-    rows = {visitor: (visit, place is not None and path) for visitor, visit, place, path in found}
-    assert rows == {2: (0, "/a"), 3: (0, "/b"), 4: (5, False)}
+    traffic(database, 601, 7, visitor=5, pathname=1)  # later than asked for
+    rows = [(4, 5, 0, 3, 600), (3, 0, 1, 2, 500), (3, 0, 1, 1, 500), (2, 0, 1, 1, 101)]
+    assert run(database, queries.latest(W, 100, 600)) == rows
+    assert run(database, queries.latest(W, 100, 600, [3, 2, 1])) == rows[1:]
+    assert run(database, queries.latest(W, 100, 600, [])) == []
+    assert run(database, queries.latest(2, 100, 600)) == []
 
 
-def test_latest_views(filled: sqlite3.Connection) -> None:
-    """CONTRACT, realtime: views alone, oldest first, of those who are asked about."""
-    assert run(filled, queries.latest_views(W, 0, 9_000, [1])) == [(1, 0, "/a"), (1, 0, "/b"), (1, 1, "/a")]
-    assert run(filled, queries.latest_views(W, 1_001, 8_999, [1, 2])) == [(1, 0, "/b"), (2, 0, "/a")]
-    assert run(filled, queries.latest_views(W, 0, 9_000, [3])) == []
+def test_newest(database: sqlite3.Connection) -> None:
+    """CONTRACT, realtime: what is later than now, if anything is."""
+    traffic(database, 100, 9)
+    traffic(database, 101, 1)
+    found = [run(database, queries.newest(W, after_ms)) for after_ms in (99, 100, 101)]
+    assert found == [[(101,)], [(101,)], [(None,)]]
 
 
 def test_next_id(database: sqlite3.Connection) -> None:
@@ -234,8 +235,8 @@ SCOPED: dict[str, Callable[[Scope], Query]] = {
     "events": lambda scope: queries.events(scope, Place(FIRST, FIRST, 1), 10),
 }
 OTHERS: dict[str, Query] = {
-    "active": queries.active(W, 0, 1),
-    "latest_views": queries.latest_views(W, 0, 1, [1]),
+    "latest": queries.latest(W, 0, 1, [1]),
+    "newest": queries.newest(W, 0),
     "next_id": queries.next_id(),
 }
 

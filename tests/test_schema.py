@@ -413,7 +413,7 @@ def filled(path: Path) -> Path:
     """A file with an account and a website."""
     with closing(open_database(path, create=True)) as connection:
         connection.execute("insert into account values (1, 'a@example.com', 'pro', null, 0)")
-        connection.execute(f"insert into website values (1, '{'1' * 36}', 1, 'example.com', 'Example', 0)")
+        connection.execute(f"insert into website values (1, '{'1' * 36}', 1, 'example.com', 'Example', 0, null)")
     return path
 
 
@@ -423,9 +423,9 @@ BITES = {
     "account: address taken": "insert into account values (2, 'A@Example.COM', 'pro', null, 0)",
     "account: no address": "insert into account values (2, null, 'pro', null, 0)",
     "account: words as time": "insert into account values (2, 'b@example.com', 'pro', null, 'now')",
-    "website: id too short": "insert into website values (2, 'abc', 1, 'example.com', 'Example', 0)",
-    "website: id taken": f"insert into website values (2, '{'1' * 36}', 1, 'example.com', 'Example', 0)",
-    "website: no such account": f"insert into website values (2, '{'2' * 36}', 99, 'example.com', 'Example', 0)",
+    "website: id too short": "insert into website values (2, 'abc', 1, 'example.com', 'Example', 0, null)",
+    "website: id taken": f"insert into website values (2, '{'1' * 36}', 1, 'example.com', 'Example', 0, null)",
+    "website: no such account": f"insert into website values (2, '{'2' * 36}', 99, 'example.com', 'Example', 0, null)",
     "website: its account goes": "delete from account",
     "origin: no such website": "insert into website_origin values (99, 'capacitor://localhost')",
     "key: digest too short": "insert into api_key values (1, 1, '', 'tly_', x'00', 0, null)",

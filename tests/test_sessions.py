@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tally.sessions import Salts, Sessions, Touch
@@ -124,6 +124,25 @@ def test_like_a_sorted_list(events: list[tuple[int, bool, bool]]) -> None:
             sessions.undo()
             shelf.rows = rows
         assert shelf.shapes() == cut(kept)
+
+
+@settings(deadline=None)
+@given(events=EVENTS)
+def test_the_page_of_a_visit(events: list[tuple[int, bool, bool]]) -> None:
+    """CONTRACT, realtime: "the page of its visit's latest view": by time, then by arrival."""
+    sessions = Sessions(10)
+    kept: list[tuple[int, int]] = []
+    for page, (offset_ms, is_view, holds) in enumerate(events, 1):
+        visit = sessions.touch(b"i", MIDNIGHT_MS + offset_ms, is_view, page).visit
+        views = [*kept, (MIDNIGHT_MS + offset_ms, page)] if is_view else kept
+        own = [view for view in views if visit.begin_ms <= view[0] <= visit.end_ms]
+        assert visit.views == len(own)
+        assert not own or (visit.view_ms, visit.page) == max(own)
+        if holds:
+            sessions.keep(NOON_MS)
+            kept = views
+        else:
+            sessions.undo()
 
 
 def test_views_and_custom_events() -> None:
