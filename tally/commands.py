@@ -2,7 +2,7 @@
 
 Exit status 0, 1 for a failure, 2 for wrong usage. All here but serve open the file, do one thing in one transaction and
 close it, beside a running server or without one; the server notices. The commands about the file as a whole are in
-tally/upkeep.py.
+tally/upkeep.py and tally/porting.py.
 
 Only serve, `account create` and the first `website add` make a database.
 """
@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 
 from aiohttp import web
 
-from tally import accounts, upkeep
+from tally import accounts, porting, upkeep
 from tally.accounts import FIRST_ACCOUNT, PLANS, AccountError
 from tally.assets import tally_version
 from tally.console import Failure, add_command, add_setting, database, now_ms, say
@@ -78,6 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_website(words)
     _add_key(words)
     upkeep.add_commands(words)
+    porting.add_commands(words)
     return parser
 
 

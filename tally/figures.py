@@ -11,7 +11,7 @@ stretches of their own.
 
 import sqlite3
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from tally import queries
 from tally.ground import Ground, Span, ground_of, parts_of
 from tally.instants import HOUR_MS
 from tally.queries import Scope
+from tally.remembered import Remembered
 from tally.sessions import DAY_MS, QUARTER_MS
 
 # our choice: beyond so many visitors who came after a range, counting those in it is no more work.
@@ -105,26 +106,27 @@ def _within_a_day(ground: Ground, span: Span) -> int:
 # --- series
 
 
-def series(connection: sqlite3.Connection, scope: Scope, edges: Sequence[Span]) -> list[list[int]]:
+def series(
+    connection: sqlite3.Connection, scope: Scope, edges: Sequence[Span], remembered: Remembered
+) -> list[Sequence[int]]:
     """For each bucket: visitors, visits, pageviews, events. The buckets tile the scope's range."""
     ground = ground_of(connection, scope)
     parts = parts_of(ground)
-    found = [[0, 0, 0, 0] for _ in edges]
+    found: list[Sequence[int]] = [(0, 0, 0, 0)] * len(edges)
     for span in parts.rolled:
-        _add_rolled(ground, edges, span, found)
+        _add_rolled(ground, edges, span, found, remembered)
     for span in parts.raw:
         raw, clipped = ground.raw(span, filtered=True), _clipped(edges, span)
         cut = [bucket for _, bucket in clipped]
         for n, visitors, views, events in ground.rows(queries.series_traffic(raw, cut)):
-            _add(found[clipped[n][0]], (visitors, 0, views, events))
+            _add(found, clipped[n][0], (visitors, 0, views, events))
         for n, visits in ground.rows(queries.series_visits(raw, cut)):
-            found[clipped[n][0]][1] += visits
+            _add(found, clipped[n][0], (0, visits, 0, 0))
     return found
 
 
-def _add(sums: list[int], more: Iterable[int]) -> None:
-    for place, number in enumerate(more):
-        sums[place] += number
+def _add(found: list[Sequence[int]], n: int, more: Sequence[int]) -> None:
+    found[n] = [a + b for a, b in zip(found[n], more, strict=True)]
 
 
 def _clipped(edges: Sequence[Span], span: Span) -> list[tuple[int, Span]]:
@@ -134,20 +136,41 @@ def _clipped(edges: Sequence[Span], span: Span) -> list[tuple[int, Span]]:
     return [(n, (max(edges[n][0], span[0]), min(edges[n][1], span[1]))) for n in range(first, end)]
 
 
-def _add_rolled(ground: Ground, edges: Sequence[Span], stretch: Span, found: list[list[int]]) -> None:
+def _add_rolled(
+    ground: Ground, edges: Sequence[Span], stretch: Span, found: list[Sequence[int]], remembered: Remembered
+) -> None:
     n = bisect_right(edges, stretch[0], key=itemgetter(0)) - 1
     while n < len(edges) and edges[n][0] < stretch[1]:
         end = _like(edges, stretch, n)
         if end > n:
-            first, last = edges[n][0] // QUARTER_MS, edges[end - 1][1] // QUARTER_MS
-            ask = queries.hours if edges[n][1] - edges[n][0] == HOUR_MS else queries.days
-            for place, *figures in ground.connection.execute(*ask(ground.website, first, last)):
-                found[n + place] = figures
+            found[n:end] = _row_of(ground, edges[n], edges[end - 1][1], remembered)
         else:
             end = n + 1
             of = _rolled_stats(ground, (max(edges[n][0], stretch[0]), min(edges[n][1], stretch[1])))
-            _add(found[n], (of.visitors, of.visits, of.pageviews, of.events))
+            _add(found, n, (of.visitors, of.visits, of.pageviews, of.events))
         n = end
+
+
+def _row_of(ground: Ground, bucket: Span, end_ms: int, remembered: Remembered) -> list[Sequence[int]]:
+    """The figures of buckets as long as `bucket`, from it on up to `end_ms`; those of final days are remembered."""
+    length = (bucket[1] - bucket[0]) // QUARTER_MS
+    first, end = bucket[0] // QUARTER_MS, end_ms // QUARTER_MS
+    final, version = ground.final_from(bucket[0] // DAY_MS)
+    middle = first + max(0, min(final * DAY_MS // QUARTER_MS, end) - first) // length * length
+    key = (ground.website, length, first, middle, version)
+    known = remembered.get(key)
+    rows: list[Sequence[int]] = _counted(ground, first, middle, length) if known is None else list(known)
+    if known is None:
+        remembered.put(key, rows)
+    return rows + _counted(ground, middle, end, length)
+
+
+def _counted(ground: Ground, first: int, end: int, length: int) -> list[Sequence[int]]:
+    rows: list[Sequence[int]] = [(0, 0, 0, 0)] * ((end - first) // length)
+    ask = queries.hours if length * QUARTER_MS == HOUR_MS else queries.days
+    for place, *figures in ground.connection.execute(*ask(ground.website, first, end)):
+        rows[place] = figures
+    return rows
 
 
 def _like(edges: Sequence[Span], stretch: Span, n: int) -> int:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from tally import queries, rollups
 from tally.enrich import FIELDS
 from tally.queries import Query, Scope
-from tally.rollups import KEPT, STALE, Blocks
+from tally.rollups import FINAL, KEPT, STALE, Blocks
 from tally.sessions import DAY_MS
 
 Span = tuple[int, int]
@@ -43,13 +43,26 @@ class Ground:
 
     @property
     def website(self) -> int:
+        """The number of the website."""
         return self.scope.website
 
     def rows(self, query: Query) -> list[tuple[Any, ...]]:
+        """All rows of a query."""
         return self.connection.execute(*query).fetchall()
 
     def number(self, query: Query) -> int:
+        """The one number that a query gives."""
         return int(self.connection.execute(*query).fetchone()[0])
+
+    def final_from(self, first: int) -> tuple[int, int]:
+        """Up to which day all days from `first` on are final, and the sum of their versions."""
+        version = 0
+        for day, known in self.known.days.items():
+            if day >= first:
+                if known.state < FINAL:
+                    return day, version
+                version += known.version
+        return -(-self.scope.to_ms // DAY_MS), version
 
     def raw(self, span: Span, filtered: bool = False) -> Scope:
         """A scope for raw rows of a span. Raises BeyondRetention where they are gone."""

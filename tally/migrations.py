@@ -50,7 +50,7 @@ def _add_rollups(connection: sqlite3.Connection) -> None:
         day = _next_day(connection, website, 0)
         while day is not None:
             connection.execute(
-                "/* migrations.stale */ insert into built values (?, 0, ?, 0, ?, 0)", (website, day, day * 86_400_000)
+                "/* migrations.stale */ insert into built values (?, 0, ?, 0, ?, 1)", (website, day, day * 86_400_000)
             )
             day = _next_day(connection, website, day + 1)
 

@@ -33,6 +33,7 @@ from tally.instants import BadTime, iso
 from tally.limits import Buckets
 from tally.live import WINDOW_MS, Present, look, most_visited
 from tally.queries import Place, Scope
+from tally.remembered import Remembered
 from tally.store import Store
 from tally.timerange import buckets, previous
 
@@ -59,7 +60,7 @@ class Reader:
         self.store, self.clock, self.keys, self.base_url = store, clock, keys, base_url
         # ETags of an earlier process mean nothing: the change counter starts anew.
         self.boot = secrets.token_bytes(8)
-        self.remembered = toplists.Remembered()
+        self.remembered = Remembered()
 
     async def key(self, request: web.Request) -> Key:
         """The request's API key, its bucket and its plan looked at. Raises ApiError 401, 429, 403."""
@@ -234,7 +235,7 @@ async def _timeseries(reader: Reader, website: Website, asked: Question) -> web.
         raise ApiError(errors.INVALID_PARAMETER, str(bad), field=bad.field) from None
     scope = _scope(website, asked)
     edges = [(bucket.from_ms, bucket.to_ms) for bucket in series]
-    counted = await reader.find(asked, lambda connection: figures.series(connection, scope, edges))
+    counted = await reader.find(asked, lambda connection: figures.series(connection, scope, edges, reader.remembered))
     rows = [(bucket.time, *counts) for bucket, counts in zip(series, counted, strict=True)]
     meta = asked.meta(website.id) | {"interval": asked.interval}
     return tables.answer(("time", "visitors", "visits", "pageviews", "events"), rows, meta, asked.csv)

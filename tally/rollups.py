@@ -9,8 +9,8 @@ on, in the same transaction. Its states:
 - FINAL: all of it is in rollup, pairs are gone.
 - KEPT: final, and its raw rows are gone by the owner's wish: the rollup is the data now, never dropped.
 Above the days lie blocks of 4, 8, 16 ... 256 of them, built from those below once all their days are final; a day that
-becomes stale takes the blocks above it along. `version` grows with every change of what was complete, so that sums of
-complete blocks may be remembered.
+becomes stale takes the blocks above it along. `version` begins at 1 and grows with every change of what was complete,
+so that sums over complete days may be remembered as long as the sum of their versions is the same.
 
 Everything here runs inside a transaction of the caller, or reads a snapshot of his; nothing takes long: a step folds
 FOLD_EVENTS or deletes or writes ROWS_A_STEP rows. The background work that calls them is in tally/building.py.
@@ -74,7 +74,7 @@ def state(connection: sqlite3.Connection, website: int, day: int) -> Day | None:
 def open_day(connection: sqlite3.Connection, website: int, day: int) -> None:
     """Takes up a day with its first event."""
     connection.execute(
-        "/* rollups.open */ insert into built values (?, 0, ?, ?, ?, 0)", (website, day, OPEN, day * DAY_MS)
+        "/* rollups.open */ insert into built values (?, 0, ?, ?, ?, 1)", (website, day, OPEN, day * DAY_MS)
     )
 
 
@@ -82,7 +82,7 @@ def mark_stale(connection: sqlite3.Connection, website: int, days: Iterable[int]
     """To be called in the transaction that changes rows of these days in another way than the writer's commits do."""
     for day in days:
         connection.execute(
-            "/* rollups.stale */ insert into built values (?, 0, ?, ?, ?, 0) on conflict do update"
+            "/* rollups.stale */ insert into built values (?, 0, ?, ?, ?, 1) on conflict do update"
             " set state = excluded.state, folded_ms = excluded.folded_ms, version = version + 1 where state < 3",
             (website, day, STALE, day * DAY_MS),
         )

@@ -6,55 +6,22 @@ under, so a late event or an import makes them others.
 """
 
 import sqlite3
-import threading
-from array import array
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from heapq import nsmallest
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tally import queries, rollups
 from tally.enrich import FIELDS
 from tally.ground import Ground, Span, ground_of, parts_of
 from tally.queries import Query, Scope
+from tally.remembered import Remembered
 from tally.sessions import DAY_MS
 
-# our choice: 32 bytes each, 5 MB in all; a list of 5,000 paths over a range takes 160 KB.
-MOST_REMEMBERED = 160_000
 # SQLite takes at most 500 parts of a union.
 _TILES_A_STATEMENT = 400
 
 Counts = dict[int, list[int]]
 """label -> visitors, pageviews, events."""
-
-
-class Remembered:
-    """Sums of complete days by what they are sums of; for several threads, bounded, least recently used go first."""
-
-    def __init__(self, most: int = MOST_REMEMBERED) -> None:
-        self._most = most
-        self._lock = threading.Lock()
-        self._sums: OrderedDict[tuple[Any, ...], array[int]] = OrderedDict()
-        self._size = 0
-
-    def get(self, key: tuple[Any, ...]) -> Counts | None:
-        """The sums of that key, if they are remembered."""
-        with self._lock:
-            flat = self._sums.get(key)
-            if flat is None:
-                return None
-            self._sums.move_to_end(key)
-        numbers = iter(flat)
-        return {value: [visitors, views, events] for value, visitors, views, events in zip(*[numbers] * 4, strict=True)}
-
-    def put(self, key: tuple[Any, ...], rows: Sequence[Sequence[int]]) -> None:
-        """Remembers rows (label, visitors, pageviews, events)."""
-        flat = array("q", [number for row in rows for number in row])
-        with self._lock:
-            self._size += len(flat) // 4 - len(self._sums.pop(key, ())) // 4
-            self._sums[key] = flat
-            while self._size > self._most:
-                self._size -= len(self._sums.popitem(last=False)[1]) // 4
 
 
 class Top(NamedTuple):
@@ -117,9 +84,9 @@ def _sums(ground: Ground, field: str, tiles: list[tuple[int, int]], version: int
         return {}
     number = FIELDS.index(field)
     key = (ground.website, number, version, *tiles)
-    counts = remembered.get(key)
-    if counts is None:
-        counts = {}
+    known = remembered.get(key)
+    counts: Counts = {} if known is None else {value: figures for value, *figures in known}
+    if known is None:
         for start in range(0, len(tiles), _TILES_A_STATEMENT):
             query = queries.sums(ground.website, number, tiles[start : start + _TILES_A_STATEMENT])
             _merge(counts, ground.connection.execute(*query))

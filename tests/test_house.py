@@ -7,16 +7,16 @@ import pytest
 from conftest import ROOT
 
 FLOORS = (
-    ("assets", "clock", "crawlers", "errors", "hosts", "instants", "migrations", "settings"),
+    ("assets", "clock", "crawlers", "errors", "hosts", "instants", "migrations", "ndjson", "remembered", "settings"),
     ("country", "events", "labels", "limits", "origin", "schema", "sessions", "timerange", "useragent"),
-    ("accounts", "enrich", "moments", "tables", "threads"),
-    ("queries", "rollups"),
-    ("asking", "ground", "ingest", "live", "retention", "verification"),
-    ("building", "figures", "toplists"),
+    ("accounts", "enrich", "moments", "tables", "threads", "visits"),
+    ("portable", "queries", "rollups"),
+    ("asking", "exporting", "ground", "ingest", "intake", "live", "retention", "verification"),
+    ("building", "figures", "importing", "toplists"),
     ("store",),
     ("collect", "console", "read_api"),
     ("ops", "shortcut", "upkeep"),
-    ("serving",),
+    ("porting", "serving"),
     ("commands",),
     ("analytics_server",),
 )
