@@ -84,12 +84,14 @@ def refuse_gone(connection: sqlite3.Connection, scope: Scope) -> None:
 
 
 def ground_of(connection: sqlite3.Connection, scope: Scope) -> Ground:
+    """Looks up what is right of a scope's days; `connection` reads one snapshot."""
     first, end = scope.from_ms // DAY_MS, -(-scope.to_ms // DAY_MS)
     known = rollups.blocks(connection, scope.website, first, end)
     return Ground(connection, scope, known, [day for day, of in known.days.items() if of.state == KEPT])
 
 
 def parts_of(ground: Ground) -> Parts:
+    """Cuts the range up."""
     scope, days = ground.scope, ground.known.days
     whole, none = _covered(ground) if scope.filters else (set(days), set())
     parts = Parts([], [])
