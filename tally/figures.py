@@ -44,9 +44,7 @@ def stats(connection: sqlite3.Connection, scope: Scope) -> Stats:
     parts = parts_of(ground)
     found = [_rolled_stats(ground, span) for span in parts.rolled]
     for span in parts.raw:
-        raw = ground.raw(span, filtered=True)
-        traffic, visits = ground.rows(queries.stats_traffic(raw)), ground.rows(queries.stats_visits(raw))
-        found.append(Stats(*traffic[0], *visits[0]))
+        found.append(Stats(*ground.rows(queries.stats(ground.raw(span, filtered=True)))[0]))
     return Stats(*(sum(column) for column in zip(Stats(), *found, strict=True)))
 
 
@@ -61,10 +59,8 @@ def _rolled_stats(ground: Ground, span: Span) -> Stats:
     found = Stats(*row)
     for margin in ((first * QUARTER_MS, from_ms), (to_ms, end * QUARTER_MS)):
         if margin[0] < margin[1]:
-            scope = ground.raw(margin)
-            traffic, visits = ground.rows(queries.stats_traffic(scope)), ground.rows(queries.stats_visits(scope))
-            off = Stats(0, *traffic[0][1:], *visits[0])
-            found = Stats(*(a - b for a, b in zip(found, off, strict=True)))
+            _, *off = ground.rows(queries.stats(ground.raw(margin)))[0]
+            found = Stats(found.visitors, *(a - b for a, b in zip(found[1:], off, strict=True)))
     if to_ms < midnight_ms:
         return found._replace(visitors=_within_a_day(ground, span))
     return found._replace(visitors=found.visitors - _too_early(ground, from_ms) - _too_late(ground, to_ms))
@@ -96,7 +92,7 @@ def _within_a_day(ground: Ground, span: Span) -> int:
     scope = ground.raw(span)
     later = [row[0] for row in ground.rows(queries.visitors_between(ground.website, to_ms, midnight_ms, _FEW))]
     if len(later) == _FEW or to_ms - from_ms <= QUARTER_MS:
-        return int(ground.rows(queries.stats_traffic(scope))[0][0])
+        return ground.number(queries.visitors(scope))
     first, end = from_ms // QUARTER_MS, midnight_ms // QUARTER_MS
     from_then_on = ground.number(queries.totals(ground.website, first, end, end)) - _too_early(ground, from_ms)
     both = ground.number(queries.how_many_of(ground.website, from_ms, to_ms, later)) if later else 0
@@ -118,10 +114,8 @@ def series(
     for span in parts.raw:
         raw, clipped = ground.raw(span, filtered=True), _clipped(edges, span)
         cut = [bucket for _, bucket in clipped]
-        for n, visitors, views, events in ground.rows(queries.series_traffic(raw, cut)):
-            _add(found, clipped[n][0], (visitors, 0, views, events))
-        for n, visits in ground.rows(queries.series_visits(raw, cut)):
-            _add(found, clipped[n][0], (0, visits, 0, 0))
+        for n, *figures in ground.rows(queries.series(raw, cut)):
+            _add(found, clipped[n][0], figures)
     return found
 
 

@@ -65,63 +65,44 @@ def _traffic(scope: Scope, select: str) -> Query:
     )
 
 
-def stats_traffic(scope: Scope) -> Query:
-    """One row: visitors, pageviews, events of E."""
-    sql, parameters = _traffic(scope, f"count(distinct visitor), {VIEWS}, {CUSTOM}")
-    return f"/* queries.stats_traffic */ {sql}", parameters
+def stats(scope: Scope) -> Query:
+    """One row of E: visitors, views, events; of the visits that begin in the range and have an event in E: how many,
+    how many are bounces, the sum of their views, of their milliseconds.
 
-
-def _visits_where(scope: Scope) -> Query:
-    """The visits that begin in the range and have an event in E. Unfiltered, their first event is one."""
-    sql = "website = ? and begin_ms >= ? and begin_ms < ?"
-    parameters: list[Any] = [scope.website, scope.from_ms, scope.to_ms]
-    if scope.filters:
-        inner, values = _traffic(scope, "visitor, visit")
-        sql, parameters = f"{sql} and (visitor, visit) in ({inner})", [*parameters, *values]
-    return sql, parameters
-
-
-def stats_visits(scope: Scope) -> Query:
-    """One row: visits, how many are bounces, the sum of their views, the sum of their milliseconds."""
-    where, parameters = _visits_where(scope)
+    One look at the events serves both: two of them took 1.3 to 1.5 times as long.
+    """
+    inner, parameters = _traffic(scope, f"visitor, visit, {VIEWS} as views, {CUSTOM} as customs")
     return (
-        "/* queries.stats_visits */ select count(*), coalesce(sum(views = 1 and events = 0), 0),"
-        f" coalesce(sum(views), 0), coalesce(sum(ms), 0) from visit where {where}",
-        parameters,
+        f"/* queries.stats */ with met as materialized ({inner} group by visitor, visit)"
+        " select (select count(distinct visitor) from met), (select coalesce(sum(views), 0) from met),"
+        " (select coalesce(sum(customs), 0) from met), count(*), coalesce(sum(views = 1 and events = 0), 0),"
+        " coalesce(sum(views), 0), coalesce(sum(ms), 0) from visit where website = ? and begin_ms >= ? and begin_ms < ?"
+        " and (visitor, visit) in (select visitor, visit from met)",
+        [*parameters, scope.website, scope.from_ms, scope.to_ms],
     )
 
 
-def _buckets(edges: Sequence[tuple[int, int]]) -> tuple[str, str]:
-    return (
-        "with bucket (n, lo, hi) as materialized"
-        " (select key, json_extract(value, '$[0]'), json_extract(value, '$[1]') from json_each(?))",
-        orjson.dumps(edges).decode(),
-    )
+def visitors(scope: Scope) -> Query:
+    """One number: the visitors of E."""
+    sql, parameters = _traffic(scope, "count(distinct visitor)")
+    return f"/* queries.visitors */ {sql}", parameters
 
 
-def series_traffic(scope: Scope, edges: Sequence[tuple[int, int]]) -> Query:
-    """A row (bucket number, visitors, pageviews, events) for each bucket [lo, hi) of `edges` that has events of E."""
+def series(scope: Scope, edges: Sequence[tuple[int, int]]) -> Query:
+    """Rows to be added up (bucket number, visitors, visits, pageviews, events), for buckets that tile the range.
+
+    Visits: those that begin in the bucket and have an event in the whole range's E.
+    """
     filters, values = _filters(scope, {})
-    buckets, json = _buckets(edges)
     return (
-        f"/* queries.series_traffic */ {buckets} select n, count(distinct visitor), {VIEWS}, {CUSTOM}"
-        f" from bucket cross join event where website = ? and ts >= lo and ts < hi{filters} group by n",
-        [json, scope.website, *values],
-    )
-
-
-def series_visits(scope: Scope, edges: Sequence[tuple[int, int]]) -> Query:
-    """A row (bucket number, visits that begin in it and have an event in the whole range's E) for each with any."""
-    buckets, json = _buckets(edges)
-    matching = ""
-    values: list[Any] = []
-    if scope.filters:
-        inner, values = _traffic(scope, "visitor, visit")
-        matching = f" and (visitor, visit) in ({inner})"
-    return (
-        f"/* queries.series_visits */ {buckets} select n, count(*) from bucket cross join visit"
-        f" where website = ? and begin_ms >= lo and begin_ms < hi{matching} group by n",
-        [json, scope.website, *values],
+        "/* queries.series */ with bucket (n, lo, hi) as materialized"
+        " (select key, json_extract(value, '$[0]'), json_extract(value, '$[1]') from json_each(?)),"
+        f" met as materialized (select n, visitor, visit, {VIEWS} as views, {CUSTOM} as customs"
+        f" from bucket cross join event where website = ? and ts >= lo and ts < hi{filters} group by n, visitor, visit)"
+        " select n, count(distinct visitor), 0, sum(views), sum(customs) from met group by n union all"
+        " select n, 0, count(*), 0, 0 from bucket cross join visit where website = ? and begin_ms >= lo"
+        " and begin_ms < hi and (visitor, visit) in (select visitor, visit from met) group by n",
+        [orjson.dumps(edges).decode(), scope.website, *values, scope.website],
     )
 
 
