@@ -87,7 +87,7 @@ class Builder:
             pass
         state = FINAL if rollups.is_final(day, self._clock.wall_ms()) else OPEN
         try:
-            version = await self._write(_begin, self._reader, website, day)
+            version = await self._write(_begin, self._reader, website, day, state)
             totals = await self._reader.run(lambda connection: moments.counted(connection, website, day))
         finally:
             await self._reader.run(_forget_snapshot)
@@ -162,11 +162,17 @@ def _close(connection: sqlite3.Connection, website: int, day: int) -> bool:
     return False
 
 
-def _begin(connection: sqlite3.Connection, reader: Thread, website: int, day: int) -> int:
+def _begin(connection: sqlite3.Connection, reader: Thread, website: int, day: int, state: int) -> int:
     """Takes the snapshot in which a stale day is counted; the version that the day has in it."""
     # The lock on writing is held: the snapshot is the last commit, and no other comes between it and the emptying.
     reader.begin_snapshot()
     moments.clear(connection, website, day)
+    # Up to which moment the values will be counted: an event before it that comes meanwhile marks the day stale again.
+    connection.execute(
+        "/* building.begin */ update built set folded_ms = ?"
+        " where website = ? and level = 0 and block = ? and state = 0",
+        ((day + (state == FINAL)) * DAY_MS, website, day),
+    )
     known = rollups.state(connection, website, day)
     return -1 if known is None else known.version
 

@@ -149,12 +149,14 @@ def _row_of(ground: Ground, bucket: Span, end_ms: int, remembered: Remembered) -
     """The figures of buckets as long as `bucket`, from it on up to `end_ms`; those of final days are remembered."""
     length = (bucket[1] - bucket[0]) // QUARTER_MS
     first, end = bucket[0] // QUARTER_MS, end_ms // QUARTER_MS
-    final, version = ground.final_from(bucket[0] // DAY_MS)
+    final = ground.final_from(bucket[0] // DAY_MS)
     middle = first + max(0, min(final * DAY_MS // QUARTER_MS, end) - first) // length * length
+    # Of these days alone: the sum over any others could make two different rows look the same.
+    version = ground.version_of(first * QUARTER_MS // DAY_MS, -(-middle * QUARTER_MS // DAY_MS))
     key = (ground.website, length, first, middle, version)
     known = remembered.get(key)
     rows: list[Sequence[int]] = _counted(ground, first, middle, length) if known is None else list(known)
-    if known is None:
+    if rows and known is None:
         remembered.put(key, rows)
     return rows + _counted(ground, middle, end, length)
 

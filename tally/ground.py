@@ -54,15 +54,14 @@ class Ground:
         """The one number that a query gives."""
         return int(self.connection.execute(*query).fetchone()[0])
 
-    def final_from(self, first: int) -> tuple[int, int]:
-        """Up to which day all days from `first` on are final, and the sum of their versions."""
-        version = 0
-        for day, known in self.known.days.items():
-            if day >= first:
-                if known.state < FINAL:
-                    return day, version
-                version += known.version
-        return -(-self.scope.to_ms // DAY_MS), version
+    def final_from(self, first: int) -> int:
+        """Up to which day all days from `first` on are final."""
+        open_days = (day for day, known in self.known.days.items() if day >= first and known.state < FINAL)
+        return next(open_days, -(-self.scope.to_ms // DAY_MS))
+
+    def version_of(self, first: int, end: int) -> int:
+        """The sum of the versions of the days in [first, end)."""
+        return sum(known.version for day, known in self.known.days.items() if first <= day < end)
 
     def raw(self, span: Span, filtered: bool = False) -> Scope:
         """A scope for raw rows of a span. Raises BeyondRetention where they are gone."""

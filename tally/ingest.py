@@ -248,7 +248,9 @@ class _Group:
                 late = [(row[4], row[3], *row[6:20]) for row in rows if row[1] < now.folded_ms]
                 if late:
                     rollups.fold_late(self._connection, website, day, late)
-            elif now.state == rollups.FINAL:
+            elif now.state == rollups.FINAL or (
+                now.state == rollups.STALE and any(row[1] < now.folded_ms for row in rows)
+            ):
                 # Only where the system's clock was set back by days.
                 rollups.mark_stale(self._connection, website, (day,))
 

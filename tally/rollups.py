@@ -76,6 +76,7 @@ def open_day(connection: sqlite3.Connection, website: int, day: int) -> None:
     connection.execute(
         "/* rollups.open */ insert into built values (?, 0, ?, ?, ?, 1)", (website, day, OPEN, day * DAY_MS)
     )
+    _unbuild(connection, website, day)
 
 
 def mark_stale(connection: sqlite3.Connection, website: int, days: Iterable[int]) -> None:
@@ -86,11 +87,15 @@ def mark_stale(connection: sqlite3.Connection, website: int, days: Iterable[int]
             " set state = excluded.state, folded_ms = excluded.folded_ms, version = version + 1 where state < 3",
             (website, day, STALE, day * DAY_MS),
         )
-        for level in LEVELS[1:]:
-            connection.execute(
-                "/* rollups.unbuild */ delete from built where website = ? and level = ? and block = ?",
-                (website, level, day >> level),
-            )
+        _unbuild(connection, website, day)
+
+
+def _unbuild(connection: sqlite3.Connection, website: int, day: int) -> None:
+    for level in LEVELS[1:]:
+        connection.execute(
+            "/* rollups.unbuild */ delete from built where website = ? and level = ? and block = ?",
+            (website, level, day >> level),
+        )
 
 
 def unfinished(connection: sqlite3.Connection, website: int) -> list[tuple[int, Day]]:

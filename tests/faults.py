@@ -6,6 +6,7 @@ Each fault is one exact replacement in one file. For each, the named part of the
 with the code as it is, the same parts must pass, which is checked first. Exit status 0 if every fault was found.
 """
 
+import os
 import shutil
 import subprocess
 import sys
@@ -84,6 +85,139 @@ FAULTS = (
         "yield day * DAY_MS - spans[0].offset_ms, span.offset_ms",
         "tests/test_timerange.py",
     ),
+    Fault(
+        "hours counted as firsts",
+        "tally/queries.py",
+        "% 4 = 0, hour_visitors,",
+        "% 4 = 0, firsts,",
+        "tests/test_rollups.py",
+    ),
+    Fault(
+        "a suffix from firsts",
+        "tally/queries.py",
+        "sum(iif(quarter < ?, lasts, firsts))",
+        "sum(iif(quarter < ?, firsts, firsts))",
+        "tests/test_rollups.py",
+    ),
+    Fault(
+        "a ragged end whose margin stays",
+        "tally/figures.py",
+        "for margin in ((first * QUARTER_MS, from_ms), (to_ms, end * QUARTER_MS)):",
+        "for margin in ((first * QUARTER_MS, from_ms),):",
+        "tests/test_rollups.py",
+    ),
+    Fault(
+        "visitors who came too late",
+        "tally/figures.py",
+        " - _too_late(ground, to_ms))",
+        ")",
+        "tests/test_rollups.py",
+    ),
+    Fault(
+        "a part of a day as its prefix",
+        "tally/figures.py",
+        "    if to_ms < midnight_ms:\n",
+        "    if False:\n",
+        "tests/test_rollups.py",
+    ),
+    Fault(
+        "a late event that is not folded",
+        "tally/ingest.py",
+        "if row[1] < now.folded_ms]",
+        "if row[1] < 0]",
+        "tests/test_rollups.py",
+    ),
+    Fault(
+        "a stale mark that forgets the blocks above",
+        "tally/rollups.py",
+        "delete from built where website = ? and level = ? and block = ?",
+        "delete from built where website = ? and level = ? and block = ? and 0",
+        "tests/test_rollups.py",
+    ),
+    Fault(
+        "a fold that says it went a millisecond further",
+        "tally/rollups.py",
+        "(end_ms, website, day),",
+        "(end_ms + 1, website, day),",
+        "tests/test_rollups.py",
+    ),
+    Fault(
+        "a fold that goes a millisecond further than it says",
+        "tally/rollups.py",
+        "(website, folded_ms, end_ms),\n    )\n    _fold_fresh",
+        "(website, folded_ms, end_ms + 1),\n    )\n    _fold_fresh",
+        "tests/test_rollups.py",
+    ),
+    Fault(
+        "a version that a late event leaves as it is",
+        "tally/rollups.py",
+        "/* rollups.changed */ update built set version = version + 1",
+        "/* rollups.changed */ update built set version = version",
+        "tests/test_figures.py",
+    ),
+    Fault(
+        "a version that a stale mark leaves as it is",
+        "tally/rollups.py",
+        "folded_ms = excluded.folded_ms, version = version + 1",
+        "folded_ms = excluded.folded_ms, version = version",
+        "tests/test_figures.py tests/test_rollups.py",
+    ),
+    Fault(
+        "counted twice: what arrives while a day is counted",
+        "tally/building.py",
+        "    moments.clear(connection, website, day)\n",
+        "",
+        "tests/test_building.py",
+    ),
+    Fault(
+        "a block over a day that is not final",
+        "tally/rollups.py",
+        "    if lowest is None or lowest < FINAL:\n        return False\n",
+        "",
+        "tests/test_building.py",
+    ),
+    Fault(
+        "values of a killed building stay",
+        "tally/building.py",
+        "        while await self._write(rollups.drop_values, website, level, block):\n            pass\n",
+        "",
+        "tests/test_building.py",
+    ),
+    Fault(
+        "a visit that stays in the quarter it began in",
+        "tally/moments.py",
+        "            _count_visit(totals, old, -1)\n",
+        "            pass\n",
+        "tests/test_moments.py",
+    ),
+    Fault(
+        "an hour that reaches over midnight",
+        "tally/moments.py",
+        "for hour in range(max(0, place - 3), place + 1):",
+        "for hour in range(place - 2, place + 1):",
+        "tests/test_moments.py",
+    ),
+    Fault(
+        "a migration that forgets the last day",
+        "tally/migrations.py",
+        "day = _next_day(connection, website, day + 1)",
+        "day = _next_day(connection, website, day + 2)",
+        "tests/test_migrations.py",
+    ),
+    Fault(
+        "a filter that covers half of a day",
+        "tally/ground.py",
+        "if found.get(day, 0) == folded.get(day, 0)}",
+        "if found.get(day, 0)}",
+        "tests/test_rollups.py",
+    ),
+    Fault(
+        "the part of today that is not folded left out",
+        "tally/toplists.py",
+        "return [folded, queries.not_folded(ground.website, number, day, folded_ms, span[1])]",
+        "return [folded]",
+        "tests/test_rollups.py",
+    ),
 )
 
 
@@ -126,7 +260,10 @@ def is_found(copy: Path, fault: Fault) -> bool:
 def run(copy: Path, tests: list[str]) -> int:
     """pytest's exit status for some tests of the copy."""
     words = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "-p", "no:cacheprovider", *tests]
-    return subprocess.run(words, cwd=copy, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
+    environment = os.environ | {"TALLY_FAULT": "1"}
+    return subprocess.run(
+        words, cwd=copy, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ).returncode
 
 
 if __name__ == "__main__":

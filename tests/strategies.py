@@ -5,7 +5,7 @@ that ties, shared visitors and joined visits happen in most of them. Its times a
 Nearly every one is another time of the world plus a step at which a rule turns (30:00.000, 30:00.001, 72 h,
 5 minutes, midnights, clock changes), so that visits are joined, brought forward and cut at the millisecond.
 
-- `worlds()` gives a World: the instant it starts, then a list of steps: Delivery, AtOnce, Restart and Ask.
+- `worlds()` gives a World: the instant it starts, then a list of steps: Delivery, AtOnce, Restart, Build and Ask.
 - Texts are drawn ready to send. Nothing here knows an answer: the model does.
 - Hypothesis shrinks towards the first value of each list, so the plainest value stands first.
 """
@@ -210,6 +210,11 @@ class Restart:
 
 
 @dataclass(frozen=True, slots=True)
+class Build:
+    """The background work on rollups is done, as far as there is any now."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
     """A question, and how to put it: as CSV or not, and what happens between two pages of a walk."""
 
@@ -226,7 +231,7 @@ class World:
 
     start_ms: int
     zone: str
-    steps: tuple[Delivery | AtOnce | Restart | Ask, ...]
+    steps: tuple[Delivery | AtOnce | Restart | Build | Ask, ...]
 
 
 @dataclass(slots=True)
@@ -514,4 +519,8 @@ def worlds(draw: st.DrawFn, about: str, most_events: int = 14, most_filters: int
     sent = deliveries(times, sessions, looks, most_events) | crowds(times, sessions, looks, most_events // 2)
     then = draw(st.lists(sent, max_size=2))
     later = draw(st.lists(asks(times, PATHS[about], most_filters), max_size=1)) if then else []
-    return World(start_ms, zone, (*first, *piers, *early, *restart, *keystone, *then, *questions, *later))
+    # Folded before the first questions, so that what comes then is late; and once more after it.
+    built, again = ([Build()], [Build()]) if seldom(draw, 5) else ([], [])
+    return World(
+        start_ms, zone, (*first, *piers, *built, *early, *restart, *keystone, *then, *again, *questions, *later)
+    )

@@ -54,6 +54,7 @@ from strategies import (
     USER_AGENTS,
     Ask,
     AtOnce,
+    Build,
     Delivery,
     Restart,
     World,
@@ -61,6 +62,7 @@ from strategies import (
     worlds,
 )
 
+from tally import store
 from tally.settings import Settings
 
 EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "1100"))  # our choice: with two kinds of world, over 2,000 in a run
@@ -85,6 +87,7 @@ class Match:
     questions: int = 0
     unchanged: int = 0
     values: int = 0
+    built: int = 0
 
     async def open(self) -> None:
         """Open a server on a new file, with the rate limits out of the way."""
@@ -97,6 +100,13 @@ class Match:
         self.house = House(settings, ManualClock())
         await self.house.open()
         self.key = await self.house.key()
+
+    async def build(self) -> None:
+        """Do the background work on rollups, without rests."""
+        builder = self.house.store.builder
+        builder._rest, builder._is_busy = 0, lambda: False
+        await builder.work()
+        self.built += 1
 
     async def next(self) -> None:
         """Count an example; move on to a new file where this one has had enough."""
@@ -319,6 +329,8 @@ async def play(match: Match, world: World) -> None:
         elif isinstance(step, Restart):
             await match.house.restart()
             example.model.restart()
+        elif isinstance(step, Build):
+            await match.build()
         else:
             await example.ask(step)
             match.questions += 1
@@ -329,14 +341,16 @@ def match(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """A real server for all examples, on an event loop of its own; tells at the end how much it was asked."""
     loop = asyncio.new_event_loop()
     played = Match(loop, tmp_path_factory.mktemp("model"))
-    loop.run_until_complete(played.open())
-    yield played
-    loop.run_until_complete(played.house.close())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "PAUSE_S", 1e6)  # the worlds say when rollups are worked on
+        loop.run_until_complete(played.open())
+        yield played
+        loop.run_until_complete(played.house.close())
     loop.close()
     with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
         print(
             f"\nmodel: {played.examples} examples, {played.events} events, {played.questions} questions"
-            f" ({played.unchanged} answers 304), {played.values} comparisons"
+            f" ({played.unchanged} answers 304), {played.values} comparisons, built {played.built} times"
         )
 
 

@@ -158,11 +158,13 @@ READ_CODES = {
     "500": {"internal_error"},
     "503": {"storage_unavailable", "overloaded", "query_timeout"},
 }
+# "a question that needs raw rows that are gone is answered 400 `beyond_retention`": where figures are of a range.
+RANGE_CODES = READ_CODES | {"400": {"invalid_parameter", "beyond_retention"}}
 CODES = (
     [("post", path, COLLECT_CODES) for path in COLLECT_PATHS]
     # /websites names no website, so none can be unknown.
     + [("get", READ_PATHS[0], {status: codes for status, codes in READ_CODES.items() if status != "404"})]
-    + [("get", path, READ_CODES) for path in READ_PATHS[1:]]
+    + [("get", path, READ_CODES if path.endswith("realtime") else RANGE_CODES) for path in READ_PATHS[1:]]
 )
 
 
@@ -328,6 +330,7 @@ class Site(NamedTuple):
     url: str
     website: str
     key: str
+    db: Path
 
 
 class Sites:
@@ -351,7 +354,7 @@ class Sites:
             connection.execute("commit")
         server = Server(db, options, {}, folder / "stderr.log", [])
         self._servers.append(server)
-        return Site(server.url, website, key)
+        return Site(server.url, website, key, db)
 
     def end(self) -> None:
         """Ends all servers."""
@@ -458,6 +461,22 @@ def test_an_answer_is_as_described(
     site: Site, path: str, query: dict[str, Any], headers: dict[str, str], status: int
 ) -> None:
     assert ask(site, "GET", path, query=query, headers=headers).status_code == status
+
+
+@pytest.mark.parametrize("name", FILTERED)
+def test_events_that_are_gone_are_described(sites: Sites, name: str) -> None:
+    """The rule: "answered 400 `beyond_retention`, saying from when it can be asked"."""
+    site = sites.start(*UNLIMITED)
+    with closing(open_database(site.db, create=False)) as connection:
+        # Day 20,000, 2024-10-04, is kept as rollups alone: state 3.
+        connection.execute("insert into built select number, 0, 20000, 3, 20001 * 86400000, 1 from website")
+    path = f"{SITE}/{name}".replace("{field}", "os")
+    query = {"from": "2024-10-04T10:00Z", "to": "2024-10-05T10:00Z", "filter_type": ["event"]}
+
+    answer = ask(site, "GET", path, query=query)
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "beyond_retention")
+    assert "2024-10-05T00:00:00.000+00:00" in answer.json()["error"]["message"]
 
 
 COLLECT_CASES = [

@@ -13,15 +13,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from conftest import NOON_MS, House, ManualClock
 from reading import DAY, DAY_MS, FIELDS, custom, event, view
 
 import tally
-from tally import accounts
+from tally import accounts, retention, rollups, store
+from tally.exporting import count_events, export_events
+from tally.importing import import_events
 from tally.ingest import forget_old
+from tally.instants import iso
+from tally.migrations import MIGRATIONS
+from tally.ndjson import open_source, open_target
 from tally.schema import open_database
 from tally.settings import Settings
+from tally.verification import verdicts
 
 SOURCES = sorted(Path(tally.__file__).parent.glob("*.py"))
 NAME = re.compile(r"/\* ([a-z_]+)\.([a-z_]+) \*/")
@@ -30,18 +37,26 @@ HOUSEKEEPING = re.compile(r"(?:begin|begin immediate|commit|rollback|pragma [a-z
 # schema.sql: the tables that grow with traffic or with time, and the keys by which their rows may be found; accounts,
 # websites and API keys are the owner's few.
 GROWING = {
-    "event": r"PRIMARY KEY \(website=\? AND ts[>=]",
-    "visit": r"PRIMARY KEY \(website=\? AND begin_ms[>=]",
-    "vitals": r"PRIMARY KEY \(website=\? AND ts[>=]",
-    "ab": r"PRIMARY KEY \(website=\? AND ts[>=]",
+    "event": r"PRIMARY KEY \(website=\? AND ts[<>=]",
+    "visit": r"PRIMARY KEY \(website=\? AND begin_ms[<>=]",
+    "moment": r"PRIMARY KEY \(website=\? AND quarter[>=]",
+    "rollup": r"PRIMARY KEY \(website=\? AND field=\? AND level=\? AND block=\?",
+    # verify looks at all days and blocks there are; everybody else at a stretch of them.
+    "built": r"PRIMARY KEY \(website=\? AND level=\?|INDEX built_unfinished \(website=\?\)",
+    "pair": r"PRIMARY KEY \(website=\? AND day=\?",
+    "vitals": r"PRIMARY KEY \(website=\? AND ts[<>=]",
+    "ab": r"PRIMARY KEY \(website=\? AND ts[<>=]",
     "heat": r"PRIMARY KEY \(website=\? AND day[>=]",
     "seen": r"PRIMARY KEY \(website=\? AND digest=\?\)|(?:COVERING )?INDEX seen_by_arrival \(arrived_ms[<>]\?\)",
     "label": r"INTEGER PRIMARY KEY \(rowid=\?\)|(?:COVERING )?INDEX sqlite_autoindex_label_1 \(text=\?\)",
-    "assignment": r"PRIMARY KEY \(website=\? AND day=\? AND experiment=\? AND visitor=\?\)",
+    "assignment": r"PRIMARY KEY \(website=\? AND day(?:<\?|=\? AND experiment=\? AND visitor=\?)\)",
     "usage": r"PRIMARY KEY \((?:account=\? AND month=\?|month=\?(?: AND account=\?)?)\)",
 }
+# What differs between one run of a statement and the next.
+VALUE = re.compile(r"'(?:[^']|'')*'|\b\d+\b")
 STEP = re.compile(r"(SCAN|SEARCH) (?:TABLE )?(\w+)(?: AS \w+)?(?: USING (.*))?")
 ALIASED = re.compile(r"\b(?:from|join|update|into)\s+(\w+)(?:\s+(?:as\s+)?(\w+))?", re.IGNORECASE)
+SHAPES = re.compile(r"\*/ (?:create|alter) ")
 OWNER = "plans@example.com"
 
 
@@ -66,11 +81,12 @@ def statement_texts(tree: ast.Module) -> Iterator[tuple[str, int]]:
 def names_in_sources() -> set[str]:
     """`room.name` of every statement; `ingest.{table}` stands for each table that _insert is called with.
 
-    Without tally/schema.py's, which run before anybody can listen: on the table meta alone, and on SQLite's own.
+    Without tally/schema.py's, which run before anybody can listen: on the table meta alone, and on SQLite's own; and
+    without those of migrations, which have a test of their own.
     """
     names = set()
     for source in SOURCES:
-        if source.stem == "schema":
+        if source.stem in ("schema", "migrations"):
             continue
         tree = ast.parse(source.read_text("utf-8"))
         found = [text for text, _ in statement_texts(tree)]
@@ -107,15 +123,20 @@ class Overheard:
     def __init__(self) -> None:
         self.by_name: dict[str, set[str]] = {}
         self.nameless: set[str] = set()
+        self._shapes: set[str] = set()
 
     def listen_to(self, connection: sqlite3.Connection) -> None:
         connection.set_trace_callback(self._hear)
 
     def _hear(self, statement: str) -> None:
         name = NAME.match(statement)
+        shape = VALUE.sub("?", statement)
+        if name and shape in self._shapes:
+            return
+        self._shapes.add(shape)
         if name:
             self.by_name.setdefault(".".join(name.groups()), set()).add(statement)
-        elif not HOUSEKEEPING.fullmatch(statement):
+        elif not HOUSEKEEPING.fullmatch(statement) and not statement.startswith("--"):  # that is SQLite's own doing
             self.nameless.add(statement)
 
 
@@ -129,7 +150,13 @@ QUESTIONS = tuple(
         "".join(f"&filter_{field}=x" for field in (*FIELDS, "event_name")) + "&filter_type=vitals",
     )
 )
-LISTS = tuple(f"top/{field}?from={DAY}{filters}" for field in FIELDS for filters in ("", "&filter_browser=Chrome"))
+# Ends on no quarter, inside one day with others behind it, and whole days.
+RAGGED = tuple(
+    f"{endpoint}?from=2026-11-{times[0]}&to=2026-11-{times[1]}"
+    for endpoint in ("stats", "timeseries", "timeseries?interval=hour", "top/os")
+    for times in (("17T10:07:00Z", "18T11:03:00Z"), ("17T09:00:00Z", "17T10:31:00Z"), ("16", "18"))
+)
+LISTS = tuple(f"top/{field}?from={DAY}{filters}" for field in FIELDS for filters in ("", "&filter_pathname=/a"))
 
 
 def traffic() -> list[dict[str, Any]]:
@@ -150,25 +177,98 @@ def traffic() -> list[dict[str, Any]]:
     ]
 
 
+async def ask(house: House, key: str, website: str, questions: tuple[str, ...], status: int = 200) -> None:
+    """Puts questions; where an answer goes on, for the next page too."""
+    base = f"/api/v1/websites/{website}"
+    for question in questions:
+        first, *rest = question.split("?")
+        answer = await house.get(f"{base}/{first}?{'&'.join(rest)}", key)
+        assert answer.status == status, (question, answer.text)
+        if answer.json.get("meta", {}).get("next_cursor"):
+            cursor = answer.json["meta"]["next_cursor"]
+            assert (await house.get(f"{base}/{first}?{'&'.join(rest)}&cursor={cursor}", key)).status == 200
+
+
 async def play(house: House, overheard: Overheard) -> None:
-    """Every endpoint, every type of event, the chores."""
+    """Every endpoint, every type of event, the chores, and the work on rollups from the first fold to retention."""
     key, website = await house.key(OWNER), await house.website(account=OWNER)
     for batch in (traffic(), traffic()[:1], traffic()[4:5]):
         answer = await house.collect({"website_id": website, "events": batch})
         assert answer.json == {"ok": True, "accepted": len(batch), "rejected": 0}
     # a conversion whose assignment is in the file alone
     await house.collect(event("ab_convert", "10:00:01", "bob", experiment="e") | {"website_id": website})
-    base = f"/api/v1/websites/{website}"
-    for question in (*QUESTIONS, *LISTS, "realtime"):
-        first, *rest = question.split("?")
-        answer = await house.get(f"{base}/{first}?{'&'.join(rest)}", key)
-        assert answer.status == 200, (question, answer.text)
-        if answer.json["meta"].get("next_cursor"):
-            cursor = answer.json["meta"]["next_cursor"]
-            assert (await house.get(f"{base}/{first}?{'&'.join(rest)}&cursor={cursor}", key)).status == 200
+    await ask(house, key, website, (*QUESTIONS, *LISTS, *RAGGED, "realtime"))
     assert (await house.get("/api/v1/websites", key)).status == 200
     house.store.is_failing = True  # so that the chores try whether writing works again
     await house.store.tick()
+    await play_rollups(house, key, website, overheard)
+
+
+def port(house: House, website: int, overheard: Overheard) -> None:
+    """Exports a website, and imports what was exported: into itself, elsewhere, and once more."""
+    connection = open_database(house.db, create=False)
+    overheard.listen_to(connection)
+    target = house.db.with_name("events.ndjson")
+    with open_target(str(target)) as out:
+        exported = export_events(connection, website, out)
+    assert count_events(connection, website) == exported > 0
+    # Its visitors' visits are joined by a line that comes later.
+    lines = [
+        {
+            "type": "pageview",
+            "timestamp": iso(NOON_MS + minute * 60_000),
+            "pathname": "/",
+            "visitor": "v",
+            "id": f"{id_}",
+        }
+        for minute, id_ in ((0, "a"), (50, "b"), (-50, 7))
+    ]
+    more = house.db.with_name("more.ndjson")
+    elsewhere = next(site for site in accounts.websites(connection) if site.number != website).number
+    late = [{**lines[0], "timestamp": iso(NOON_MS + 25 * 60_000), "id": "c"}, *lines]
+    # A conversion whose assignment is in the same file, and one whose assignment is stored.
+    assign = {**lines[0], "type": "ab_assign", "experiment": "e", "variant": "v", "id": "d"}
+    convert = {**lines[0], "type": "ab_convert", "experiment": "e"}
+    for content in ([*lines, assign, {**convert, "id": "e"}], [*late, {**convert, "id": "f"}]):
+        more.write_bytes(b"\n".join(map(orjson.dumps, content)))
+        for strict in (False, True):
+            with open_source(str(more)) as source:
+                import_events(connection, elsewhere, source, now_ms=NOON_MS + DAY_MS, strict=strict)
+    for number, strict in ((elsewhere, False), (elsewhere, True), (website, False)):
+        with open_source(str(target)) as source:
+            import_events(connection, number, source, now_ms=NOON_MS + DAY_MS, strict=strict)
+    connection.close()
+
+
+async def play_rollups(house: House, key: str, website: str, overheard: Overheard) -> None:
+    """Days are folded, closed, built into blocks, marked stale, built anew, and let go."""
+    [(number,)] = house.sql("select number from website")
+    house.clock.advance(60)
+    await house.store.builder.work()
+    await house.collect(view("09:00:00", "/late", "eve") | {"website_id": website})
+    await ask(house, key, website, (*QUESTIONS, *LISTS, *RAGGED))
+    await house.website("example.org", OWNER)
+    port(house, number, overheard)
+    await house.store.builder.work()
+    # Stale while events may still arrive: emptied, counted and folded anew.
+    day = NOON_MS // DAY_MS - 1
+    await house.admin(lambda connection: rollups.mark_stale(connection, number, (day,)))
+    await house.store.builder.work()
+    house.clock.advance(600 * 86_400)
+    await house.store.builder.work()
+    assert house.sql("select count(*) from built where level = 8 and website = ?", number) == [(1,)]
+    connection = open_database(house.db, create=False)
+    overheard.listen_to(connection)
+    assert not [verdict for verdict in verdicts(connection, number) if verdict.fault or verdict.passed_over]
+    connection.close()
+    await ask(house, key, website, (*QUESTIONS, *LISTS, *RAGGED))
+    await house.admin(lambda connection: rollups.mark_stale(connection, number, (day,)))
+    await ask(house, key, website, (*QUESTIONS, *RAGGED))
+    await house.store.builder.work()
+    await house.admin(lambda connection: retention.set_keep_days(connection, number, 10))
+    await house.store.builder.work()
+    assert house.sql("select count(*) from event where website = ?", number) == [(0,)]
+    await ask(house, key, website, (f"stats?from={DAY}&to={DAY}&filter_type=event",), 400)
 
 
 def administer(connection: sqlite3.Connection) -> None:
@@ -184,17 +284,23 @@ def administer(connection: sqlite3.Connection) -> None:
     accounts.key_salt(connection)
     accounts.any_account(connection)
     forget_old(connection, NOON_MS + 4 * DAY_MS)
+    number = accounts.websites(connection)[0].number
+    rollups.mark_stale(connection, number, (NOON_MS // DAY_MS,))
+    retention.set_keep_days(connection, number, 10)
+    retention.plan(connection, number, retention.keep_days_of(connection, number, 0), NOON_MS)
 
 
 @pytest.fixture
-async def overheard(tmp_path: Path) -> Overheard:
+async def overheard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Overheard:
     """All statements of a run through the product, with the files they ran on left behind."""
     heard = Overheard()
+    monkeypatch.setattr(store, "PAUSE_S", 1e6)  # the run itself says when rollups are worked on
     house = House(Settings(db=tmp_path / "analytics.db"), ManualClock())
     await house.open()
     try:
-        for thread in (house.store._writer, *house.store.readers.threads):
+        for thread in (house.store._writer, house.store.builder._reader, *house.store.readers.threads):
             heard.listen_to(thread._conn)
+        house.store.builder._rest = 0
         await play(house, heard)
     finally:
         await house.close()
@@ -240,6 +346,9 @@ async def test_no_growing_table_is_scanned(overheard: Overheard, tmp_path: Path)
     """House rule: "no bare scan of a table that grows"; schema.sql: "every question is a range of it"."""
     connection = open_database(tmp_path / "analytics.db", create=False)
     try:
+        for name in ("rollups.fresh", "intake.promised"):
+            for statement in overheard.by_name[name]:
+                connection.execute(statement)  # a table of the connection's own, which others are planned on
         poor = {
             name: set().union(*(poor_steps(connection, statement) for statement in statements))
             for name, statements in overheard.by_name.items()
@@ -257,9 +366,30 @@ async def test_every_question_was_asked_with_and_without_filters(overheard: Over
         if len({"from label where text in" in statement for statement in statements}) == 2
     }
     assert filtered == {
-        *("queries.stats_traffic", "queries.stats_visits", "queries.series_traffic", "queries.series_visits"),
-        *("queries.top", "queries.events"),
+        *("queries.stats", "queries.series", "queries.counts", "queries.events", "queries.traffic"),
     }
+
+
+def test_migrations_scan_nothing(tmp_path: Path) -> None:
+    """A server listens only afterwards: a migration looks days up, it does not walk through events."""
+    heard, path = Overheard(), tmp_path / "old.db"
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.executescript((Path(__file__).parent / "data" / "schema_1.sql").read_text("utf-8"))
+    connection.execute("insert into account values (1, 'a', 'free', null, 0)")
+    connection.execute("insert into website values (1, '00000000-0000-4000-8000-000000000000', 1, 'a', '', 0)")
+    row = (1, NOON_MS, *([0] * 19))
+    connection.execute(f"insert into event values ({', '.join('?' * 21)}, null)", row)
+    heard.listen_to(connection)
+    for migration in MIGRATIONS:
+        migration(connection)
+    connection.set_trace_callback(None)
+    found = [text for text, _ in statement_texts(ast.parse((SOURCES[0].parent / "migrations.py").read_text("utf-8")))]
+    assert set(heard.by_name) == {".".join(match) for text in found for match in NAME.findall(text)}
+    assert heard.nameless == set()
+    looks = [text for name, texts in heard.by_name.items() for text in texts if not SHAPES.search(text)]
+    assert len(looks) > 2
+    assert [poor_steps(connection, text) for text in looks] == [set()] * len(looks)
+    connection.close()
 
 
 @pytest.mark.parametrize(
@@ -275,6 +405,13 @@ async def test_every_question_was_asked_with_and_without_filters(overheard: Over
         ("select text from label where id + 0 = 1", True),
         ("select count(*) from usage", True),
         ("update event set visit = 1 where website = 1 and visitor = 2", True),
+        ("select sum(views) from moment where quarter > 5", True),
+        ("select sum(views) from moment where website = 1 and quarter > 5", False),
+        ("select value from rollup where website = 1 and field = 2", True),
+        ("select value from rollup where website = 1 and field = 2 and level = 0 and block = 5", False),
+        ("select block from built where website = 1 and state < 2", True),
+        ("select block from built where website = 1 and level = 0 and state < 2 order by block", False),
+        ("delete from pair where website = 1 and visitor = 5", True),
         ("select * from account", False),
     ],
 )

@@ -101,45 +101,210 @@ def test_stats(
     filled: sqlite3.Connection, scope: Scope, expected_traffic: tuple[int, ...], expected_visits: tuple[int, ...]
 ) -> None:
     """CONTRACT: visitors, pageviews, events of E; visits that begin in the range and have an event in E."""
-    assert run(filled, queries.stats_traffic(scope)) == [expected_traffic]
-    assert run(filled, queries.stats_visits(scope)) == [expected_visits]
+    assert run(filled, queries.stats(scope)) == [(*expected_traffic, *expected_visits)]
+    assert run(filled, queries.visitors(scope)) == [expected_traffic[:1]]
+
+
+def added_up(rows: list[tuple[int, ...]]) -> dict[int, tuple[int, ...]]:
+    """Bucket -> visitors, visits, pageviews, events."""
+    sums: dict[int, tuple[int, ...]] = {}
+    for bucket, *figures in rows:
+        sums[bucket] = tuple(map(sum, zip(figures, sums.get(bucket, (0, 0, 0, 0)), strict=True)))
+    return sums
 
 
 def test_series(filled: sqlite3.Connection) -> None:
     """CONTRACT: "a visit counts in the bucket in which it begins", with E of the whole range."""
     edges = [(0, 2_000), (2_000, 3_000), (3_000, 4_000), (4_000, 9_000), (9_000, 9_001)]
     scope = Scope(W, 0, 9_001)
-    assert run(filled, queries.series_traffic(scope, edges)) == [(0, 1, 1, 0), (1, 1, 1, 1), (2, 1, 1, 1), (4, 1, 1, 0)]
-    assert run(filled, queries.series_visits(scope, edges)) == [(0, 1), (2, 1), (4, 1)]
+    found = added_up(run(filled, queries.series(scope, edges)))
+    assert found == {0: (1, 1, 1, 0), 1: (1, 0, 1, 1), 2: (1, 1, 1, 1), 4: (1, 1, 1, 0)}
     named = scope._replace(filters=(("event_name", ("signup",)),))
-    assert run(filled, queries.series_traffic(named, edges)) == [(1, 1, 0, 1), (2, 1, 0, 1)]
-    assert run(filled, queries.series_visits(named, edges)) == [(0, 1), (2, 1)]
+    found = added_up(run(filled, queries.series(named, edges)))
+    assert found == {0: (0, 1, 0, 0), 1: (1, 0, 0, 1), 2: (1, 1, 0, 1)}
+
+
+def test_counts(filled: sqlite3.Connection) -> None:
+    """CONTRACT: a row for each value in E; the row of unset is label 0's. In no order: tally/figures.py sorts."""
+    pathname = queries.counts(Scope(W, 0, 10_000), "pathname")
+    assert sorted(run(filled, pathname)) == [(0, 1, 0, 1), (1, 2, 3, 0), (2, 1, 1, 1)]
+    assert run(filled, queries.counts(Scope(W, 0, 10_000, IOS), "pathname")) == [(1, 2, 2, 0)]
+    assert run(filled, queries.counts(Scope(W, 20_000, 30_000), "pathname")) == []
+
+
+def test_texts(database: sqlite3.Connection) -> None:
+    """Those that were asked for, each once."""
+    assert sorted(run(database, queries.texts([9, 0, 1, 1, 77]))) == [(0, ""), (1, "/a"), (9, "\U0001f600")]
+    assert run(database, queries.texts([])) == []
+
+
+def test_traffic(filled: sqlite3.Connection) -> None:
+    """The events of E."""
+    assert run(filled, queries.traffic(Scope(W, 0, 10_000))) == [(6,)]
+    assert run(filled, queries.traffic(Scope(W, 1_000, 2_000))) == [(1,)]
+    assert run(filled, queries.traffic(Scope(W, 0, 10_000, IOS))) == [(2,)]
+    assert run(filled, queries.traffic(Scope(W + 2, 0, 10_000))) == [(0,)]
+
+
+# --- totals of quarters
+
+
+def quarter(connection: sqlite3.Connection, number: int, *figures: int, website: int = W) -> None:
+    """A row of moment: views, events, firsts, lasts, hour_visitors, visits, bounces, visit_views, visit_ms."""
+    connection.execute(f"insert into moment values ({', '.join('?' * 11)})", (website, number, *figures))
+
+
+@pytest.fixture
+def quarters(database: sqlite3.Connection) -> sqlite3.Connection:
+    """Powers of ten, so that each figure tells which rows are in it; the website beside has the same again."""
+    for website in (W, W + 1):
+        for place, number in enumerate((93, 94, 95, 96, 97, 192)):
+            ten = 10**place
+            figures = (ten, 2 * ten, 3 * ten, 4 * ten, 5 * ten, 6 * ten, 7 * ten, 8 * ten, 9 * ten)
+            quarter(database, number, *figures, website=website)
+    return database
 
 
 @pytest.mark.parametrize(
-    ("limit", "expected"),
+    ("first", "end", "midnight", "expected"),
     [
-        (10, [(None, 1, 0, 1), ("/a", 2, 3, 0), ("/b", 1, 1, 1)]),
-        (1, [(None, 1, 0, 1), ("/a", 2, 3, 0)]),
+        pytest.param(93, 193, 96, (333_444, 111_111, 222_222, 666_666, 777_777, 888_888, 999_999), id="all"),
+        pytest.param(96, 98, 96, (33_000, 11_000, 22_000, 66_000, 77_000, 88_000, 99_000), id="from midnight on"),
+        pytest.param(94, 96, 96, (440, 110, 220, 660, 770, 880, 990), id="to midnight: who came last"),
+        pytest.param(93, 96, 93, (333, 111, 222, 666, 777, 888, 999), id="who came first"),
+        pytest.param(98, 192, 96, (0,) * 7, id="nothing"),
     ],
 )
-def test_top(filled: sqlite3.Connection, limit: int, expected: list[tuple[Any, ...]]) -> None:
-    """CONTRACT: "unset values left out, their figures in `meta.unset`": the row of unset comes first and is no row."""
-    assert run(filled, queries.top(Scope(W, 0, 10_000), "pathname", limit)) == expected
+def test_totals(quarters: sqlite3.Connection, first: int, end: int, midnight: int, expected: tuple[int, ...]) -> None:
+    """tally/queries.py: "Visitors: lasts before the quarter `midnight`, firsts from it on"."""
+    assert run(quarters, queries.totals(W, first, end, midnight)) == [expected]
 
 
-def test_top_without_unset(filled: sqlite3.Connection) -> None:
-    """There is no row of unset where nothing is unset, nor any row where there is nothing."""
-    assert run(filled, queries.top(Scope(W, 0, 10_000, IOS), "pathname", 5)) == [("/a", 2, 2, 0)]
-    assert run(filled, queries.top(Scope(W, 20_000, 30_000), "pathname", 5)) == []
+@pytest.mark.parametrize(
+    ("first", "end", "expected"),
+    [
+        pytest.param(0, 192, [(0, 333, 666, 111, 222), (1, 33_000, 66_000, 11_000, 22_000)], id="UTC"),
+        pytest.param(192, 288, [(0, 3 * 10**5, 6 * 10**5, 10**5, 2 * 10**5)], id="another day"),
+        # Half of the local day lies before midnight UTC: there who came last, behind it who came first.
+        pytest.param(48, 144, [(0, 33_444, 66_666, 11_111, 22_222)], id="12 hours off"),
+        # One quarter of it lies before.
+        pytest.param(95, 191, [(0, 33_400, 66_600, 11_100, 22_200)], id="a quarter off"),
+        pytest.param(98, 194, [(0, 3 * 10**5, 6 * 10**5, 10**5, 2 * 10**5)], id="the next midnight"),
+    ],
+)
+def test_days(quarters: sqlite3.Connection, first: int, end: int, expected: list[tuple[int, ...]]) -> None:
+    """Each local day is the end of one UTC day and the beginning of another."""
+    assert run(quarters, queries.days(W, first, end)) == expected
 
 
-def test_top_breaks_ties_by_code_point(database: sqlite3.Connection) -> None:
-    """CONTRACT: "then value ascending by code point": U+FFFF comes before U+1F600."""
-    for n, label in enumerate((9, 8, 2, 1)):
-        traffic(database, 1_000, n, visitor=n, pathname=label)
-    texts = [row[0] for row in run(database, queries.top(Scope(W, 0, 10_000), "pathname", 10))]
-    assert texts == ["/a", "/b", "\uffff", "\U0001f600"]
+@pytest.mark.parametrize(
+    ("first", "end", "expected"),
+    [
+        pytest.param(92, 100, [(0, 0, 666, 111, 222), (1, 5_000, 66_000, 11_000, 22_000)], id="on the hour"),
+        # From 23:15 on: who is there from the quarter 93 on, and who came first behind midnight.
+        pytest.param(93, 97, [(0, 3_005, 6_666, 1_111, 2_222)], id="one quarter behind midnight"),
+        pytest.param(94, 98, [(0, 33_050, 66_660, 11_110, 22_220)], id="two quarters behind midnight"),
+        pytest.param(96, 100, [(0, 5_000, 66_000, 11_000, 22_000)], id="from midnight on"),
+    ],
+)
+def test_hours(quarters: sqlite3.Connection, first: int, end: int, expected: list[tuple[int, ...]]) -> None:
+    """tally/queries.py: "an hour that crosses midnight UTC: those before it, and those whose first ... lies behind"."""
+    assert run(quarters, queries.hours(W, first, end)) == expected
+
+
+DAY_MS = 86_400_000
+
+
+def test_who_came_first_and_last(database: sqlite3.Connection) -> None:
+    """By the begins and ends of visits, within one UTC day."""
+    visits = ((1, 100, 0), (1, 500, 50), (2, 500, 100), (3, 300, 250), (4, 550, 0), (5, DAY_MS + 1, 0))
+    for visitor, begin, ms in visits:
+        a_visit(database, begin, visitor, begin % 47, ms=ms)
+        a_visit(database, begin, visitor, begin % 47, ms=ms, website=W + 1)
+
+    def number(query: Query) -> int:
+        return int(run(database, query)[0][0])
+
+    assert number(queries.came_first(W, 0, 500, 600)) == 2  # 2 and 4; 1 was there before
+    assert number(queries.came_first(W, 0, 500, 550)) == 1
+    assert number(queries.came_first(W, 0, 600, 700)) == 0
+    assert number(queries.came_first(W, DAY_MS, DAY_MS, DAY_MS + 2)) == 1
+    assert number(queries.came_last(W, DAY_MS, 500, 551)) == 3  # 1 and 3 at 550, 4
+    assert number(queries.came_last(W, DAY_MS, 100, 101)) == 0  # 1 comes again
+    assert number(queries.came_last(W, DAY_MS, 540, 600)) == 3
+    assert number(queries.came_last(W, DAY_MS, 600, 601)) == 1
+    assert number(queries.came_last(W, 2 * DAY_MS, DAY_MS, DAY_MS + 2)) == 1
+
+
+def test_visitors_of_a_stretch(filled: sqlite3.Connection) -> None:
+    """Distinct, up to so many; and how many of some are there."""
+    assert sorted(run(filled, queries.visitors_between(W, 0, 10_000, 9))) == [(1,), (2,)]
+    assert len(run(filled, queries.visitors_between(W, 0, 10_000, 1))) == 1
+    assert run(filled, queries.visitors_between(W, 2_001, 9_000, 9)) == [(2,)]
+    assert run(filled, queries.how_many_of(W, 0, 3_000, [1, 2, 3])) == [(1,)]
+    assert run(filled, queries.how_many_of(W, 0, 3_001, [1, 2, 3])) == [(2,)]
+    assert run(filled, queries.how_many_of(W, 0, 3_001, [])) == [(0,)]
+
+
+# --- values of days
+
+
+@pytest.fixture
+def rolled(database: sqlite3.Connection) -> sqlite3.Connection:
+    """Days 10 and 11, folded, and 12, with nothing folded; a block of the first two."""
+    everything = queries.ALL
+    for website in (W, W + 1):
+        for day in (10, 11, 12):
+            database.execute("insert into built values (?, 0, ?, 1, 0, 1)", (website, day))
+        database.execute("insert into built values (?, 1, 5, 2, 0, 1)", (website,))
+        for field, level, block, value, *figures in (
+            *((0, 0, 10, 1, 2, 3, 1), (0, 0, 10, 2, 1, 1, 1), (0, 0, 11, 1, 5, 7, 0), (0, 1, 5, 1, 7, 10, 1)),
+            *((1, 0, 10, 1, 99, 99, 99), (everything, 0, 10, 0, 2, 4, 2), (everything, 0, 11, 0, 5, 7, 0)),
+        ):
+            row = (website, field, level, block, value, *figures)
+            database.execute("insert into rollup values (?, ?, ?, ?, ?, ?, ?, ?)", row)
+    return database
+
+
+@pytest.mark.parametrize(
+    ("tiles", "expected"),
+    [
+        ([(0, 10)], [(1, 2, 3, 1), (2, 1, 1, 1)]),
+        ([(0, 10), (0, 11)], [(1, 7, 10, 1), (2, 1, 1, 1)]),
+        ([(1, 5)], [(1, 7, 10, 1)]),
+        ([(0, 12)], []),
+    ],
+)
+def test_sums(rolled: sqlite3.Connection, tiles: list[tuple[int, int]], expected: list[tuple[int, ...]]) -> None:
+    """Blocks of any level, added up by value."""
+    assert sorted(run(rolled, queries.sums(W, 0, tiles))) == expected
+
+
+def test_folded_and_matching(rolled: sqlite3.Connection) -> None:
+    """How many events are folded on each day, and how many of them have one of some values."""
+    assert run(rolled, queries.folded(W, 10, 13)) == [(10, 6), (11, 7)]
+    assert run(rolled, queries.folded(W, 11, 12)) == [(11, 7)]
+    assert sorted(run(rolled, queries.matching(W, 0, 10, 13, ["/a"]))) == [(10, 4), (11, 7)]
+    assert sorted(run(rolled, queries.matching(W, 0, 10, 13, ["/a", "/b", "/a", "nowhere"]))) == [(10, 6), (11, 7)]
+    assert run(rolled, queries.matching(W, 0, 10, 11, ["/b"])) == [(10, 2)]
+    assert run(rolled, queries.matching(W, 0, 12, 13, ["/a"])) == []
+
+
+def test_last_kept(rolled: sqlite3.Connection) -> None:
+    """The last day whose rows are gone; none where all are there."""
+    assert run(rolled, queries.last_kept(W)) == []
+    rolled.execute("update built set state = 3 where website = ? and level = 0 and block < 12", (W,))
+    rolled.execute("update built set state = 3 where website = ? and level = 0", (W + 1,))
+    assert run(rolled, queries.last_kept(W)) == [(11,)]
+
+
+def test_not_folded(filled: sqlite3.Connection) -> None:
+    """Visitors whom a value has already are not new to it; the others are."""
+    filled.execute("insert into pair values (?, 0, 0, 1, 1), (?, 0, 0, 2, 2), (?, 0, 1, 2, 1)", (W, W, W))
+    found = sorted(run(filled, queries.not_folded(W, 0, 0, 2_000, 10_000)))
+    assert found == [(0, 1, 0, 1), (1, 1, 2, 0), (2, 1, 1, 1)]
+    filled.execute("delete from pair")
+    assert sorted(run(filled, queries.not_folded(W, 0, 0, 2_000, 10_000)))[1] == (1, 2, 2, 0)
 
 
 def listed(connection: sqlite3.Connection, scope: Scope, place: Place, limit: int = 100) -> list[int]:
@@ -227,17 +392,30 @@ def test_next_id(database: sqlite3.Connection) -> None:
 
 HOSTILE = ("' or 1=1 --", "'; drop table event; --", "1) union select 1 --", '"', "\0", "\ud800x"[1:], "%", "?")
 SCOPED: dict[str, Callable[[Scope], Query]] = {
-    "stats_traffic": queries.stats_traffic,
-    "stats_visits": queries.stats_visits,
-    "series_traffic": lambda scope: queries.series_traffic(scope, [(0, 1)]),
-    "series_visits": lambda scope: queries.series_visits(scope, [(0, 1)]),
-    "top": lambda scope: queries.top(scope, "os", 10),
+    "stats": queries.stats,
+    "visitors": queries.visitors,
+    "series": lambda scope: queries.series(scope, [(0, 1)]),
+    "counts": lambda scope: queries.counts(scope, "os"),
+    "traffic": queries.traffic,
     "events": lambda scope: queries.events(scope, Place(FIRST, FIRST, 1), 10),
 }
 OTHERS: dict[str, Query] = {
     "latest": queries.latest(W, 0, 1, [1]),
     "newest": queries.newest(W, 0),
     "next_id": queries.next_id(),
+    "texts": queries.texts([1]),
+    "totals": queries.totals(W, 0, 1, 1),
+    "days": queries.days(W, 0, 1),
+    "hours": queries.hours(W, 0, 1),
+    "came_first": queries.came_first(W, 0, 0, 1),
+    "came_last": queries.came_last(W, 0, 0, 1),
+    "visitors_between": queries.visitors_between(W, 0, 1, 1),
+    "how_many_of": queries.how_many_of(W, 0, 1, [1]),
+    "sums": queries.sums(W, 0, [(0, 1)]),
+    "not_folded": queries.not_folded(W, 0, 0, 0, 1),
+    "matching": queries.matching(W, 0, 0, 1, HOSTILE),
+    "folded": queries.folded(W, 0, 1),
+    "last_kept": queries.last_kept(W),
 }
 
 
@@ -273,7 +451,7 @@ def test_a_name_that_is_no_filter_never_reaches_sql(name: str, field: str) -> No
 def test_a_name_that_is_no_field_has_no_list(field: str) -> None:
     """Seed, the row :field: the 14 and no other."""
     with pytest.raises(KeyError):
-        queries.top(Scope(W, 0, 1), field, 10)
+        queries.counts(Scope(W, 0, 1), field)
 
 
 @pytest.mark.parametrize("name", SCOPED)
@@ -286,6 +464,13 @@ def test_values_are_parameters_always(filled: sqlite3.Connection, name: str, fil
     assert hostile[0] == plain[0]
     run(filled, hostile)
     assert filled.execute("select count(*) from event").fetchone() == (12,)
+
+
+def test_the_filter_of_rollups_takes_parameters(filled: sqlite3.Connection) -> None:
+    """House rule: "Values are parameters, always": `matching` takes what a client sent, too."""
+    hostile, plain = (queries.matching(W, 0, 0, 1, values) for values in (HOSTILE, ("x",) * len(HOSTILE)))
+    assert hostile[0] == plain[0]
+    assert run(filled, hostile) == []
 
 
 @pytest.mark.parametrize("name", [*SCOPED, *OTHERS])

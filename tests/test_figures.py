@@ -1,0 +1,290 @@
+"""tally/figures.py where a question meets days in different states: what is remembered, what is gone, what ties.
+
+CONTRACT, Words: "Every figure about traffic is exact. Any faster way to compute one (a rollup, a cache) gives the same
+number as the plain query over raw events, and a test proves it." At random that is tests/test_rollups.py; here are the
+ways in which what was complete changes, one by one, each after a question has been asked.
+"""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+from conftest import ManualClock
+from rolling import DAY_MS, HOUR_MS, MINUTE_MS, QUARTER_MS, Plain, Works, make_file
+
+from tally import figures
+from tally.ground import BeyondRetention
+from tally.remembered import Remembered
+from tally.timerange import Interval, Range, buckets
+
+DAY = 20_772  # 2026-11-15, a multiple of 4: days DAY to DAY + 3 are one block of level 2
+DAY_0_MS = DAY * DAY_MS
+WEB = ("/a", *("x",) * 13, "")
+OTHER = ("/b", *("y",) * 13, "")
+
+
+@pytest.fixture
+def works(tmp_path: Path) -> Iterator[Works]:
+    """A file at work on the first hour of DAY."""
+    make_file(tmp_path / "analytics.db")
+    works = Works(tmp_path / "analytics.db", ManualClock(DAY_0_MS + HOUR_MS))
+    yield works
+    works.close()
+
+
+def seen_on(day: int, texts: tuple[str, ...] = WEB, minute: int = 5) -> tuple[int, int, str, tuple[str, ...]]:
+    """A view of somebody on a day of the block."""
+    return DAY_0_MS + day * DAY_MS + minute * MINUTE_MS, 0, "session-1", texts
+
+
+def same(works: Works, from_ms: int = DAY_0_MS, to_ms: int = DAY_0_MS + 4 * DAY_MS) -> None:
+    """Every kind of question about a range is answered as by plain counting."""
+    plain, scope = works.plain(), works.scope(from_ms, to_ms)
+    assert works.stats(scope) == plain.stats(scope)
+    edges = [(bucket.from_ms, bucket.to_ms) for bucket in buckets(Range(from_ms, to_ms, ZoneInfo("UTC"), None), "day")]
+    assert works.series(scope, edges) == plain.series(scope, edges)
+    for field in ("pathname", "os"):
+        assert works.top(scope, field, 10) == plain.top(scope, field, 10)
+
+
+# --- what is remembered follows every change
+
+
+def late_event(works: Works) -> None:
+    works.send(seen_on(0, OTHER))
+
+
+def late_event_of_a_known_value(works: Works) -> None:
+    works.send(seen_on(0, WEB, 10))
+
+
+def import_into_a_day_with_traffic(works: Works) -> None:
+    works.bring(seen_on(0, OTHER))
+
+
+def import_into_a_day_without(works: Works) -> None:
+    works.bring(seen_on(1, OTHER))
+
+
+def clock_set_back(works: Works) -> None:
+    """The clock was weeks ahead for a while: days were called final, and built, that are still to come."""
+    works.clock.set_wall(DAY_0_MS + DAY_MS + HOUR_MS)  # type: ignore[attr-defined]
+    works.send(seen_on(1, OTHER))
+    works.clock.set_wall(DAY_0_MS + 2 * DAY_MS + HOUR_MS)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("wait_ms", "change"),
+    [
+        pytest.param(2 * DAY_MS, late_event, id="late event"),
+        pytest.param(2 * DAY_MS, late_event_of_a_known_value, id="late event of a known value"),
+        pytest.param(2 * DAY_MS, import_into_a_day_with_traffic, id="import into an open day"),
+        pytest.param(40 * DAY_MS, import_into_a_day_with_traffic, id="import into a final day"),
+        pytest.param(40 * DAY_MS, import_into_a_day_without, id="import into a gap of a built block"),
+        pytest.param(40 * DAY_MS, clock_set_back, id="clock set back to a gap of a built block"),
+    ],
+)
+def test_what_is_remembered_follows_every_change(works: Works, wait_ms: int, change: Callable[[Works], None]) -> None:
+    """tally/rollups.py: "`version` grows with every change of what was complete"."""
+    works.send(seen_on(0))
+    works.bring(seen_on(3))
+    works.advance(wait_ms)
+    works.build()
+    same(works)
+    change(works)
+    same(works)
+    works.build()
+    same(works)
+    works.build()
+    same(works)
+
+
+def test_a_day_that_was_called_final_takes_events_again(works: Works) -> None:
+    """The clock was ahead while a day was built; it is set back before the building has ended, and events arrive."""
+    works.bring(seen_on(0))
+    for step in range(60):
+        works.advance(40 * DAY_MS)
+        works.bring(seen_on(0, WEB, 20 + step))
+
+        def set_back(step: int = step) -> None:
+            works.advance(-40 * DAY_MS)
+            works.send(seen_on(0, OTHER, 21 + step))
+
+        works.meanwhile = [*([lambda: None] * step), set_back]
+        works.build()
+        if not works.meanwhile:
+            same(works)
+        else:
+            works.meanwhile = []
+            works.advance(-40 * DAY_MS)
+        works.build()
+        same(works)
+
+
+def test_remembered_is_bounded() -> None:
+    """The rule: "bounded, least recently used go first"."""
+    remembered = Remembered(most=5)
+    remembered.put(("a",), [(1, 2, 3, 4), (5, 6, 7, 8)])
+    remembered.put(("b",), [(9, 1, 1, 1)])
+    remembered.put(("c",), [(1, 1, 1, 1), (2, 2, 2, 2)])
+    assert list(remembered.get(("a",)) or ()) == [(1, 2, 3, 4), (5, 6, 7, 8)]
+    remembered.put(("d",), [(3, 3, 3, 3)])
+    assert [remembered.get((name,)) is not None for name in "abcd"] == [True, False, True, True]
+
+
+def test_remembered_replaces() -> None:
+    """The same key twice counts once; what is larger than all there is room for is not kept."""
+    remembered = Remembered(most=2)
+    for _ in range(5):
+        remembered.put(("a",), [(1, 1, 1, 1), (2, 2, 2, 2)])
+    assert list(remembered.get(("a",)) or ()) == [(1, 1, 1, 1), (2, 2, 2, 2)]
+    remembered.put(("b",), [(n, 1, 1, 1) for n in range(3)])
+    assert remembered.get(("b",)) is None
+
+
+def test_what_was_answered_does_not_change_what_is_remembered(works: Works) -> None:
+    """Parts of today are added to the sums of complete days: to a copy of them."""
+    works.send(seen_on(0))
+    works.advance(2 * DAY_MS)
+    works.send(seen_on(1), seen_on(2))
+    works.build()
+    for _ in range(3):
+        same(works, to_ms=DAY_0_MS + 2 * DAY_MS + 6 * MINUTE_MS)
+
+
+def series_of(
+    works: Works, days: tuple[int, int], interval: Interval, filters: tuple[tuple[str, tuple[str, ...]], ...] = ()
+) -> None:
+    """A series over some of the days is the plain one."""
+    scope = works.scope(DAY_0_MS + days[0] * DAY_MS, DAY_0_MS + days[1] * DAY_MS, filters)
+    span = Range(scope.from_ms, scope.to_ms, ZoneInfo("UTC"), None)
+    edges = [(bucket.from_ms, bucket.to_ms) for bucket in buckets(span, interval)]
+    assert works.series(scope, edges) == works.plain().series(scope, edges)
+
+
+@pytest.mark.parametrize("interval", ["day", "hour"])
+@pytest.mark.parametrize("changes", [1, 2, 3])
+def test_a_series_that_was_remembered_within_a_longer_one(works: Works, interval: Interval, changes: int) -> None:
+    """tally/remembered.py: "The sum of the days' versions has to be a part of that": of the days that are remembered.
+
+    A longer question has the versions of other days in its sum; a shorter one, asked after as many changes, must not
+    find what the longer one has remembered.
+    """
+    works.bring(seen_on(0), seen_on(1), seen_on(2, OTHER), seen_on(2, WEB, 50), seen_on(3, OTHER))
+    works.advance(40 * DAY_MS)
+    works.build()
+    # All of days 0 and 1 has /a, of day 2 only a part: a stretch of two days, in a range of three or four.
+    for last in (3, 4):
+        series_of(works, (0, last), interval, (("pathname", ("/a",)),))
+    for change in range(changes):
+        works.bring(seen_on(0, WEB, 100 + change))
+        works.build()
+        series_of(works, (0, 2), interval)
+
+
+# --- ties
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 5])
+def test_ties_go_by_text_whatever_the_number_of_a_label(works: Works, limit: int) -> None:
+    """CONTRACT: "by visitors, pageviews, events descending, then value ascending by code point"."""
+    for minute, text in enumerate(("\U0001f600", "\uffff", "b", "a", "b")):
+        works.send(seen_on(0, (text, *WEB[1:]), minute))
+    works.advance(2 * DAY_MS)
+    works.build()
+    scope = works.scope(DAY_0_MS, DAY_0_MS + DAY_MS)
+    assert works.top(scope, "pathname", limit) == works.plain().top(scope, "pathname", limit)
+    assert [row[0] for row in works.top(scope, "pathname", 5)[1]] == ["b", "a", "\uffff", "\U0001f600"]
+
+
+# --- inside one UTC day
+
+
+@pytest.mark.parametrize("later", [0, 1, figures._FEW - 1, figures._FEW, figures._FEW + 1])
+def test_visitors_of_a_part_of_a_day(works: Works, later: int) -> None:
+    """From the range's beginning on, without those who only came afterwards; with many of those, counted."""
+    events = [(DAY_0_MS + n * MINUTE_MS, 0, f"session-{n}", WEB) for n in range(40)]
+    events += [(DAY_0_MS + 41 * MINUTE_MS + n, 0, f"session-{n % (later + 3)}", WEB) for n in range(2 * later)]
+    works.send(*events)
+    same(works, DAY_0_MS + 3 * MINUTE_MS, DAY_0_MS + 40 * MINUTE_MS)
+    same(works, DAY_0_MS + 15 * MINUTE_MS, DAY_0_MS + 41 * MINUTE_MS)
+
+
+# --- what is gone
+
+
+@pytest.fixture
+def let_go(works: Works) -> tuple[Works, Plain]:
+    """Days 0, 1 and 3 of the block whose rows are gone, days 20 and 21 whose rows are there."""
+    works.writer.execute("update website set keep_days = 10 where number = ?", (works.websites[0].number,))
+    works.send(seen_on(0), (DAY_0_MS + 2 * MINUTE_MS + 7, 2, "session-2", OTHER))
+    works.bring(*(seen_on(day, texts, minute) for day in (1, 3, 20, 21) for texts, minute in ((WEB, 5), (OTHER, 70))))
+    works.advance(22 * DAY_MS)
+    plain = works.plain()
+    while works.reader.execute("select min(ts) from event").fetchone()[0] < DAY_0_MS + 20 * DAY_MS:
+        works.build()
+    assert {day - DAY: known.state for day, known in works.days().items()} == {0: 3, 1: 3, 3: 3, 20: 1, 21: 1}
+    return works, plain
+
+
+GONE_EDGES = [-5, 0, 1, 2, 3, 4, 7, 20, 21, 22]
+
+
+@pytest.mark.parametrize(
+    ("first", "last"), [(first, last) for first in GONE_EDGES for last in GONE_EDGES if first < last]
+)
+def test_unfiltered_figures_of_whole_utc_days_stay(let_go: tuple[Works, Plain], first: int, last: int) -> None:
+    """Contract of retention: "the unfiltered figures of past whole UTC days stay exact from the rollups"."""
+    works, plain = let_go
+    scope = works.scope(DAY_0_MS + first * DAY_MS, DAY_0_MS + last * DAY_MS)
+    assert works.stats(scope) == plain.stats(scope)
+    assert works.top(scope, "pathname", 3) == plain.top(scope, "pathname", 3)
+    for interval in ("day", "hour"):
+        span = Range(scope.from_ms, scope.to_ms, ZoneInfo("UTC"), None)
+        edges = [(bucket.from_ms, bucket.to_ms) for bucket in buckets(span, interval)]
+        assert works.series(scope, edges) == plain.series(scope, edges)
+
+
+@pytest.mark.parametrize(
+    ("from_ms", "to_ms", "filters"),
+    [
+        pytest.param(1, DAY_MS, (), id="odd beginning"),
+        pytest.param(0, DAY_MS + 1, (), id="odd end"),
+        pytest.param(HOUR_MS, 3 * HOUR_MS, (), id="inside a day"),
+        pytest.param(0, 4 * DAY_MS, (("pathname", ("/a",)),), id="filter"),
+        pytest.param(0, 4 * DAY_MS, (("type", ("pageview",)),), id="type"),
+    ],
+)
+def test_what_needs_rows_that_are_gone_is_refused(
+    let_go: tuple[Works, Plain], from_ms: int, to_ms: int, filters: tuple[tuple[str, tuple[str, ...]], ...]
+) -> None:
+    """The answer says from when on there are rows: from the day after the last whose rows are gone."""
+    works, _ = let_go
+    scope = works.scope(DAY_0_MS + from_ms, DAY_0_MS + to_ms, filters)
+    with pytest.raises(BeyondRetention) as refused:
+        works.stats(scope)
+    assert refused.value.from_ms == DAY_0_MS + 4 * DAY_MS
+
+
+def test_after_what_is_gone_every_question_is_answered(let_go: tuple[Works, Plain]) -> None:
+    works, plain = let_go
+    for filters in ((), (("pathname", ("/a",)),), (("type", ("pageview",)),)):
+        scope = works.scope(DAY_0_MS + 19 * DAY_MS + 1, DAY_0_MS + 21 * DAY_MS + QUARTER_MS + 3, filters)
+        assert works.stats(scope) == plain.stats(scope)
+        assert works.top(scope, "os", 3) == plain.top(scope, "os", 3)
+
+
+def test_a_filter_that_covers_everything_needs_no_rows(let_go: tuple[Works, Plain]) -> None:
+    """tally/figures.py: "ROLLED days (unfiltered, or a day on which the filtered values cover everything)"."""
+    works, plain = let_go
+    scope = works.scope(DAY_0_MS, DAY_0_MS + 4 * DAY_MS, (("os", ("x", "y")),))
+    assert works.stats(scope) == plain.stats(scope)
+    nobody = works.scope(DAY_0_MS, DAY_0_MS + 4 * DAY_MS, (("os", ("z",)),))
+    assert works.stats(nobody) == plain.stats(nobody)
+
+
+def test_day_is_where_the_comment_says() -> None:
+    assert datetime.fromtimestamp(DAY * 86_400, UTC).date().isoformat() == "2026-11-15"
+    assert DAY % 4 == 0

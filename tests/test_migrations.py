@@ -1,0 +1,177 @@
+"""A file of version 1, made by its own schema and filled, becomes one of this version and gives the same figures.
+
+tally/migrations.py: each step "runs in one transaction together with its version number, and has to be quick ... What
+takes long is left to the background, as a mark that says it is to be done."
+"""
+
+import random
+import re
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from conftest import ManualClock
+from rolling import DAY_MS, HOUR_MS, MINUTE_MS, Works, label_of, left_over, wrong_tables
+
+from tally import rollups
+from tally.schema import APPLICATION_ID, VERSION, open_database
+from tally.timerange import Range, buckets
+
+# schema.sql as it was released with version 1; never changed.
+SCHEMA_1 = Path(__file__).parent / "data" / "schema_1.sql"
+NOW_MS = 1_795_003_200_000
+TODAY = NOW_MS // DAY_MS
+DAYS = (TODAY, TODAY - 1, TODAY - 3, TODAY - 4, TODAY - 5, TODAY - 9, TODAY - 300, TODAY - 301)
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """A file of version 1 with two websites, of which one has traffic."""
+    path = tmp_path / "analytics.db"
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("pragma auto_vacuum = incremental")
+    connection.execute("pragma journal_mode = wal")
+    connection.executescript(SCHEMA_1.read_text("utf-8"))
+    connection.execute(f"pragma application_id = {APPLICATION_ID}")
+    connection.execute("pragma user_version = 1")
+    connection.execute("begin")
+    connection.execute("insert into meta values ('key_salt', '00'), ('next_id', 100001)")
+    connection.execute("insert into account values (1, 'owner@example.com', 'business', null, 0)")
+    for number in (1, 2):
+        id_ = f"{number:08}-0000-4000-8000-000000000000"
+        connection.execute("insert into website values (?, ?, 1, 'example.com', '', 0)", (number, id_))
+    fill(connection)
+    connection.execute("commit")
+    connection.close()
+    return path
+
+
+def fill(connection: sqlite3.Connection) -> None:
+    chance = random.Random(3)
+    labels = [label_of(connection, text) for text in ("/a", "/b", "/c", "x")]
+    id_ = 0
+    for day in DAYS:
+        for visitor in range(12):
+            number = day * 1_000 + visitor
+            begin_ms = day * DAY_MS + chance.randrange(12) * HOUR_MS + chance.choice((0, 1, 15 * MINUTE_MS, 899_999))
+            # Two visits where the second step is longer than 30 minutes.
+            times = [begin_ms + minutes * MINUTE_MS for minutes in (0, 20, 20 + chance.choice((5, 31)))]
+            times = [ts for ts in times if ts <= NOW_MS]
+            cut = len(times) == 3 and times[2] - times[1] > 30 * MINUTE_MS
+            for place, ts in enumerate(times):
+                id_ += 1
+                visit = int(cut and place == 2)
+                row = (1, ts, id_, place, number, visit, *(chance.choice(labels) for _ in range(14)), 0)
+                connection.execute(f"insert into event values ({', '.join('?' * 21)}, null)", row)
+            for visit, part in enumerate((times[:2], times[2:]) if cut else (times,)):
+                views = min(len(part), 2 * (1 - visit))
+                if part:
+                    row = (1, part[0], number, visit, part[-1] - part[0], views, len(part) - views)
+                    connection.execute("insert into visit values (?, ?, ?, ?, ?, ?, ?)", row)
+
+
+@pytest.fixture
+def works(old: Path) -> Iterator[Works]:
+    """The file, opened by this version."""
+    works = Works(old, ManualClock(NOW_MS))
+    yield works
+    works.close()
+
+
+RANGES = (
+    (0, NOW_MS + 1),
+    (NOW_MS - 7 * DAY_MS - 1, NOW_MS - 12_345),
+    ((TODAY - 301) * DAY_MS, (TODAY - 299) * DAY_MS),
+    (TODAY * DAY_MS + 2 * HOUR_MS, TODAY * DAY_MS + 3 * HOUR_MS),
+)
+
+
+def same(works: Works) -> None:
+    plain = works.plain()
+    for from_ms, to_ms in RANGES:
+        for filters in ((), (("os", ("x", "/a")),)):
+            scope = works.scope(from_ms, to_ms, filters)
+            assert works.stats(scope) == plain.stats(scope)
+            assert works.top(scope, "referrer", 3) == plain.top(scope, "referrer", 3)
+        if from_ms:
+            span = Range(from_ms, to_ms, ZoneInfo("Asia/Kolkata"), None)
+            edges = [(bucket.from_ms, bucket.to_ms) for bucket in buckets(span, "hour")]
+            assert works.series(works.scope(from_ms, to_ms), edges) == plain.series(works.scope(from_ms, to_ms), edges)
+
+
+def test_every_day_with_traffic_is_to_be_built(works: Works) -> None:
+    """The rule: "Every day with traffic begins as stale"."""
+    assert works.writer.execute("pragma user_version").fetchone() == (VERSION,)
+    assert {day: known.state for day, known in works.days().items()} == dict.fromkeys(DAYS, rollups.STALE)
+    assert works.days(website=1) == {}
+
+
+def test_figures_are_the_same_before_while_and_after_they_are_built(works: Works) -> None:
+    """CONTRACT: "the same number as the plain query over raw events"."""
+    works.meanwhile = [lambda: same(works)] * 40
+    same(works)
+    works.build()
+    assert works.meanwhile == []
+    same(works)
+    assert {known.state for known in works.days().values()} == {rollups.OPEN, rollups.FINAL}
+    works.build_all()
+    same(works)
+    assert wrong_tables(works.reader, 1) == []
+    assert left_over(works.reader, 1) == []
+
+
+def test_events_arrive_after_the_migration(works: Works) -> None:
+    """Days that are still to be built take events too."""
+    texts = ("/new", *("x",) * 13, "")
+    works.send((NOW_MS, 0, "ann", texts), (NOW_MS - DAY_MS, 0, "ann", texts), (NOW_MS - 2 * DAY_MS, 0, "ann", texts))
+    same(works)
+    works.build()
+    same(works)
+    assert wrong_tables(works.reader, 1) == []
+
+
+def shape(connection: sqlite3.Connection) -> dict[str, Any]:
+    """Tables with their columns, keys and checks, and indexes, but for comments and spaces."""
+    names = "select name, type, sql from sqlite_schema where name not like 'sqlite_%' order by name"
+    found: dict[str, Any] = {}
+    for name, type_, sql in connection.execute(names).fetchall():
+        if type_ == "table":
+            columns = connection.execute(f"pragma table_xinfo({name})").fetchall()
+            keys = connection.execute(f"pragma foreign_key_list({name})").fetchall()
+            kind = connection.execute("select wr, strict from pragma_table_list where name = ?", (name,)).fetchone()
+            found[name] = (columns, keys, kind, re.sub(r"--.*|\s", "", sql))
+        else:
+            columns = connection.execute(f"pragma index_xinfo({name})").fetchall()
+            found[name] = (columns, re.sub(r".* where ", "", sql) if " where " in sql else "")
+    return found
+
+
+def test_the_shape_is_that_of_a_fresh_file(works: Works, tmp_path: Path) -> None:
+    """A file that was brought up to date differs from a new one by nothing."""
+    fresh = open_database(tmp_path / "fresh.db", create=True)
+    try:
+        assert shape(works.writer) == shape(fresh)
+        assert {"moment", "rollup", "built", "pair", "built_unfinished"} <= shape(fresh).keys()
+        for pragma in ("user_version", "application_id", "auto_vacuum", "journal_mode"):
+            statement = f"pragma {pragma}"
+            assert works.writer.execute(statement).fetchone() == fresh.execute(statement).fetchone()
+    finally:
+        fresh.close()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "update website set keep_days = -1",
+        "insert into rollup values (1, 15, 0, 0, 0, 0, 0, 0)",
+        "insert into rollup values (1, 0, 9, 0, 0, 0, 0, 0)",
+        "insert into built values (1, 0, 0, 4, 0, 0)",
+        "insert into moment values (1, 0, 'x', 0, 0, 0, 0, 0, 0, 0, 0)",
+    ],
+)
+def test_the_checks_of_the_new_tables_bite(works: Works, statement: str) -> None:
+    with pytest.raises(sqlite3.IntegrityError):
+        works.writer.execute(statement)
