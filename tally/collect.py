@@ -66,18 +66,28 @@ PREFLIGHT = {
 _WARN_NS = 60_000_000_000
 # our choice: more origins than the websites of one server have; 5 MB if all are as long as a header may be.
 _ORIGINS = 256
-# Of fc00::/7 the second half too.
-_FIRST_BYTES = frozenset([network.network_address.packed[0] for network in PRIVATE_NETWORKS] + [0xFD])
+# our choice: a visitor sends a few events within minutes; 2 MB, in memory only, as the token buckets are.
+_CALLERS = 4_096
+_MOST_REMEMBERED = 128
+_LANGUAGES = 256
 
 Place = Website | Rejection
 """The website of an item, or why it has none."""
 
 
-class Sender(NamedTuple):
-    """Who sends a request, for as long as it is answered."""
+class Caller(NamedTuple):
+    """A client by its address: the key of its bucket, its country, and the private network of a proxy not believed."""
 
     address: Address
     client: bytes
+    country: str
+    proxy: Network | None
+
+
+class Sender(NamedTuple):
+    """Who sends a request, for as long as it is answered."""
+
+    caller: Caller
     page: Asker | None
     user_agent: str
     accept_language: str
@@ -116,30 +126,38 @@ class Desk:
         self._warned_ns = -_WARN_NS
         # Origins name pages, not people; Referers may hold more than that and are read anew each time.
         self._page_of = lru_cache(_ORIGINS)(lambda origin: page_of(origin, None, None))
+        self._caller_of = lru_cache(_CALLERS)(self._caller)
+        self._language_of = lru_cache(_LANGUAGES)(first_language)
 
     def sender(self, request: web.Request) -> Sender:
         """Who sends this request, by the headers that may be believed."""
         headers = request.headers
-        address = self.address(request.remote, headers.getall(self.header, ()))
-        language = headers.get("Accept-Language", "")
-        return Sender(address, bucket_key(address), asker(headers), headers.get("User-Agent", ""), language)
+        caller = self.caller(request.remote, *headers.getall(self.header, ()))
+        return Sender(caller, asker(headers), headers.get("User-Agent", ""), headers.get("Accept-Language", ""))
 
-    def address(self, peer: str | None, forwarded: Sequence[str]) -> Address:
-        """The client's address, by the forwarded header's lines where they may be believed."""
+    def caller(self, peer: str | None, *forwarded: str) -> Caller:
+        """The client, by the forwarded header's lines where they may be believed."""
+        # Only what is as short as addresses are is remembered: a header may be 16 KB.
+        look = self._caller_of if sum(map(len, forwarded)) <= _MOST_REMEMBERED else self._caller
+        caller = look(peer, *forwarded)
+        if caller.proxy is not None:
+            self._warn_of_proxy(caller.proxy)
+        return caller
+
+    def _caller(self, peer: str | None, *forwarded: str) -> Caller:
         address = client_address(peer, forwarded, self._trusted, self.header)
-        # The first byte tells most addresses from private ones, in a tenth of the time that writing one out takes.
-        if forwarded and address.packed[0] in _FIRST_BYTES and forwarded[0].partition(",")[0].strip() != str(address):
-            self._warn_of_proxy(address)
-        return address
+        proxy = None
+        # It says for whom it speaks and is not believed: from a private network, most likely a proxy.
+        if forwarded and forwarded[0].partition(",")[0].strip() != str(address) and not address.is_loopback:
+            proxy = next((network for network in PRIVATE_NETWORKS if address in network), None)
+        return Caller(address, bucket_key(address), self._countries.of(address), proxy)
 
     def page(self, origin: str | None, referer: str | None, fetch_site: str | None) -> Asker | None:
         """The page a web request comes from, by its three headers."""
         return self._page_of(origin) if origin is not None else page_of(None, referer, fetch_site)
 
-    def _warn_of_proxy(self, address: Address) -> None:
-        # It says for whom it speaks and is not believed: from a private network, most likely a proxy.
-        network = next((n for n in PRIVATE_NETWORKS if address in n and not address.is_loopback), None)
-        if network is None or self.clock.monotonic_ns() - self._warned_ns < _WARN_NS:
+    def _warn_of_proxy(self, network: Network) -> None:
+        if self.clock.monotonic_ns() - self._warned_ns < _WARN_NS:
             return
         self._warned_ns = self.clock.monotonic_ns()
         log.warning(
@@ -189,8 +207,8 @@ class Desk:
         """Checks 5 and 6, and what is to be said of each item."""
         places, websites = _refuse_origins(places, sender.page)
         now_ms = self.clock.wall_ms()
-        buckets = [sender.client + website.number.to_bytes(8) for website in websites]
-        self.look_at_limits(sender.client, buckets, websites, now_ms)
+        buckets = [sender.caller.client + website.number.to_bytes(8) for website in websites]
+        self.look_at_limits(sender.caller.client, buckets, websites, now_ms)
         around = self.surroundings(sender)
         # CONTRACT: only on web requests; an HTTP library is the client of an app or a server.
         is_crawler = sender.page is not None and around.agent.crawler
@@ -222,21 +240,21 @@ class Desk:
     def take_tokens(self, claim: Claim) -> None:
         """A request costs one token of each bucket it concerns, whatever it carries."""
         now_ns = self.clock.monotonic_ns()
-        self.clients.take(claim.sender.client, now_ns)
+        self.clients.take(claim.sender.caller.client, now_ns)
         for bucket in claim.buckets:
             self.client_websites.take(bucket, now_ns)
 
     def give_back_tokens(self, claim: Claim) -> None:
         """For a request that the writer refused after all."""
         now_ns = self.clock.monotonic_ns()
-        self.clients.give_back(claim.sender.client, now_ns)
+        self.clients.give_back(claim.sender.caller.client, now_ns)
         for bucket in claim.buckets:
             self.client_websites.give_back(bucket, now_ns)
 
     def surroundings(self, sender: Sender) -> Surroundings:
         """What the request tells of all its events."""
-        language = first_language(sender.accept_language) if sender.accept_language else ""
-        return Surroundings(self.agents.of(sender.user_agent), self._countries.of(sender.address), language)
+        language = self._language_of(sender.accept_language[:200])
+        return Surroundings(self.agents.of(sender.user_agent), sender.caller.country, language)
 
     def judge(
         self,
@@ -266,7 +284,7 @@ class Desk:
             return b""
         if event.session_id:
             return self.salts.session_identity(website.number, event.ts_ms, now_ms, event.session_id)
-        address = sender.address.packed
+        address = sender.caller.address.packed
         return self.salts.client_identity(website.number, event.ts_ms, now_ms, address, sender.user_agent)
 
 
@@ -277,7 +295,7 @@ async def collect(request: web.Request) -> web.Response:
     """Takes a request's events; 202 once they are on disk."""
     desk = request.app[DESK]
     sender = desk.sender(request)
-    desk.look_at_client(sender.client)
+    desk.look_at_client(sender.caller.client)
     batch = read_batch(await read_body(request))
     claim = desk.claim(batch, await desk.known_places(batch), sender)
     if not claim.job.rows and not claim.is_crawler:
@@ -300,7 +318,7 @@ def concluded(desk: Desk, claim: Claim, outcome: Outcome) -> web.Response:
     if all(isinstance(verdict, Rejection) for verdict in verdicts):
         desk.give_back_tokens(claim)
         # The month may have filled up since it was looked at.
-        desk.look_at_limits(claim.sender.client, claim.buckets, claim.websites, claim.job.arrived_ms)
+        desk.look_at_limits(claim.sender.caller.client, claim.buckets, claim.websites, claim.job.arrived_ms)
         raise _no_valid_event(desk, verdicts)
     return _answer(desk, verdicts)
 

@@ -43,7 +43,7 @@ async def metrics(request: web.Request) -> web.Response:
     has_token = bool(token) and secrets.compare_digest(given, f"Bearer {token}".encode())
     # Behind a proxy on this machine everybody seems to come from it: then the token alone counts.
     passed_on = any(name in request.headers for name in ("X-Forwarded-For", "Forwarded", "Via", desk.header))
-    if not has_token and (passed_on or not desk.sender(request).address.is_loopback):
+    if not has_token and (passed_on or not desk.sender(request).caller.address.is_loopback):
         raise ApiError(errors.FORBIDDEN)
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Figures(desk))

@@ -30,7 +30,6 @@ from tally.collect import DESK, Claim, Sender, concluded, read_batch
 from tally.errors import COLLECT_HEADERS, UNDER_WAY, error_answer, refusal_of
 from tally.events import MOST_BODY_BYTES
 from tally.ingest import Outcome
-from tally.origin import bucket_key
 
 # our choice: a browser's head is 1 to 2 KB; aiohttp takes longer ones.
 MOST_HEAD_BYTES = 8_192
@@ -129,7 +128,7 @@ class Way(asyncio.Protocol):
         desk, (fields, body) = self._desk, plain
         try:
             sender = self._sender(fields)
-            desk.look_at_client(sender.client)
+            desk.look_at_client(sender.caller.client)
             batch = read_batch(body)
             places = desk.places(batch)
             known = [place for place in places if place is not None]
@@ -149,9 +148,9 @@ class Way(asyncio.Protocol):
     def _sender(self, fields: dict[str, str]) -> Sender:
         field, desk = fields.get, self._desk
         forwarded = field(desk.header_key)
-        address = desk.address(self._peer, () if forwarded is None else (forwarded,))
+        caller = desk.caller(self._peer) if forwarded is None else desk.caller(self._peer, forwarded)
         page = desk.page(field("origin"), field("referer"), field("sec-fetch-site"))
-        return Sender(address, bucket_key(address), page, field("user-agent", ""), field("accept-language", ""))
+        return Sender(caller, page, field("user-agent", ""), field("accept-language", ""))
 
     def _conclude(self, claim: Claim, outcome: Outcome | Exception) -> None:
         answer = self._answer(claim, outcome)

@@ -772,7 +772,7 @@ async def test_a_website_made_while_the_server_runs(house: House) -> None:
     connection = sqlite3.connect(house.db)
     number, account = connection.execute("select max(number) + 1, max(account) from website").fetchone()
     made = "12345678-1234-4234-8234-123456789abc"
-    connection.execute("insert into website values (?, ?, ?, 'example.net', 'n', 0)", (number, made, account))
+    connection.execute("insert into website values (?, ?, ?, 'example.net', 'n', 0, null)", (number, made, account))
     connection.commit()
     connection.close()
     house.clock.advance(2)
