@@ -38,7 +38,8 @@ _WAIT_S = 0.25
 
 class Builder:
     """Does the work there is. `is_busy` tells whether the writer has better things to do; `rest`: how long it rests
-    after a step, in multiples of the step; `keep_days`: how long events are kept where a website does not say."""
+    after a step, in multiples of the step; `keep_days`: how long events are kept where a website does not say;
+    `changed` is told of a website whose events were let go."""
 
     def __init__(
         self,
@@ -48,9 +49,10 @@ class Builder:
         keep_days: int = 0,
         is_busy: Callable[[], bool] = lambda: False,
         rest: float = 1,
+        changed: Callable[[int], None] = lambda website: None,
     ) -> None:
         self._writer, self._reader, self._clock = writer, reader, clock
-        self._keep_days, self._is_busy, self._rest = keep_days, is_busy, rest
+        self._keep_days, self._is_busy, self._rest, self._changed = keep_days, is_busy, rest, changed
         # Whether a website's blocks are to be looked at: at the beginning, and when a day has become final.
         self._look: dict[int, bool] = {}
 
@@ -67,7 +69,7 @@ class Builder:
                     await self._block(website, *found)
                 self._look[website] = found is not None
             while await self._write(retention.let_go, website, self._keep_days, self._clock.wall_ms()):
-                pass
+                self._changed(website)
 
     async def _day(self, website: int, day: int, known: Day) -> None:
         if known.state == STALE:

@@ -37,7 +37,7 @@ def run(arguments: Sequence[str], build_app: BuildApp) -> int:
     words = list(arguments)
     if not words or (words[0].startswith("-") and words[0] not in ("-h", "--help", "--version")):
         words.insert(0, "serve")
-    given = _parser().parse_args(words)
+    given = _parsed(words)
     try:
         settings = settings_from({setting.name: getattr(given, setting.name, None) for setting in SETTINGS}, os.environ)
         if given.command is None:
@@ -55,6 +55,17 @@ def run(arguments: Sequence[str], build_app: BuildApp) -> int:
     except KeyboardInterrupt:
         return 130
     return 0
+
+
+def _parsed(words: list[str]) -> argparse.Namespace:
+    parser = _parser()
+    given, rest = parser.parse_known_args(words)
+    if rest and "words" in given and not any(word.startswith("-") for word in rest):
+        # argparse takes no more words after an option in between.
+        given.words += rest
+    elif rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    return given
 
 
 def _told(message: str, status: int) -> int:

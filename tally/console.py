@@ -49,12 +49,13 @@ def add_setting(parser: argparse.ArgumentParser, name: str) -> None:
     """Adds the option of a setting."""
     setting = next(setting for setting in SETTINGS if setting.name == name)
     default = ", ".join(setting.default) if isinstance(setting.default, tuple) else setting.default
+    shown = "none" if default in ("", None) else default
     parser.add_argument(
         option_name(setting),
         dest=name,
         action="append",
         metavar=(setting.metadata["unit"] or name.rsplit("_", 1)[-1]).upper(),
-        help=f"{setting.metadata['help']} ({variable_name(setting)}; default: {default if default else 'none'})",
+        help=f"{setting.metadata['help']} ({variable_name(setting)}; default: {shown})",
     )
 
 

@@ -78,8 +78,10 @@ class Parts(NamedTuple):
 
 
 def refuse_gone(connection: sqlite3.Connection, scope: Scope) -> None:
-    """Raises BeyondRetention where raw rows of the range are gone."""
-    ground_of(connection, scope).raw((scope.from_ms, scope.to_ms))
+    """Raises BeyondRetention where single events of the range are gone, also of days that had no traffic."""
+    row = connection.execute(*queries.last_kept(scope.website)).fetchone()
+    if row and scope.from_ms < (row[0] + 1) * DAY_MS:
+        raise BeyondRetention((row[0] + 1) * DAY_MS)
 
 
 def ground_of(connection: sqlite3.Connection, scope: Scope) -> Ground:

@@ -105,8 +105,24 @@ class Ingest:
         self._next_id = self.ids_end = _ids_end(connection)
         return self._next_id - 1
 
+    def catch_up(self, connection: sqlite3.Connection) -> int | None:
+        """Goes on behind ids that another process has taken; the last of them, None where it took none."""
+        end = _ids_end(connection)
+        if end == self.ids_end:
+            return None
+        self._next_id = self.ids_end = end
+        return end - 1
+
     def write(self, connection: sqlite3.Connection, jobs: Sequence[Job]) -> Written:
         """Commits the jobs. Raises sqlite3.Error, and then nothing has happened."""
+        try:
+            return self._write(connection, jobs)
+        except sqlite3.IntegrityError:
+            # An import just now used an id of this block at the same moment: once more with ids behind all of its own.
+            self._next_id = self.ids_end
+            return self._write(connection, jobs)
+
+    def _write(self, connection: sqlite3.Connection, jobs: Sequence[Job]) -> Written:
         ids = self._next_id, self.ids_end
         try:
             with transaction(connection):

@@ -47,6 +47,8 @@ COLUMNS = (
 """The keys of a line, in the order in which they are written."""
 
 _ID_BITS = 43
+# our choice: ids given out later have to be greater, and to stay within _ID_BITS.
+_KEPT_ID_BITS = 40
 _VISITOR_BITS = 62
 # What a collected event can have stored: a path is a part of a URL, a host is one; CONTRACT: every other label 100.
 _LIMITS = tuple(
@@ -163,7 +165,7 @@ class LineReader:
             return None
         if isinstance(id, bool | list | dict):
             raise _Wrong("invalid_field", "id is a number or text.", "id")
-        if isinstance(id, int) and id and -(1 << _ID_BITS) <= id < 1 << _ID_BITS:
+        if isinstance(id, int) and id and -(1 << _ID_BITS) <= id < 1 << _KEPT_ID_BITS:
             return id
         return -1 - (self._number(b"id", b"%d:" % self._website + orjson.dumps(id)) >> (64 - _ID_BITS))
 

@@ -79,7 +79,16 @@ def let_go(connection: sqlite3.Connection, website: int, default: int, now_ms: i
             (KEPT, website, row[0]),
         )
         return True
-    return _delete(connection, website, row[0] if row else end)
+    if _delete(connection, website, row[0] if row else end):
+        return True
+    if row is None:
+        # Says from when on single events are kept, also where the last day to go had no traffic.
+        connection.execute(
+            "/* retention.until */ insert or ignore into built select ?, 0, ?, ?, ?, 1 where exists"
+            " (select 1 from built where website = ? and level = 0 and block >= 0 and state = 3)",
+            (website, end - 1, KEPT, end * DAY_MS, website),
+        )
+    return False
 
 
 def _delete(connection: sqlite3.Connection, website: int, end: int) -> bool:

@@ -57,11 +57,15 @@ class BadAddress(Exception):
 class Runner(web.AppRunner):
     """aiohttp's, with connections that begin on the short way and an end that waits for the requests under way."""
 
+    _door: Door | None = None
+
     @property
     def server(self) -> Door | None:  # type: ignore[override]
         """What makes the protocol of a connection."""
         server = super().server
-        return Door(self.app, server, KEEPALIVE_S) if server else None
+        if self._door is None and server is not None:
+            self._door = Door(self.app, server, KEEPALIVE_S)
+        return self._door
 
     async def cleanup(self) -> None:
         """Takes no new connections, lets what is under way end, closes everything."""
@@ -71,6 +75,8 @@ class Runner(web.AppRunner):
             async with asyncio.timeout(GRACE_S):
                 while self.app[UNDER_WAY]:
                     await asyncio.sleep(0.02)
+        if self._door is not None:
+            self._door.close()
         await super().cleanup()
 
 

@@ -40,7 +40,9 @@ _HEAD = re.compile(
 )
 _FIELD = re.compile(r"([^:]+): ?([^\r]*)\r\n")
 # With any of these the request, or the connection after it, is not plain.
-_ASKS = frozenset(("transfer-encoding", "expect", "upgrade", "content-encoding", "trailer", "te"))
+_ASKS = frozenset(("transfer-encoding", "expect", "upgrade", "content-encoding", "trailer", "te", "proxy-connection"))
+# our choice: a browser sends about 20; aiohttp has a bound of its own.
+MOST_FIELDS = 64
 _ALL_TAKEN = b'{"ok":true,"accepted":%d,"rejected":0}'
 _HEADERS = "".join(f"{name}: {value}\r\n" for name, value in COLLECT_HEADERS.items())
 
@@ -51,10 +53,16 @@ class Door:
     def __init__(self, app: web.Application, server: web.Server, keepalive_s: float) -> None:
         self.desk, self.under_way, self.keepalive_s = app[DESK], app[UNDER_WAY], keepalive_s
         self.server = server
+        self.ways: set[Way] = set()
         self._second, self._head = -1, b""
 
     def __call__(self) -> "Way":
-        return Way(self, self.server())
+        return Way(self)
+
+    def close(self) -> None:
+        """Ends the connections that are still here, as aiohttp ends its own."""
+        for way in list(self.ways):
+            way.close()
 
     def accepted(self, events: int) -> bytes:
         """The answer 202 to a request all of whose events were taken."""
@@ -68,37 +76,39 @@ class Door:
 
 
 class Way(asyncio.Protocol):
-    """One connection, until it is aiohttp's."""
+    """One connection, until it is aiohttp's, which learns of it only then: its own clocks start from there."""
 
-    def __init__(self, door: Door, aiohttps: asyncio.Protocol) -> None:
-        self._door, self._desk, self._aiohttps = door, door.desk, aiohttps
+    def __init__(self, door: Door) -> None:
+        self._door, self._desk = door, door.desk
         self._is_answering = self._is_paused = False
         self._held = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Tells aiohttp too, which closes it when the process ends."""
+        """Somebody has come."""
         # uvloop's is one without being a subclass.
         self._transport, self._loop = cast(asyncio.Transport, transport), asyncio.get_running_loop()
-        self._aiohttps.connection_made(transport)
+        self._door.ways.add(self)
         peer = transport.get_extra_info("peername")
         self._peer: str | None = peer[0] if isinstance(peer, tuple) else None
         self._quiet_since = self._loop.time()
         self._timer = self._loop.call_later(self._door.keepalive_s, self._look_at_the_time)
 
     def connection_lost(self, failure: Exception | None) -> None:
-        """Tells aiohttp too."""
+        """He has gone."""
         self._timer.cancel()
-        self._aiohttps.connection_lost(failure)
+        self._door.ways.discard(self)
+
+    def close(self) -> None:
+        """Ends the connection once what was written has gone."""
+        self._transport.close()
 
     def pause_writing(self) -> None:
         """Somebody who does not read his answers."""
         self._is_paused = True
-        self._aiohttps.pause_writing()
 
     def resume_writing(self) -> None:
         """He reads on."""
         self._is_paused = False
-        self._aiohttps.resume_writing()
 
     def data_received(self, data: bytes) -> None:
         """A plain request, or the end of this way."""
@@ -110,8 +120,13 @@ class Way(asyncio.Protocol):
 
     def _hand_over(self, data: bytes) -> None:
         self._timer.cancel()
-        self._transport.set_protocol(self._aiohttps)
-        self._aiohttps.data_received(data)
+        self._door.ways.discard(self)
+        aiohttps = self._door.server()
+        self._transport.set_protocol(aiohttps)
+        aiohttps.connection_made(self._transport)
+        if self._is_paused:
+            aiohttps.pause_writing()
+        aiohttps.data_received(data)
 
     def _look_at_the_time(self) -> None:
         left_s = self._quiet_since + self._door.keepalive_s - self._loop.time()
@@ -201,6 +216,7 @@ def read_plain(data: bytes) -> tuple[dict[str, str], bytes] | None:
     length = fields.get("content-length", "")
     if (
         len(fields) < len(pairs)
+        or len(pairs) > MOST_FIELDS
         or not _ASKS.isdisjoint(fields)
         or "host" not in fields
         or fields.get("connection", "keep-alive").lower() != "keep-alive"

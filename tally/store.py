@@ -110,6 +110,10 @@ class Store:
         self._commit_ns_before = 0
         self._is_busy = False
 
+    def note_change(self, website: int) -> None:
+        """What may be read of a website has changed."""
+        self._changes[website] = self._changes.get(website, 0) + 1
+
     def is_busy(self) -> bool:
         """Whether the writer had much to do in the last second."""
         return self._is_busy
@@ -182,12 +186,15 @@ class Store:
         month = accounts.month_of(self._clock.wall_ms())
         try:
             version, registry = await self._writer.run(lambda connection: _look(connection, self._data_version, month))
+            last_id = None if registry is None else await self._writer.run(self.ingest.catch_up)
         except sqlite3.Error as failure:
             raise refusal(failure, "reading websites and keys") from None
         if registry is not None:
             self._data_version, self.registry = version, registry
             self._changes_elsewhere += 1
             self.live.forget()
+        if last_id is not None:
+            self.last_id = last_id
 
     async def tick(self) -> None:
         """The chores of every second."""
@@ -311,7 +318,7 @@ async def opened(path: Path, ingest: Ingest, clock: Clock, query_s: float, keep_
             ) from None
         looker = await on_thread(connect_reader(path, BUILDER_CACHE_KIB))
         closing.push_async_callback(looker.close)
-        store.builder = Builder(writer, looker, clock, keep_days, store.is_busy)
+        store.builder = Builder(writer, looker, clock, keep_days, store.is_busy, changed=store.note_change)
         chores = [asyncio.create_task(_tick_forever(store)), asyncio.create_task(_build_forever(store.builder))]
         try:
             yield store

@@ -16,9 +16,10 @@ from tally import accounts, retention, rollups
 from tally.accounts import Website
 from tally.console import Failure, Progress, add_command, add_setting, database, now_ms, say
 from tally.instants import iso
-from tally.schema import connect_reader, open_database, transaction
+from tally.schema import BadDatabase, connect_reader, open_database, transaction
 from tally.sessions import DAY_MS
-from tally.settings import Settings
+from tally.settings import BadSetting, Settings
+from tally.threads import lock_file
 from tally.verification import Verdict, verdicts
 
 # our choice: 2 MB a step, some 10 ms; a server's commits get in between.
@@ -37,8 +38,12 @@ def add_commands(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     verify.add_argument("--repair", action="store_true", help="have what is wrong built anew by the server")
     add_command(words, "compact", _compact, "give the space of deleted rows back to the disk, in small steps")
     kept = add_command(words, "retention", _retention, "say or set how long single events are kept")
-    kept.add_argument("website", metavar="WEBSITE", nargs="?", help="the website of this id or domain")
-    kept.add_argument("days", metavar="DAYS", nargs="?", help="5 or more, `forever`, or `default`: as --keep-days says")
+    kept.add_argument(
+        "words",
+        metavar="WEBSITE DAYS",
+        nargs="*",
+        help="a website by id or domain; and how long: 5 days or more, `forever`, or `default`: as --keep-days says",
+    )
     kept.add_argument("--yes", action="store_true", help="do it; without this it is only said what would go")
     add_setting(kept, "keep_days")
 
@@ -136,7 +141,8 @@ def _verify_one(connection: sqlite3.Connection, website: Website, repair: bool) 
 def _compact(given: argparse.Namespace, settings: Settings) -> None:
     before = _size(settings.db)
     with database(settings, write=False) as connection:
-        connection.execute("pragma wal_autocheckpoint = 1000")
+        if connection.execute("pragma auto_vacuum").fetchone()[0] != 2:
+            raise Failure(f"{settings.db} cannot be made smaller in steps: it was not made by this program.")
         whole = int(connection.execute("pragma freelist_count").fetchone()[0])
         progress = Progress("pages", whole)
         left = whole
@@ -148,9 +154,25 @@ def _compact(given: argparse.Namespace, settings: Settings) -> None:
             progress.show(whole - left)
             time.sleep(time.monotonic() - begun_s)
         progress.end()
-        connection.execute("pragma wal_checkpoint(truncate)").fetchall()
+        alone = _empty_log(connection, settings.db)
     after = _size(settings.db)
     say(f"{before:,} bytes before, {after:,} now: {max(0, before - after):,} given back")
+    if not alone and whole:
+        say("a server is running: the file becomes smaller when it next empties its log")
+
+
+def _empty_log(connection: sqlite3.Connection, path: Path) -> bool:
+    """Empties SQLite's log; False where a server is running, whose own that is."""
+    try:
+        lock = lock_file(path)
+    except BadDatabase:
+        return False
+    try:
+        connection.execute("pragma busy_timeout = 0").fetchall()
+        connection.execute("pragma wal_checkpoint(truncate)").fetchall()
+    finally:
+        os.close(lock)
+    return True
 
 
 def _size(path: Path) -> int:
@@ -161,27 +183,41 @@ def _size(path: Path) -> int:
 
 
 def _retention(given: argparse.Namespace, settings: Settings) -> None:
-    with database(settings, write=given.yes) as connection:
-        if given.website is None:
-            for website in accounts.websites(connection):
-                days = retention.keep_days_of(connection, website.number, settings.keep_days)
-                print(website.id, website.domain, days or "forever", sep="\t")
+    if len(given.words) > 2:
+        raise BadSetting("retention takes a website and how long its events are kept: retention WEBSITE DAYS")
+    with database(settings, write=False) as connection:
+        if not given.words:
+            _list_retention(connection, settings)
             return
-        website = chosen_website(connection, given.website)
+        website = chosen_website(connection, given.words[0])
         now = retention.keep_days_of(connection, website.number, settings.keep_days)
-        wanted = now if given.days is None else _days(given.days, settings)
+        text = given.words[1] if given.words[1:] else None
+        wanted = now if text is None else _days(text, settings)
         would_go = retention.plan(connection, website.number, wanted, now_ms()) if wanted else retention.Plan(0, 0)
-        if given.days is not None and given.yes:
-            retention.set_keep_days(connection, website.number, None if given.days == "default" else wanted)
-    say(f"{website.domain}: single events are kept {f'{now} days' if now else 'for ever'}")
-    if not wanted:
-        say("nothing goes")
-        return
-    verb = "go now, while the server runs" if given.yes or given.days is None else "would go"
-    say(f"with {wanted} days, {would_go.events:,} events from before {iso(would_go.from_ms)[:10]} {verb}")
-    say("unfiltered figures of whole UTC days stay; a backup first keeps the rest")
-    if given.days is not None and not given.yes:
+        changed = text is not None and given.yes
+        if changed:
+            with transaction(connection):
+                retention.set_keep_days(connection, website.number, None if text == "default" else wanted)
+    say(f"{website.domain}: single events are {'now ' if changed else ''}kept {_how_long(wanted if changed else now)}")
+    happens = changed or text is None
+    if would_go.events:
+        verb = "go while the server runs" if happens else "would go"
+        say(f"with {wanted} days, {would_go.events:,} events from before {iso(would_go.from_ms)[:10]} {verb}")
+        say("unfiltered figures of whole UTC days stay; a backup first keeps the rest")
+    else:
+        say(f"kept {_how_long(wanted)}, nothing {'goes' if happens else 'would go'} today")
+    if not happens:
         say("nothing was changed: add --yes to do it")
+
+
+def _list_retention(connection: sqlite3.Connection, settings: Settings) -> None:
+    for website in accounts.websites(connection):
+        days = retention.keep_days_of(connection, website.number, settings.keep_days)
+        print(website.id, website.domain, days or "forever", sep="\t")
+
+
+def _how_long(days: int) -> str:
+    return f"{days} days" if days else "for ever"
 
 
 def _days(text: str, settings: Settings) -> int:

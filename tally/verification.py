@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from tally import moments, rollups
 from tally.rollups import ALL, KEPT, LEVELS, STALE
+from tally.sessions import DAY_MS
 
 
 class Verdict(NamedTuple):
@@ -28,18 +29,40 @@ class Verdict(NamedTuple):
 
 def verdicts(connection: sqlite3.Connection, website: int) -> Iterator[Verdict]:
     """Compares a website's days, oldest first, and then the blocks above them."""
-    days = connection.execute(
-        "/* verification.days */ select block from built where website = ? and level = 0 order by block", (website,)
-    ).fetchall()
-    for (day,) in days:
+    for day in sorted(_days(connection, website)):
         yield _in_snapshot(connection, website, 0, day)
     for level in LEVELS[1:]:
         blocks = connection.execute(
-            "/* verification.blocks */ select block from built where website = ? and level = ? order by block",
+            "/* verification.blocks */ select block from built"
+            " where website = ? and level = ? and block >= 0 order by block",
             (website, level),
         ).fetchall()
         for (block,) in blocks:
             yield _in_snapshot(connection, website, level, block)
+
+
+def _days(connection: sqlite3.Connection, website: int) -> set[int]:
+    """The days that anything is known of, be it events, totals or values."""
+    statement = "/* verification.days */ select block from built where website = ? and level = 0 and block >= 0"
+    days = {row[0] for row in connection.execute(statement, (website,))}
+    statement = (
+        "/* verification.quarters */ select distinct quarter / 96 from moment where website = ? and quarter >= 0"
+    )
+    days.update(row[0] for row in connection.execute(statement, (website,)))
+    for field in range(ALL + 1):
+        statement = (
+            "/* verification.blocks_of */ select distinct block from rollup"
+            " where website = ? and field = ? and level = 0 and block >= 0"
+        )
+        days.update(row[0] for row in connection.execute(statement, (website, field)))
+    # One lookup a day with traffic, rather than a look at every event.
+    day: int | None = -1
+    while day is not None:
+        statement = "/* verification.next */ select ts from event where website = ? and ts >= ? order by ts limit 1"
+        row = connection.execute(statement, (website, (day + 1) * DAY_MS)).fetchone()
+        day = None if row is None else row[0] // DAY_MS
+        days.update(() if day is None else (day,))
+    return days
 
 
 def _in_snapshot(connection: sqlite3.Connection, website: int, level: int, block: int) -> Verdict:
@@ -52,7 +75,9 @@ def _in_snapshot(connection: sqlite3.Connection, website: int, level: int, block
 
 def _day(connection: sqlite3.Connection, website: int, day: int) -> Verdict:
     known = rollups.state(connection, website, day)
-    if known is None or known.state == STALE:
+    if known is None:
+        return Verdict(0, day, "the record")
+    if known.state == STALE:
         return Verdict(0, day, passed_over="to be built")
     if known.state == KEPT:
         return Verdict(0, day, passed_over="its events are gone, its rollups are the data")

@@ -32,7 +32,7 @@ SOME = 300_000
 DATE = iso(FINAL_DAY * DAY_MS)[:10]
 LONG = {
     "stats": f"stats?from={DATE}&to={DATE}&filter_pathname=/1",
-    "timeseries": f"timeseries?from={DATE}&to={DATE}&filter_browser=Chrome&interval=hour",
+    "timeseries": f"timeseries?from={DATE}&to={DATE}&filter_type=pageview&interval=hour",
     "top": f"top/pathname?from={DATE}&to={DATE}&filter_type=pageview",
     "a ragged range": f"stats?from={DATE}T10:00:00.002&to={DATE}T11:00:00.002",
 }
