@@ -10,7 +10,19 @@ from typing import NamedTuple
 
 from tally import moments, rollups
 from tally.rollups import ALL, KEPT, LEVELS, STALE
-from tally.sessions import DAY_MS
+
+_OF_MOMENT = (
+    "/* verification.of_moment */ select quarter / 96 from moment"
+    " where website = ? and quarter >= 96 * ? order by quarter limit 1"
+)
+_OF_EVENT = (
+    "/* verification.of_event */ select ts / 86400000 from event"
+    " where website = ? and ts >= 86400000 * ? order by ts limit 1"
+)
+_OF_ROLLUP = (
+    "/* verification.of_rollup */ select block from rollup"
+    " where website = ? and field = ? and level = 0 and block >= ? order by block limit 1"
+)
 
 
 class Verdict(NamedTuple):
@@ -45,24 +57,19 @@ def _days(connection: sqlite3.Connection, website: int) -> set[int]:
     """The days that anything is known of, be it events, totals or values."""
     statement = "/* verification.days */ select block from built where website = ? and level = 0 and block >= 0"
     days = {row[0] for row in connection.execute(statement, (website,))}
-    statement = (
-        "/* verification.quarters */ select distinct quarter / 96 from moment where website = ? and quarter >= 0"
-    )
-    days.update(row[0] for row in connection.execute(statement, (website,)))
+    days.update(_lookups(connection, _OF_MOMENT, website))
+    days.update(_lookups(connection, _OF_EVENT, website))
     for field in range(ALL + 1):
-        statement = (
-            "/* verification.blocks_of */ select distinct block from rollup"
-            " where website = ? and field = ? and level = 0 and block >= 0"
-        )
-        days.update(row[0] for row in connection.execute(statement, (website, field)))
-    # One lookup a day with traffic, rather than a look at every event.
-    day: int | None = -1
-    while day is not None:
-        statement = "/* verification.next */ select ts from event where website = ? and ts >= ? order by ts limit 1"
-        row = connection.execute(statement, (website, (day + 1) * DAY_MS)).fetchone()
-        day = None if row is None else row[0] // DAY_MS
-        days.update(() if day is None else (day,))
+        days.update(_lookups(connection, _OF_ROLLUP, website, field))
     return days
+
+
+def _lookups(connection: sqlite3.Connection, statement: str, *place: int) -> Iterator[int]:
+    """The days that a table has rows of: one lookup each, rather than a look at every row."""
+    day = -1
+    while row := connection.execute(statement, (*place, day + 1)).fetchone():
+        day = row[0]
+        yield day
 
 
 def _in_snapshot(connection: sqlite3.Connection, website: int, level: int, block: int) -> Verdict:

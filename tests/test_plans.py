@@ -40,7 +40,7 @@ GROWING = {
     "event": r"PRIMARY KEY \(website=\? AND ts[<>=]",
     "visit": r"PRIMARY KEY \(website=\? AND begin_ms[<>=]",
     "moment": r"PRIMARY KEY \(website=\? AND quarter[>=]",
-    "rollup": r"PRIMARY KEY \(website=\? AND field=\? AND level=\? AND block=\?",
+    "rollup": r"PRIMARY KEY \(website=\? AND field=\? AND level=\? AND block[=>]\?",
     # verify looks at all days and blocks there are; everybody else at a stretch of them.
     "built": r"PRIMARY KEY \(website=\? AND level=\?|INDEX built_unfinished \(website=\?\)",
     "pair": r"PRIMARY KEY \(website=\? AND day=\?",

@@ -1,0 +1,148 @@
+"""The clients: many connections that send as fast as they are answered, and one that asks and waits.
+
+Both speak HTTP over raw sockets and do as little as they can: what they cost is taken from the two cores that the
+server needs as well. `load` tells how much of a core it used, so that nobody takes the client's limit for the server's.
+They know whole answers with a Content-Length, which is all that the measured servers give.
+"""
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable
+from typing import NamedTuple, cast
+
+from report import percentile
+from sending import Make
+from servers import HAS_UVLOOP, Server
+
+CONNECTIONS = 32  # the target's
+# our choice: an answer that takes longer than this never comes.
+_MOST_WAIT_S = 60.0
+
+
+class Load(NamedTuple):
+    """What came of sending for some time: requests a second, latencies in seconds, processor time of the server a
+    request (which a busy machine changes least), the client's share of a core."""
+
+    rate: float
+    latencies: list[float]
+    server_s: float
+    client_share: float
+
+    def at(self, share: float) -> float:
+        """A percentile of the latencies."""
+        return percentile(self.latencies, share)
+
+
+class _Connection(asyncio.Protocol):
+    """Sends a request, waits for its 202, sends the next, until the time is over."""
+
+    def __init__(self, make: Make, first: int, end: float, latencies: list[float], most: int | None) -> None:
+        self._make, self._next, self._end, self._latencies, self._most = make, first, end, latencies, most
+        self._held = b""
+        self._begun = 0.0
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._send()
+
+    def _send(self) -> None:
+        now = time.perf_counter()
+        if now >= self._end or (self._most is not None and self._next >= self._most):
+            self._transport.close()
+            return
+        self._begun = now
+        self._transport.write(self._make(self._next))
+        self._next += CONNECTIONS
+
+    def data_received(self, data: bytes) -> None:
+        if self._held:
+            data, self._held = self._held + data, b""
+        end = data.find(b"\r\n\r\n") + 4
+        if end < 4 or len(data) < end + _length(data[:end]):
+            self._held = data
+            return
+        self._latencies.append(time.perf_counter() - self._begun)
+        if not data.startswith(b"HTTP/1.1 202") or b'"rejected":0' not in data:
+            self.done.set_exception(RuntimeError(f"not taken: {data!r}"))
+            self._transport.close()
+            return
+        self._send()
+
+    def connection_lost(self, failure: Exception | None) -> None:
+        if not self.done.done():
+            self.done.set_result(None)
+
+
+def _length(head: bytes) -> int:
+    # The usual ways of writing it first: lower() over each head would cost as much as the rest.
+    for name in (b"Content-Length: ", b"content-length: "):
+        at = head.find(name)
+        if at >= 0:
+            return int(head[at + 16 : head.index(b"\r\n", at)])
+    raise RuntimeError(f"no Content-Length: {head!r}")
+
+
+def load(server: Server, make: Make, seconds: float, most: int | None = None) -> Load:
+    """Sends over CONNECTIONS connections for so long, `most` requests at most."""
+
+    async def run() -> Load:
+        loop = asyncio.get_running_loop()
+        latencies: list[float] = []
+        begun, used, theirs = time.perf_counter(), time.process_time(), server.cpu_s()
+        clients = [_Connection(make, n, begun + seconds, latencies, most) for n in range(CONNECTIONS)]
+        for client in clients:
+            await loop.create_connection(lambda client=client: client, "127.0.0.1", server.port)  # type: ignore[misc]
+        async with asyncio.timeout(seconds + _MOST_WAIT_S):
+            await asyncio.gather(*(client.done for client in clients))
+        taken = time.perf_counter() - begun
+        share, server_s = (time.process_time() - used) / taken, (server.cpu_s() - theirs) / len(latencies)
+        return Load(len(latencies) / taken, latencies, server_s, share)
+
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(run())
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    if not HAS_UVLOOP:
+        return None
+    import uvloop
+
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+class Asker:
+    """One keep-alive connection: sends a request, waits for the whole answer."""
+
+    def __init__(self, port: int, key: str = "") -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port))
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._authorization = f"Authorization: Bearer {key}\r\n" if key else ""
+
+    def get(self, path: str) -> tuple[int, bytes]:
+        """Status and body of a GET."""
+        return self.exchange(f"GET {path} HTTP/1.1\r\nHost: x\r\n{self._authorization}\r\n".encode())
+
+    def exchange(self, request: bytes) -> tuple[int, bytes]:
+        """Status and body of the answer to a request."""
+        self._socket.sendall(request)
+        data = b""
+        while (end := data.find(b"\r\n\r\n") + 4) < 4:
+            data += self._more()
+        pieces, missing = [data[end:]], _length(data[:end]) - len(data) + end
+        while missing > 0:
+            pieces.append(self._more())
+            missing -= len(pieces[-1])
+        return int(data[9:12]), b"".join(pieces)
+
+    def _more(self) -> bytes:
+        got = self._socket.recv(262_144)
+        if not got:
+            raise ConnectionError("the server closed the connection")
+        return got
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self._socket.close()
