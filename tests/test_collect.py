@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import CHROME, SAFARI_IPHONE, Answer, House, MakeHouse
+from conftest import CHROME, NOON_MS, SAFARI_IPHONE, Answer, House, MakeHouse
 
 from tally.schema import open_database
 
@@ -809,3 +809,32 @@ async def test_who_it_was_is_never_written(house: House, caplog: pytest.LogCaptu
     for canary in (b"canary", b"203.0.113.77", b"2001:db8:7777", bytes([203, 0, 113, 77]), b"\x77\x77\x88\x88"):
         assert canary not in written
         assert canary.hex().encode() not in written
+
+
+async def test_an_id_that_is_taken_already_is_passed_over(house: House) -> None:
+    """An import may use an id of the block that the server gives out, for an event of the same moment: no 500."""
+    website, at_ms = await house.website(), NOON_MS - 3_600_000
+    assert (await house.collect(view(website))).status == 202
+    columns = ", ".join(row[1] for row in house.sql("pragma table_info(event)") if row[1] not in ("ts", "id"))
+
+    def copy(connection: sqlite3.Connection) -> None:
+        connection.execute(f"insert into event (ts, id, {columns}) select ?, id + 1, {columns} from event", (at_ms,))
+
+    await house.admin(copy)
+    assert (await house.collect(view(website, timestamp=at_ms))).status == 202
+    assert house.sql("select count(*), count(distinct id) from event") == [(3, 3)]
+
+
+async def test_pages_stand_still_behind_an_import(house: House) -> None:
+    """CONTRACT: the cursor is "stable while events arrive", also where another process has taken ids meanwhile."""
+    website, key = await house.website(), await house.key()
+    await house.collect(batch(website, [view(name=f"{n}") for n in range(3)]))
+    await house.admin(
+        lambda connection: connection.execute("update meta set value = value + 500 where name = 'next_id'")
+    )
+    page = (await house.get(f"/api/v1/websites/{website}/events?limit=1", key)).json
+    await house.collect(view(website, timestamp=NOON_MS - 3_600_000))
+    cursor = page["meta"]["next_cursor"]
+    rest = (await house.get(f"/api/v1/websites/{website}/events?cursor={cursor}", key)).json["data"]
+    assert len(page["data"]) + len(rest) == 3
+    assert len((await house.get(f"/api/v1/websites/{website}/events", key)).json["data"]) == 4

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from conftest import House
 
-from tally.shortcut import MOST_HEAD_BYTES, read_plain
+from tally.shortcut import MOST_FIELDS, MOST_HEAD_BYTES, read_plain
 
 BODY = b'{"type": "pageview"}'
 HEAD = b"POST /api/collect HTTP/1.1\r\nHost: x\r\nUser-Agent: a b\r\nContent-Length: 20\r\n\r\n"
@@ -61,6 +61,8 @@ def test_plain(old: bytes, new: bytes) -> None:
         (b"Host: x", b"Host: x\r\nContent-Encoding: identity"),
         (b"Host: x", b"Host: x\r\nExpect: 100-continue"),
         (b"Host: x", b"Host: x\r\nUpgrade: h2c"),
+        (b"Host: x", b"Host: x\r\nProxy-Connection: close"),
+        (b"Host: x", b"Host: x" + b"".join(b"\r\nX-%d: y" % n for n in range(MOST_FIELDS))),
         (b"Host: x", b"Host: x\r\nno colon"),
         (b"Host: x", b"Host: x\r\n: no name"),
         (b"a b", b"a\0b"),
@@ -231,3 +233,28 @@ async def test_somebody_who_goes_away_is_stored_nevertheless(house: House, conne
     while house.store.queue:
         await house.get("/healthz")
     assert house.sql("select count(*) from event") == [(1,)]
+
+
+async def test_aiohttp_has_no_clock_on_a_connection_that_is_in_use_here(house: House, connect: Connect) -> None:
+    """aiohttp would close it after its keep-alive time, with a request under way: it has seen none of them."""
+    website = await house.website()
+    client = await connect()
+    door = house.client.server.runner.server
+    before = len(door.server.connections)
+    for n in range(3):
+        client.writer.write(post(view(website, f"/{n}")))
+        assert (await client.answer())[0].split()[1] == "202"
+        assert (len(door.server.connections), len(door.ways)) == (before, 1)
+    client.writer.write(post({"type": "pageview", "website_id": website}))
+    assert (await client.answer())[0].split()[1] == "400"
+    assert (len(door.server.connections), len(door.ways)) == (before + 1, 0)
+
+
+async def test_connections_end_with_the_server(house: House, connect: Connect) -> None:
+    website = await house.website()
+    clients = [await connect(), await connect()]
+    for client, more in zip(clients, ((), ("Proxy-Connection: close",)), strict=True):
+        client.writer.write(post(view(website), *more))
+        assert (await client.answer())[0].split()[1] == "202"
+    await house.close()
+    assert [await client.reader.read() for client in clients] == [b"", b""]
