@@ -159,14 +159,15 @@ create table built (
 -- rollups.unfinished: where website = ? and level = 0 and state < 2
 create index built_unfinished on built (website, block) where level = 0 and state < 2;
 
--- Which visitors of an open day have a value already: what tells a fold who is new to it.
+-- Which visitors of an open day have a value already: what tells a fold who is new to it. By visitor, so that all of a
+-- new visitor's pairs lie on one page: by field they lay on fifteen.
 create table pair (
   website  integer not null,
   day      integer not null,
   field    integer not null,
   value    integer not null,
   visitor  integer not null,
-  primary key (website, day, field, value, visitor)
+  primary key (website, day, visitor, field, value)
 ) strict, without rowid;
 
 -- Web vitals. Metrics in milliseconds, cls as it is; null where not sent.

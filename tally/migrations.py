@@ -33,7 +33,7 @@ _ROLLUPS = (
     """/* migrations.pair */ create table pair (
   website integer not null, day integer not null, field integer not null, value integer not null,
   visitor integer not null,
-  primary key (website, day, field, value, visitor)
+  primary key (website, day, visitor, field, value)
 ) strict, without rowid""",
 )
 
