@@ -217,7 +217,7 @@ def test_visitors_of_a_part_of_a_day(works: Works, later: int) -> None:
 
 @pytest.fixture
 def let_go(works: Works) -> tuple[Works, Plain]:
-    """Days 0, 1 and 3 of the block whose rows are gone, days 20 and 21 whose rows are there."""
+    """Days 0, 1 and 3, whose rows are gone, 11, the last to go, and days 20 and 21, whose rows are there."""
     works.writer.execute("update website set keep_days = 10 where number = ?", (works.websites[0].number,))
     works.send(seen_on(0), (DAY_0_MS + 2 * MINUTE_MS + 7, 2, "session-2", OTHER))
     works.bring(*(seen_on(day, texts, minute) for day in (1, 3, 20, 21) for texts, minute in ((WEB, 5), (OTHER, 70))))
@@ -225,7 +225,7 @@ def let_go(works: Works) -> tuple[Works, Plain]:
     plain = works.plain()
     while works.reader.execute("select min(ts) from event").fetchone()[0] < DAY_0_MS + 20 * DAY_MS:
         works.build()
-    assert {day - DAY: known.state for day, known in works.days().items()} == {0: 3, 1: 3, 3: 3, 20: 1, 21: 1}
+    assert {day - DAY: known.state for day, known in works.days().items()} == {0: 3, 1: 3, 3: 3, 11: 3, 20: 1, 21: 1}
     return works, plain
 
 
@@ -265,7 +265,7 @@ def test_what_needs_rows_that_are_gone_is_refused(
     scope = works.scope(DAY_0_MS + from_ms, DAY_0_MS + to_ms, filters)
     with pytest.raises(BeyondRetention) as refused:
         works.stats(scope)
-    assert refused.value.from_ms == DAY_0_MS + 4 * DAY_MS
+    assert refused.value.from_ms == DAY_0_MS + 12 * DAY_MS
 
 
 def test_after_what_is_gone_every_question_is_answered(let_go: tuple[Works, Plain]) -> None:
