@@ -164,9 +164,9 @@ create index built_unfinished on built (website, block) where level = 0 and stat
 create table pair (
   website  integer not null,
   day      integer not null,
+  visitor  integer not null,
   field    integer not null,
   value    integer not null,
-  visitor  integer not null,
   primary key (website, day, visitor, field, value)
 ) strict, without rowid;
 

@@ -31,8 +31,8 @@ _ROLLUPS = (
 ) strict, without rowid""",
     "/* migrations.unfinished */ create index built_unfinished on built (website, block) where level = 0 and state < 2",
     """/* migrations.pair */ create table pair (
-  website integer not null, day integer not null, field integer not null, value integer not null,
-  visitor integer not null,
+  website integer not null, day integer not null, visitor integer not null, field integer not null,
+  value integer not null,
   primary key (website, day, visitor, field, value)
 ) strict, without rowid""",
 )

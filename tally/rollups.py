@@ -170,7 +170,7 @@ def _fold_fresh(connection: sqlite3.Connection, website: int, day: int) -> None:
         )
         connection.execute(
             "/* rollups.pair */ insert or ignore into pair"
-            f" select distinct :website, :day, :field, {column}, visitor from temp.fresh",
+            f" select distinct :website, :day, visitor, :field, {column} from temp.fresh",
             here,
         )
 

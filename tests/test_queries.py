@@ -300,7 +300,7 @@ def test_last_kept(rolled: sqlite3.Connection) -> None:
 
 def test_not_folded(filled: sqlite3.Connection) -> None:
     """Visitors whom a value has already are not new to it; the others are."""
-    filled.execute("insert into pair values (?, 0, 0, 1, 1), (?, 0, 0, 2, 2), (?, 0, 1, 2, 1)", (W, W, W))
+    filled.execute("insert into pair values (?, 0, 1, 0, 1), (?, 0, 2, 0, 2), (?, 0, 1, 1, 2)", (W, W, W))
     found = sorted(run(filled, queries.not_folded(W, 0, 0, 2_000, 10_000)))
     assert found == [(0, 1, 0, 1), (1, 1, 2, 0), (2, 1, 1, 1)]
     filled.execute("delete from pair")
