@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import hypothesis
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
@@ -38,6 +39,12 @@ from tally.country import BUNDLED
 from tally.schema import open_database
 from tally.serving import RUNNER_OPTIONS, Runner
 from tally.settings import Settings
+
+# How fast the machine is at the moment decides nothing.
+hypothesis.settings.register_profile(
+    "unhurried", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("unhurried")
 
 ROOT = Path(__file__).resolve().parent.parent
 CHROME = (
