@@ -102,6 +102,7 @@ class Claim(NamedTuple):
     is_crawler: bool
     verdicts: list[Row | Rejection]
     job: Job
+    now_ns: int
 
 
 class Desk:
@@ -206,9 +207,9 @@ class Desk:
     def claim(self, batch: Batch, places: Sequence[Place], sender: Sender) -> Claim:
         """Checks 5 and 6, and what is to be said of each item."""
         places, websites = _refuse_origins(places, sender.page)
-        now_ms = self.clock.wall_ms()
+        now_ms, now_ns = self.clock.wall_ms(), self.clock.monotonic_ns()
         buckets = [sender.caller.client + website.number.to_bytes(8) for website in websites]
-        self.look_at_limits(sender.caller.client, buckets, websites, now_ms)
+        self.look_at_limits(sender.caller.client, buckets, websites, now_ms, now_ns)
         around = self.surroundings(sender)
         # CONTRACT: only on web requests; an HTTP library is the client of an app or a server.
         is_crawler = sender.page is not None and around.agent.crawler
@@ -216,12 +217,13 @@ class Desk:
             self.judge(item, place, batch, sender, around, is_crawler, now_ms)
             for item, place in zip(batch.items, places, strict=True)
         ]
-        job = Job([verdict for verdict in verdicts if isinstance(verdict, Row)], now_ms)
-        return Claim(sender, websites, buckets, is_crawler, verdicts, job)
+        job = Job([verdict for verdict in verdicts if type(verdict) is Row], now_ms)
+        return Claim._make((sender, websites, buckets, is_crawler, verdicts, job, now_ns))
 
-    def look_at_limits(self, client: bytes, buckets: list[bytes], websites: list[Website], now_ms: int) -> None:
+    def look_at_limits(
+        self, client: bytes, buckets: list[bytes], websites: list[Website], now_ms: int, now_ns: int
+    ) -> None:
         """Check 6: every bucket, then every account's month."""
-        now_ns = self.clock.monotonic_ns()
         wait_s = self.clients.wait_s(client, now_ns)
         for bucket in buckets:
             wait_s = max(wait_s, self.client_websites.wait_s(bucket, now_ns))
@@ -239,10 +241,9 @@ class Desk:
 
     def take_tokens(self, claim: Claim) -> None:
         """A request costs one token of each bucket it concerns, whatever it carries."""
-        now_ns = self.clock.monotonic_ns()
-        self.clients.take(claim.sender.caller.client, now_ns)
+        self.clients.take(claim.sender.caller.client, claim.now_ns)
         for bucket in claim.buckets:
-            self.client_websites.take(bucket, now_ns)
+            self.client_websites.take(bucket, claim.now_ns)
 
     def give_back_tokens(self, claim: Claim) -> None:
         """For a request that the writer refused after all."""
@@ -277,7 +278,8 @@ class Desk:
             return event
         if is_crawler:
             return _CRAWLER
-        return Row(place, event, dimensions(event, around, place.domain), self._identity(place, event, sender, now_ms))
+        identity = self._identity(place, event, sender, now_ms)
+        return Row._make((place, event, dimensions(event, around, place.domain), identity))
 
     def _identity(self, website: Website, event: Event, sender: Sender, now_ms: int) -> bytes:
         if APP_EVENT < event.type < AB_ASSIGN:
@@ -318,7 +320,8 @@ def concluded(desk: Desk, claim: Claim, outcome: Outcome) -> web.Response:
     if all(isinstance(verdict, Rejection) for verdict in verdicts):
         desk.give_back_tokens(claim)
         # The month may have filled up since it was looked at.
-        desk.look_at_limits(claim.sender.caller.client, claim.buckets, claim.websites, claim.job.arrived_ms)
+        now_ns = desk.clock.monotonic_ns()
+        desk.look_at_limits(claim.sender.caller.client, claim.buckets, claim.websites, claim.job.arrived_ms, now_ns)
         raise _no_valid_event(desk, verdicts)
     return _answer(desk, verdicts)
 

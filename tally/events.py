@@ -140,22 +140,25 @@ def read_event(item: dict[str, Any], type_: int, context: Mapping[str, Any], now
     for field in REQUIRED[type_]:
         if item.get(field) in (None, ""):
             return Rejection("missing_field", f"{TYPES[type_]} needs {field}.", field)
-    kept: dict[str, Any] = {}
+    # In the order of Event: a dict of keywords takes 1.5 us longer an event.
+    kept = _BLANK.copy()
+    kept[0] = type_
     field = ""
     try:
         for field, value in item.items():
             read = rules.get(field)
             if read is not None and value is not None and (value != "" or field not in _MAY_BE_EMPTY):
-                kept[field] = read(value)
+                kept[_PLACE[field]] = read(value)
         if context:
             for field in _FROM_CONTEXT:
                 value = context.get(field)
-                if field not in kept and value is not None and value != "":
-                    kept[field] = rules[field](value)
+                if not kept[_PLACE[field]] and value is not None and value != "":
+                    kept[_PLACE[field]] = rules[field](value)
         field = "timestamp"
-        return Event(type_, _arrival(item.get(field), now_ms), **kept)
+        kept[1] = _arrival(item.get(field), now_ms)
     except Fault as fault:
         return Rejection(fault.code, fault.message, field)
+    return Event._make(kept)
 
 
 def _arrival(value: Any, now_ms: int) -> int:
@@ -322,4 +325,6 @@ REQUIRED: tuple[tuple[str, ...], ...] = (
 )
 _FROM_CONTEXT = ("platform", "app_version", "os_version", "language", "browser", "os", "device")
 _MAY_BE_EMPTY = frozenset(("url", "name", "referrer", "event_name", "experiment", "variant", "goal", *_FROM_CONTEXT))
+_PLACE = {field: place for place, field in enumerate(Event._fields)}
+_BLANK: list[Any] = [0, 0, *Event._field_defaults.values()]
 _NUMBER_OF_TYPE = {name: number for number, name in enumerate(TYPES)}

@@ -11,7 +11,7 @@ stretches of their own.
 
 import sqlite3
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from tally import queries
 from tally.ground import Ground, Span, ground_of, parts_of
 from tally.instants import HOUR_MS
 from tally.queries import Scope
-from tally.remembered import Remembered
+from tally.remembered import Remembered, packed, unpacked
 from tally.sessions import DAY_MS, QUARTER_MS
 
 # our choice: beyond so many visitors who came after a range, counting those in it is no more work.
@@ -38,14 +38,25 @@ class Stats(NamedTuple):
     visit_ms: int = 0
 
 
-def stats(connection: sqlite3.Connection, scope: Scope) -> Stats:
+def stats(connection: sqlite3.Connection, scope: Scope, remembered: Remembered) -> Stats:
     """The key figures of E."""
     ground = ground_of(connection, scope)
     parts = parts_of(ground)
     found = [_rolled_stats(ground, span) for span in parts.rolled]
-    for span in parts.raw:
-        found.append(Stats(*ground.rows(queries.stats(ground.raw(span, filtered=True)))[0]))
+    found += [Stats(*_raw_stats(ground, span, remembered)) for span in parts.raw]
     return Stats(*(sum(column) for column in zip(Stats(), *found, strict=True)))
+
+
+def _raw_stats(ground: Ground, span: Span, remembered: Remembered) -> Sequence[int]:
+    """The key figures of a day, or a part of one, from raw rows; those of whole final days are remembered."""
+    scope, final = ground.raw(span, filtered=True), ground.final(span)
+    key = ("stats", ground.website, span[0], final and final.version, scope.filters)
+    known = remembered.get(key) if final else None
+    if known is None:
+        known = packed(ground.rows(queries.stats(scope)))
+        if final:
+            remembered.put(key, known)
+    return known
 
 
 # --- totals of ROLLED stretches
@@ -115,11 +126,23 @@ def series(
     for span in parts.rolled:
         _add_rolled(ground, edges, span, found, remembered)
     for span in parts.raw:
-        raw, clipped = ground.raw(span, filtered=True), _clipped(edges, span)
-        cut = [bucket for _, bucket in clipped]
-        for n, *figures in ground.rows(queries.series(raw, cut)):
+        clipped = _clipped(edges, span)
+        for n, *figures in _raw_series(ground, span, [bucket for _, bucket in clipped], remembered):
             _add(found, clipped[n][0], figures)
     return found
+
+
+def _raw_series(ground: Ground, span: Span, cut: Sequence[Span], remembered: Remembered) -> Iterable[tuple[int, ...]]:
+    """The rows of queries.series of a day cut into buckets; those of whole final days are remembered."""
+    scope, final = ground.raw(span, filtered=True), ground.final(span)
+    key = ("series", ground.website, final and final.version, scope.filters, *cut)
+    known = remembered.get(key) if final else None
+    if known is not None:
+        return unpacked(known, 5)
+    rows = ground.rows(queries.series(scope, cut))
+    if final:
+        remembered.put(key, packed(rows))
+    return rows
 
 
 def _add(found: list[Sequence[int]], n: int, more: Sequence[int]) -> None:
@@ -156,11 +179,11 @@ def _row_of(ground: Ground, bucket: Span, end_ms: int, remembered: Remembered) -
     middle = first + max(0, min(final * DAY_MS // QUARTER_MS, end) - first) // length * length
     # Of these days alone: the sum over any others could make two different rows look the same.
     version = ground.version_of(first * QUARTER_MS // DAY_MS, -(-middle * QUARTER_MS // DAY_MS))
-    key = (ground.website, length, first, middle, version)
+    key = ("row", ground.website, length, first, middle, version)
     known = remembered.get(key)
-    rows: list[Sequence[int]] = _counted(ground, first, middle, length) if known is None else list(known)
+    rows: list[Sequence[int]] = _counted(ground, first, middle, length) if known is None else list(unpacked(known, 4))
     if rows and known is None:
-        remembered.put(key, rows)
+        remembered.put(key, packed(rows))
     return rows + _counted(ground, middle, end, length)
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from tally import queries, rollups
 from tally.enrich import FIELDS
 from tally.queries import Query, Scope
-from tally.rollups import FINAL, KEPT, STALE, Blocks
+from tally.rollups import FINAL, KEPT, STALE, Blocks, Day
 from tally.sessions import DAY_MS
 
 Span = tuple[int, int]
@@ -62,6 +62,11 @@ class Ground:
     def version_of(self, first: int, end: int) -> int:
         """The sum of the versions of the days in [first, end)."""
         return sum(known.version for day, known in self.known.days.items() if first <= day < end)
+
+    def final(self, span: Span) -> Day | None:
+        """The day that a span is, where it is a whole one that is over for good."""
+        day = self.known.days[span[0] // DAY_MS]
+        return day if day.state == FINAL and span[1] - span[0] == DAY_MS else None
 
     def raw(self, span: Span, filtered: bool = False) -> Scope:
         """A scope for raw rows of a span. Raises BeyondRetention where they are gone."""

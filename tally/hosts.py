@@ -17,6 +17,7 @@ except in `registrable_domain`, where the reader is the one who typed it.
 
 import ipaddress
 import re
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import unquote_plus
 
@@ -26,6 +27,10 @@ MAX_HOST_CHARACTERS = 253  # RFC 1035 2.3.4: 255 octets on the wire
 MAX_UNICODE_LABEL = 59  # our choice: 63 less "xn--"; punycode has a character or more for each of the label
 MAX_PORT = 65535  # RFC 6335 6: 16 bits
 MAX_UTM_CHARACTERS = 100  # contract: "every other label 100 characters"
+
+# our choice: the pages that a website's visitors look at most; half a megabyte.
+_PAGES = 2_048
+_SHORT = 120
 
 _TOO_LONG = f"A host has at most {MAX_HOST_CHARACTERS} characters."
 _LABEL = r"[A-Za-z0-9_-]{1,63}"  # RFC 1035 2.3.4: 63 octets
@@ -132,8 +137,15 @@ def _ipv6_host(text: str) -> str:
 
 def parse_web_url(text: str) -> WebUrl:
     """Host, path and query of an http(s) URL; path is "/" where empty, query has no "?". Raises BadUrl."""
-    host, path, query = _take_apart(text)
-    return WebUrl(host, path, query)
+    # What stands in a query is nobody's to remember, not even for a while.
+    if len(text) > _SHORT or "?" in text or "#" in text:
+        return WebUrl._make(_take_apart(text))
+    return _web_url_of(text)
+
+
+@lru_cache(_PAGES)
+def _web_url_of(text: str) -> WebUrl:
+    return WebUrl._make(_take_apart(text))
 
 
 def _take_apart(text: str) -> tuple[str, str, str]:

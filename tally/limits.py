@@ -35,7 +35,8 @@ class Buckets:
 
     def wait_s(self, key: bytes | int, now_ns: int) -> int:
         """0 where the bucket has a token, else the whole seconds after which it will, at least 1."""
-        missing_ns = self._full_at(key, now_ns) - now_ns - self._most_ns
+        # As _full_at, which has nothing to add to a moment that is past: it has a token then.
+        missing_ns = (self._young.get(key) or self._old.get(key, 0)) - now_ns - self._most_ns
         return 0 if missing_ns <= 0 else -(-missing_ns // 1_000_000_000)
 
     def take(self, key: bytes | int, now_ns: int) -> None:

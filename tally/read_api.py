@@ -182,7 +182,9 @@ async def _stats(reader: Reader, website: Website, asked: Question) -> web.Respo
         from_ms, to_ms = previous(asked.range)
         scopes.append(scope._replace(from_ms=from_ms, to_ms=to_ms))
         meta |= {"previous_from": iso(from_ms, asked.range.tz), "previous_to": iso(to_ms, asked.range.tz)}
-    found = await reader.find(asked, lambda connection: [_figures(figures.stats(connection, one)) for one in scopes])
+    found = await reader.find(
+        asked, lambda connection: [_figures(figures.stats(connection, one, reader.remembered)) for one in scopes]
+    )
     now = found[0]
     data = _rounded(now)
     if asked.compare:

@@ -1,8 +1,9 @@
-"""Figures of complete days, remembered: the same ranges are asked for again and again, and what is over stays so.
+"""What was counted of complete days, remembered: the same ranges are asked for again, and what is over stays so.
 
-Rows of four whole numbers each, by what they are figures of. The sum of the days' versions (tally/rollups.py) has to be
-a part of that: it grows whenever one of them changes, by a late event or an import, and so does it with a new day.
-Used by the readers' threads at once; bounded, least recently used go first.
+Arrays of numbers, by what they are figures of. The versions of the days (tally/rollups.py), or their sum, have to be a
+part of that: a version grows whenever its day changes, by a late event or an import, and a sum with each new day.
+Used by the readers' threads at once; bounded, least recently used go first. Nothing here is about anybody: counts, and
+numbers of labels in the order of time.
 """
 
 import threading
@@ -11,33 +12,48 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-# our choice: 32 bytes a row, 5 MB in all; 5,000 paths over a range take 160 KB, the hours of a year 280.
-MOST_ROWS = 160_000
+# our choice: 5,000 paths over a range take 160 KB, the hours of a year 280, a day of 27,000 events 30 to 60 a field.
+MOST_BYTES = 6_000_000
+# A key is a tuple of a few numbers; with its place in the table it weighs more than a short array.
+_KEY_BYTES = 400
 
 
 class Remembered:
-    """Rows by key."""
+    """Arrays by key."""
 
-    def __init__(self, most: int = MOST_ROWS) -> None:
-        self._most = most
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most = most_bytes
         self._lock = threading.Lock()
-        self._rows: OrderedDict[tuple[Any, ...], array[int]] = OrderedDict()
+        self._arrays: OrderedDict[tuple[Any, ...], array[int]] = OrderedDict()
         self._size = 0
 
-    def get(self, key: tuple[Any, ...]) -> Iterator[tuple[int, ...]] | None:
-        """The rows of that key, if they are remembered."""
+    def get(self, key: tuple[Any, ...]) -> "array[int] | None":
+        """The array of that key, if it is remembered. Not to be changed."""
         with self._lock:
-            flat = self._rows.get(key)
-            if flat is None:
-                return None
-            self._rows.move_to_end(key)
-        return zip(*[iter(flat)] * 4, strict=True)
+            found = self._arrays.get(key)
+            if found is not None:
+                self._arrays.move_to_end(key)
+            return found
 
-    def put(self, key: tuple[Any, ...], rows: Sequence[Sequence[int]]) -> None:
-        """Remembers rows."""
-        flat = array("q", [number for row in rows for number in row])
+    def put(self, key: tuple[Any, ...], numbers: "array[int]") -> None:
+        """Remembers an array."""
         with self._lock:
-            self._size += len(flat) // 4 - len(self._rows.pop(key, ())) // 4
-            self._rows[key] = flat
+            before = self._arrays.pop(key, None)
+            self._size += _weight(numbers) - (0 if before is None else _weight(before))
+            self._arrays[key] = numbers
             while self._size > self._most:
-                self._size -= len(self._rows.popitem(last=False)[1]) // 4
+                self._size -= _weight(self._arrays.popitem(last=False)[1])
+
+
+def _weight(numbers: "array[int]") -> int:
+    return len(numbers) * numbers.itemsize + _KEY_BYTES
+
+
+def packed(rows: Sequence[Sequence[int]]) -> "array[int]":
+    """Rows of numbers, all of one length, as an array."""
+    return array("q", [number for row in rows for number in row])
+
+
+def unpacked(numbers: "array[int]", columns: int) -> Iterator[tuple[int, ...]]:
+    """The rows again."""
+    return zip(*[iter(numbers)] * columns, strict=True)

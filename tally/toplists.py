@@ -6,15 +6,17 @@ under, so a late event or an import makes them others.
 """
 
 import sqlite3
+from array import array
 from collections.abc import Iterable, Sequence
 from heapq import nsmallest
 from typing import NamedTuple
 
-from tally import queries, rollups
+from tally import cuts, queries, rollups
 from tally.enrich import FIELDS
 from tally.ground import Ground, Span, ground_of, parts_of
-from tally.queries import Query, Scope
-from tally.remembered import Remembered
+from tally.queries import Scope
+from tally.remembered import Remembered, packed, unpacked
+from tally.rollups import FINAL
 from tally.sessions import DAY_MS
 
 # SQLite takes at most 500 parts of a union.
@@ -37,16 +39,16 @@ def top(connection: sqlite3.Connection, scope: Scope, field: str, limit: int, re
     parts = parts_of(ground)
     tiles: list[tuple[int, int]] = []
     versions = 0
-    pieces: list[Query] = [queries.counts(ground.raw(span, filtered=True), field) for span in parts.raw]
+    pieces: list[Iterable[Sequence[int]]] = _filtered(ground, field, parts.raw, remembered)
     for stretch in parts.rolled:
         more, version, rest = _complete(ground, stretch)
         tiles += more
         versions += version
         for span in rest:
-            pieces += _piece(ground, field, span)
+            pieces += _piece(ground, field, span, remembered)
     counts = _sums(ground, field, tiles, versions, remembered)
-    for query in pieces:
-        _merge(counts, ground.connection.execute(*query))
+    for rows in pieces:
+        _merge(counts, rows)
     return Top(counts.pop(0, (0, 0, 0)), _first(ground, counts, limit))
 
 
@@ -69,28 +71,60 @@ def _complete(ground: Ground, stretch: Span) -> tuple[list[tuple[int, int]], int
     return tiles + rollups.cover(ground.known, start, end), version, rest
 
 
-def _piece(ground: Ground, field: str, span: Span) -> list[Query]:
-    """The values of a day that is not complete, or of a part of one: what is folded of it and the rest, or raw rows."""
+def _piece(ground: Ground, field: str, span: Span, remembered: Remembered) -> list[Sequence[Sequence[int]]]:
+    """The values of a day that is not complete, or of a part of one."""
     day, number = span[0] // DAY_MS, FIELDS.index(field)
-    folded_ms = ground.known.days[day].folded_ms
-    if span[0] == day * DAY_MS < folded_ms <= span[1]:
+    known = ground.known.days[day]
+    if span[0] == day * DAY_MS < known.folded_ms <= span[1]:
         folded = queries.sums(ground.website, number, [(0, day)])
-        return [folded, queries.not_folded(ground.website, number, day, folded_ms, span[1])]
-    return [queries.counts(ground.raw(span), field)]
+        rest = queries.not_folded(ground.website, number, day, known.folded_ms, span[1])
+        return [ground.rows(folded), ground.rows(rest)]
+    scope = ground.raw(span)
+    if known.state == FINAL:
+        listed = cuts.Day(ground.connection, remembered, ground.website, field, day, known.version)
+        if span[0] == day * DAY_MS:
+            return [listed.until(span[1])]
+        if span[1] == (day + 1) * DAY_MS:
+            return [listed.since(span[0])]
+    return [ground.rows(queries.counts(scope, field))]
+
+
+def _filtered(ground: Ground, field: str, spans: list[Span], remembered: Remembered) -> list[Iterable[Sequence[int]]]:
+    """The values of days that are read raw; the sums of those that are whole and final are remembered."""
+    final, versions = [span for span in spans if ground.final(span)], array("q")
+    pieces: list[Iterable[Sequence[int]]] = [_counted(ground, field, span) for span in spans if not ground.final(span)]
+    if final:
+        for begin_ms, _ in final:
+            versions.extend((begin_ms, ground.known.days[begin_ms // DAY_MS].version))
+        # Each day with its version: other days with other versions may come to the same sum.
+        key = ("filtered", ground.website, field, ground.scope.filters, versions.tobytes())
+        known = remembered.get(key)
+        if known is None:
+            counts: Counts = {}
+            for span in final:
+                _merge(counts, _counted(ground, field, span))
+            known = packed([(value, *figures) for value, figures in counts.items()])
+            remembered.put(key, known)
+        pieces.append(unpacked(known, 4))
+    return pieces
+
+
+def _counted(ground: Ground, field: str, span: Span) -> Iterable[Sequence[int]]:
+    return ground.rows(queries.counts(ground.raw(span, filtered=True), field))
 
 
 def _sums(ground: Ground, field: str, tiles: list[tuple[int, int]], version: int, remembered: Remembered) -> Counts:
     if not tiles:
         return {}
     number = FIELDS.index(field)
-    key = (ground.website, number, version, *tiles)
+    key = ("tiles", ground.website, number, version, *tiles)
     known = remembered.get(key)
-    counts: Counts = {} if known is None else {value: figures for value, *figures in known}
+    counts: Counts = {} if known is None else {value: figures for value, *figures in unpacked(known, 4)}
     if known is None:
         for start in range(0, len(tiles), _TILES_A_STATEMENT):
             query = queries.sums(ground.website, number, tiles[start : start + _TILES_A_STATEMENT])
             _merge(counts, ground.connection.execute(*query))
-        remembered.put(key, [(value, *figures) for value, figures in counts.items()])
+        remembered.put(key, packed([(value, *figures) for value, figures in counts.items()]))
     return counts
 
 

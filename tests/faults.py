@@ -216,10 +216,24 @@ FAULTS = (
         "tests/test_rollups.py",
     ),
     Fault(
+        "a visitor's first event for the last",
+        "tally/cuts.py",
+        "        marks[place] |= _LAST\n",
+        "        marks[place] |= _FIRST\n",
+        "tests/test_cuts.py tests/test_rollups.py",
+    ),
+    Fault(
+        "filtered figures remembered without the version of their day",
+        "tally/figures.py",
+        'key = ("stats", ground.website, span[0], final and final.version, scope.filters)',
+        'key = ("stats", ground.website, span[0], scope.filters)',
+        "tests/test_rollups.py tests/test_figures.py",
+    ),
+    Fault(
         "the part of today that is not folded left out",
         "tally/toplists.py",
-        "return [folded, queries.not_folded(ground.website, number, day, folded_ms, span[1])]",
-        "return [folded]",
+        "return [ground.rows(folded), ground.rows(rest)]",
+        "return [ground.rows(folded)]",
         "tests/test_rollups.py",
     ),
 )

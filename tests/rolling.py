@@ -366,7 +366,7 @@ class Works:
         return Scope(self.websites[website].number, from_ms, to_ms, filters)
 
     def stats(self, scope: Scope) -> Stats:
-        return self.ask(lambda connection: figures.stats(connection, scope))
+        return self.ask(lambda connection: figures.stats(connection, scope, self.remembered))
 
     def series(self, scope: Scope, edges: Sequence[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
         found = self.ask(lambda connection: figures.series(connection, scope, edges, self.remembered))

@@ -5,6 +5,7 @@ number as the plain query over raw events, and a test proves it." At random that
 ways in which what was complete changes, one by one, each after a question has been asked.
 """
 
+from array import array
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +17,7 @@ from rolling import DAY_MS, HOUR_MS, MINUTE_MS, QUARTER_MS, Plain, Works, make_f
 
 from tally import figures
 from tally.ground import BeyondRetention
-from tally.remembered import Remembered
+from tally.remembered import _KEY_BYTES, Remembered, packed, unpacked
 from tally.timerange import Interval, Range, buckets
 
 DAY = 20_772  # 2026-11-15, a multiple of 4: days DAY to DAY + 3 are one block of level 2
@@ -125,22 +126,22 @@ def test_a_day_that_was_called_final_takes_events_again(works: Works) -> None:
 
 def test_remembered_is_bounded() -> None:
     """The rule: "bounded, least recently used go first"."""
-    remembered = Remembered(most=5)
-    remembered.put(("a",), [(1, 2, 3, 4), (5, 6, 7, 8)])
-    remembered.put(("b",), [(9, 1, 1, 1)])
-    remembered.put(("c",), [(1, 1, 1, 1), (2, 2, 2, 2)])
-    assert list(remembered.get(("a",)) or ()) == [(1, 2, 3, 4), (5, 6, 7, 8)]
-    remembered.put(("d",), [(3, 3, 3, 3)])
+    remembered = Remembered(most_bytes=5 * 32 + 3 * _KEY_BYTES)
+    remembered.put(("a",), packed([(1, 2, 3, 4), (5, 6, 7, 8)]))
+    remembered.put(("b",), packed([(9, 1, 1, 1)]))
+    remembered.put(("c",), packed([(1, 1, 1, 1), (2, 2, 2, 2)]))
+    assert list(unpacked(remembered.get(("a",)) or array("q"), 4)) == [(1, 2, 3, 4), (5, 6, 7, 8)]
+    remembered.put(("d",), packed([(3, 3, 3, 3)]))
     assert [remembered.get((name,)) is not None for name in "abcd"] == [True, False, True, True]
 
 
 def test_remembered_replaces() -> None:
     """The same key twice counts once; what is larger than all there is room for is not kept."""
-    remembered = Remembered(most=2)
+    remembered = Remembered(most_bytes=2 * 32 + _KEY_BYTES)
     for _ in range(5):
-        remembered.put(("a",), [(1, 1, 1, 1), (2, 2, 2, 2)])
-    assert list(remembered.get(("a",)) or ()) == [(1, 1, 1, 1), (2, 2, 2, 2)]
-    remembered.put(("b",), [(n, 1, 1, 1) for n in range(3)])
+        remembered.put(("a",), packed([(1, 1, 1, 1), (2, 2, 2, 2)]))
+    assert list(unpacked(remembered.get(("a",)) or array("q"), 4)) == [(1, 1, 1, 1), (2, 2, 2, 2)]
+    remembered.put(("b",), packed([(n, 1, 1, 1) for n in range(3)]))
     assert remembered.get(("b",)) is None
 
 

@@ -11,7 +11,7 @@ FLOORS = (
     ("country", "events", "labels", "limits", "origin", "schema", "sessions", "timerange", "useragent"),
     ("accounts", "enrich", "moments", "tables", "threads", "visits"),
     ("portable", "queries", "rollups"),
-    ("asking", "exporting", "ground", "ingest", "intake", "live", "retention", "verification"),
+    ("asking", "cuts", "exporting", "ground", "ingest", "intake", "live", "retention", "verification"),
     ("building", "figures", "importing", "toplists"),
     ("store",),
     ("collect", "console", "read_api"),

@@ -124,6 +124,14 @@ def test_series(filled: sqlite3.Connection) -> None:
     assert found == {0: (0, 1, 0, 0), 1: (1, 0, 0, 1), 2: (1, 1, 0, 1)}
 
 
+def test_in_order(filled: sqlite3.Connection) -> None:
+    """Four lists of one length, oldest first; at one moment by id."""
+    assert run(filled, queries.in_order(W, "pathname", 1_000, 3_000)) == [
+        ("[0,1000,1000]", "[1,1,1]", "[0,0,1]", "[1,2,2]")
+    ]
+    assert run(filled, queries.in_order(W, "pathname", 20_000, 30_000)) == [("[]",) * 4]
+
+
 def test_counts(filled: sqlite3.Connection) -> None:
     """CONTRACT: a row for each value in E; the row of unset is label 0's. In no order: tally/figures.py sorts."""
     pathname = queries.counts(Scope(W, 0, 10_000), "pathname")
@@ -404,6 +412,7 @@ OTHERS: dict[str, Query] = {
     "newest": queries.newest(W, 0),
     "next_id": queries.next_id(),
     "texts": queries.texts([1]),
+    "in_order": queries.in_order(W, "os", 0, 1),
     "totals": queries.totals(W, 0, 1, 1),
     "days": queries.days(W, 0, 1),
     "hours": queries.hours(W, 0, 1),
@@ -452,6 +461,8 @@ def test_a_name_that_is_no_field_has_no_list(field: str) -> None:
     """Seed, the row :field: the 14 and no other."""
     with pytest.raises(KeyError):
         queries.counts(Scope(W, 0, 1), field)
+    with pytest.raises(KeyError):
+        queries.in_order(W, field, 0, 1)
 
 
 @pytest.mark.parametrize("name", SCOPED)

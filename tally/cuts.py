@@ -1,0 +1,97 @@
+"""Parts of a day: from midnight UTC to any moment of it, or from any moment to the next midnight, to the millisecond.
+
+Counting a part from raw rows takes as long as the day is large, and a range that begins "7 days ago" has one each time
+it is asked. But of a day that is over for good everything can be known beforehand: its traffic events in the order of
+time, each with the number of its value and two marks, whether it is the first and whether it is the last of its visitor
+with that value that day. Then a part is a stretch of that list; visitors from a moment on are those whose last event
+with the value lies there, visitors up to a moment those whose first does.
+
+A day of 27,000 events is listed in 25 to 40 ms when it is first asked for, and counted in about 1 ms from then on; the
+lists are remembered (`Remembered`) under the day's version. All numbers of a list come from SQLite as one text: row by
+row, the interpreter's lock would change hands 27,000 times.
+"""
+
+import sqlite3
+from array import array
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
+from itertools import count
+
+import orjson
+
+from tally import queries
+from tally.remembered import Remembered
+from tally.sessions import DAY_MS
+
+_CUSTOM, _LAST, _FIRST = 1, 2, 4
+_BITS = 3
+
+Row = tuple[int, int, int, int]
+"""A value's label, its visitors, pageviews, events."""
+
+
+class Day:
+    """One field of a day that is final: its number, and the version under which its lists hold."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, remembered: Remembered, website: int, field: str, day: int, version: int
+    ) -> None:
+        self._connection, self._remembered = connection, remembered
+        self._website, self._field, self._begin_ms = website, field, day * DAY_MS
+        self._times_key = ("times", website, day, version)
+        self._codes_key = ("codes", website, day, version, field)
+        self._labels_key = ("labels", website, day, version, field)
+
+    def until(self, to_ms: int) -> list[Row]:
+        """A row for each value in the day up to that moment."""
+        times, codes, labels = self._lists()
+        return _counted(codes[: bisect_left(times, to_ms - self._begin_ms)], labels, _FIRST)
+
+    def since(self, from_ms: int) -> list[Row]:
+        """A row for each value in the day from that moment on."""
+        times, codes, labels = self._lists()
+        return _counted(codes[bisect_left(times, from_ms - self._begin_ms) :], labels, _LAST)
+
+    def _lists(self) -> tuple["array[int]", "array[int]", "array[int]"]:
+        """Milliseconds of the day, codes, and the label of each value that the codes number."""
+        times, codes, labels = map(self._remembered.get, (self._times_key, self._codes_key, self._labels_key))
+        if times is None or codes is None or labels is None:
+            times, codes, labels = self._listed()
+            self._remembered.put(self._times_key, times)
+            self._remembered.put(self._codes_key, codes)
+            self._remembered.put(self._labels_key, labels)
+        return times, codes, labels
+
+    def _listed(self) -> tuple["array[int]", "array[int]", "array[int]"]:
+        query = queries.in_order(self._website, self._field, self._begin_ms, self._begin_ms + DAY_MS)
+        times, visitors, customs, values = map(orjson.loads, self._connection.execute(*query).fetchone())
+        marks = _marks(list(zip(visitors, values, strict=True)), customs)
+        numbers = {label: number for number, label in enumerate(dict.fromkeys(values))}
+        codes = [numbers[value] << _BITS | mark for value, mark in zip(values, marks, strict=True)]
+        kind = "B" if len(numbers) << _BITS <= 1 << 8 else "H" if len(numbers) << _BITS <= 1 << 16 else "Q"
+        return array("I", times), array(kind, codes), array("q", numbers)
+
+
+def _marks(pairs: Sequence[tuple[int, int]], customs: Sequence[int]) -> Sequence[int]:
+    """What is to be known of each event: is it a custom one, the last, the first of its pair."""
+    marks = bytearray(customs)
+    # A later one takes the place of an earlier one of the same pair.
+    for place in dict(zip(pairs, count(), strict=False)).values():
+        marks[place] |= _LAST
+    for place in dict(zip(reversed(pairs), range(len(pairs) - 1, -1, -1), strict=True)).values():
+        marks[place] |= _FIRST
+    return marks
+
+
+def _counted(codes: "array[int]", labels: "array[int]", mark: int) -> list[Row]:
+    """Rows of a stretch: its visitors are the events with that mark."""
+    found: dict[int, list[int]] = {}
+    for code, times in Counter(codes).items():
+        row = found.get(code >> _BITS)
+        if row is None:
+            row = found[code >> _BITS] = [0, 0, 0]
+        if code & mark:
+            row[0] += times
+        row[2 if code & _CUSTOM else 1] += times
+    return [(labels[number], visitors, views, customs) for number, (visitors, views, customs) in found.items()]
