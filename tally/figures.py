@@ -201,6 +201,10 @@ def _like(edges: Sequence[Span], stretch: Span, n: int) -> int:
     length = to_ms - from_ms
     if length not in (HOUR_MS, DAY_MS) or from_ms % QUARTER_MS or from_ms < stretch[0]:
         return n
-    while n < len(edges) and edges[n][1] - edges[n][0] == length and edges[n][1] <= stretch[1]:
+    end = bisect_right(edges, stretch[1], n, key=itemgetter(1))
+    if length == HOUR_MS:
+        # No bucket of an hour is longer than that: where n of them last n hours, none is shorter either.
+        return bisect_left(range(end), True, n, key=lambda m: edges[m][1] - from_ms < (m + 1 - n) * HOUR_MS)
+    while n < end and edges[n][1] - edges[n][0] == length:
         n += 1
     return n

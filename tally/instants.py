@@ -17,6 +17,7 @@ Rules:
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
@@ -31,6 +32,8 @@ _LOCAL_EPOCH = EPOCH.replace(tzinfo=None)
 # The years that datetime and ISO 8601's four digits share: 1 to 9999, in UTC.
 _EARLIEST_MS = (date.min.toordinal() - _EPOCH_DAY) * DAY_MS
 _LATEST_MS = (date.max.toordinal() + 1 - _EPOCH_DAY) * DAY_MS - 1
+
+_HOURS = {hour * HOUR_MS: f"T{hour:02}:00:00.000" for hour in range(24)}
 
 _ISO = re.compile(
     r"""
@@ -149,10 +152,21 @@ def iso(ms: int, zone: tzinfo = UTC) -> str:
 def local_iso(ms: int, offset_ms: int) -> str:
     """Write an instant whose offset from UTC is known: what iso writes, in 0.4 µs on a full hour, else 1.1 µs."""
     day, rest_ms = divmod(ms + offset_ms, DAY_MS)
-    if rest_ms % HOUR_MS == 0:
-        return f"{_day_text(day)}T{rest_ms // HOUR_MS:02}:00:00.000{_offset_text(offset_ms)}"
+    if rest_ms in _HOURS:
+        return _day_text(day) + _HOURS[rest_ms] + _offset_text(offset_ms)
     local = _LOCAL_EPOCH + timedelta(0, 0, 0, ms + offset_ms)
     return local.isoformat(timespec="milliseconds") + _offset_text(offset_ms)
+
+
+def local_isos(instants: Iterable[tuple[int, int]]) -> list[str]:
+    """Write instants with their offsets: what local_iso writes, half as long for each of many."""
+    hours, of_day = _HOURS.get, _day_text
+    return [
+        of_day(local_ms // DAY_MS) + hour + _offset_text(offset_ms)
+        if (hour := hours((local_ms := ms + offset_ms) % DAY_MS))
+        else local_iso(ms, offset_ms)
+        for ms, offset_ms in instants
+    ]
 
 
 @lru_cache(maxsize=1_024)  # our choice: a series by hours asks for each day 24 times

@@ -238,9 +238,16 @@ async def _timeseries(reader: Reader, website: Website, asked: Question) -> web.
     scope = _scope(website, asked)
     edges = [(bucket.from_ms, bucket.to_ms) for bucket in series]
     counted = await reader.find(asked, lambda connection: figures.series(connection, scope, edges, reader.remembered))
-    rows = [(bucket.time, *counts) for bucket, counts in zip(series, counted, strict=True)]
     meta = asked.meta(website.id) | {"interval": asked.interval}
-    return tables.answer(("time", "visitors", "visits", "pageviews", "events"), rows, meta, asked.csv)
+    if asked.csv:
+        rows = [(bucket.time, *counts) for bucket, counts in zip(series, counted, strict=True)]
+        return tables.answer(("time", "visitors", "visits", "pageviews", "events"), rows, meta, as_csv=True)
+    # Names written out: a year's hours take a quarter of the time that tables.answer would.
+    data = [
+        {"time": bucket.time, "visitors": visitors, "visits": visits, "pageviews": views, "events": customs}
+        for bucket, (visitors, visits, views, customs) in zip(series, counted, strict=True)
+    ]
+    return json_answer({"data": data, "meta": meta})
 
 
 async def _top(reader: Reader, website: Website, asked: Question, field: str) -> web.Response:
