@@ -278,19 +278,22 @@ class _Group:
 
     def _take_traffic(self, row: Row) -> None:
         website, event = row.website.number, row.event
-        is_view = event.type <= SCREEN_VIEW
-        touch = self._ingest.sessions.touch(row.identity, event.ts_ms, is_view, self._number(row.dimensions[0]))
-        self._deltas.count(website, event.ts_ms, is_view, touch)
+        ts_ms, is_view = event.ts_ms, event.type <= SCREEN_VIEW
+        touch = self._ingest.sessions.touch(row.identity, ts_ms, is_view, self._number(row.dimensions[0]))
+        self._deltas.count(website, ts_ms, is_view, touch)
         visitor, visit = touch.visitor, touch.visit
+        ordinal = visit.ordinal
         for old in touch.before:
-            self._replaced.add((website, old.begin_ms, visitor, old.ordinal))
-            self.visits.pop((website, visitor, old.ordinal), None)
-            if old.ordinal != visit.ordinal:
-                self._joined.append((visit.ordinal, website, old.begin_ms, old.end_ms, visitor, old.ordinal))
-        self.visits[website, visitor, visit.ordinal] = visit
-        name = self._number(event.event_name)
-        place, dimensions = self._place(row), self._dimensions(row)
-        self._events.append((*place, event.type, visitor, visit.ordinal, *dimensions, name, event.event_data))
+            # Nearly always it is the same visit with the same begin, whose row is only written over.
+            if old.ordinal != ordinal:
+                self.visits.pop((website, visitor, old.ordinal), None)
+                self._joined.append((ordinal, website, old.begin_ms, old.end_ms, visitor, old.ordinal))
+            if old.ordinal != ordinal or old.begin_ms != visit.begin_ms:
+                self._replaced.add((website, old.begin_ms, visitor, old.ordinal))
+        self.visits[website, visitor, ordinal] = visit
+        name, id = self._number(event.event_name), self._ingest.take_id(self._connection)
+        dimensions = map(self._number, row.dimensions)
+        self._events.append((website, ts_ms, id, event.type, visitor, ordinal, *dimensions, name, event.event_data))
 
     def _take_points(self, row: Row) -> None:
         website, event = row.website.number, row.event
@@ -335,12 +338,10 @@ def _ids_end(connection: sqlite3.Connection) -> int:
     return int(connection.execute("/* ingest.ids_end */ select value from meta where name = 'next_id'").fetchone()[0])
 
 
-def _texts(rows: Iterable[Row]) -> set[str]:
-    texts: set[str] = set()
-    for row in rows:
-        texts.update(row.dimensions)
-        event = row.event
-        texts.add(event.event_name)
+def _texts(rows: Sequence[Row]) -> set[str]:
+    events = [row.event for row in rows]
+    texts: set[str] = set().union(*[row.dimensions for row in rows], [event.event_name for event in events])
+    for event in events:
         if event.type >= AB_ASSIGN:
             texts.update((event.experiment, event.variant, event.goal))
     return texts

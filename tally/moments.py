@@ -48,9 +48,13 @@ class Deltas:
         place = quarter % QUARTERS_A_DAY
         if not touch.mask >> place & 1:
             _count_visitor(totals, quarter - place, place, touch.mask)
-        for old in touch.before:
+        visit, before = touch.visit, touch.before
+        if len(before) == 1 and before[0].begin_ms // QUARTER_MS == visit.begin_ms // QUARTER_MS:
+            _count_change(totals, before[0], visit)
+            return
+        for old in before:
             _count_visit(totals, old, -1)
-        _count_visit(totals, touch.visit, 1)
+        _count_visit(totals, visit, 1)
 
     def rows(self) -> Iterable[tuple[int, ...]]:
         """Rows for `add`."""
@@ -82,6 +86,16 @@ def _count_visit(totals: Totals, visit: Visit, sign: int) -> None:
     row[_VISITS + 1] += sign * (visit.views == 1 and visit.events == 0)
     row[_VISITS + 2] += sign * visit.views
     row[_VISITS + 3] += sign * (visit.end_ms - visit.begin_ms)
+
+
+def _count_change(totals: Totals, old: Visit, new: Visit) -> None:
+    """What both halves of _count_visit come to for a visit that begins in the same quarter as before."""
+    _, old_begin, old_end, old_views, old_events, *_ = old
+    _, begin, end, views, events, *_ = new
+    row = _at(totals, begin // QUARTER_MS)
+    row[_VISITS + 1] += (views == 1 and events == 0) - (old_views == 1 and old_events == 0)
+    row[_VISITS + 2] += views - old_views
+    row[_VISITS + 3] += end - begin - old_end + old_begin
 
 
 def _at(totals: Totals, quarter: int) -> list[int]:

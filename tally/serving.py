@@ -10,6 +10,7 @@ access log, and aiohttp's own logger, which names addresses and quotes what was 
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -91,6 +92,9 @@ async def serve(app: web.Application, settings: Settings) -> None:
     runner = Runner(app, **RUNNER_OPTIONS)
     try:
         await runner.setup()
+        # What is there now stays until the end: Python's collector need not go through it again and again.
+        gc.collect()
+        gc.freeze()
         ending = _signals()
         await _listen(runner, settings)
         await ending.wait()

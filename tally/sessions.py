@@ -31,6 +31,7 @@ QUARTER_MS = 900_000
 _HEAD = struct.Struct("<QH12s")  # visitor, UTC day, a bit for each of its 96 quarters with an event
 # ordinal, begin and end in ms of the day, views, custom events; the latest view's ms of the day and its page
 _VISIT = struct.Struct("<BIIIIII")
+_make = tuple.__new__
 _SINGLE = struct.Struct("<QH12sBIIIIII")  # the usual case: one visit
 
 
@@ -68,7 +69,8 @@ class Salts:
     """A random salt a UTC day, and the identities hashed under it."""
 
     def __init__(self) -> None:
-        self._of_day: dict[int, bytes] = {}
+        # Hashes that have taken their key in: a third less work for each identity.
+        self._of_day: dict[int, blake2b] = {}
 
     def session_identity(self, website: int, ts_ms: int, now_ms: int, session_id: str) -> bytes:
         """16 bytes that stand for (website, UTC day of ts_ms, session_id)."""
@@ -80,11 +82,13 @@ class Salts:
         return self._hash(b"c%d:%d:" % (website, len(address)) + address + text, ts_ms // DAY_MS, now_ms)
 
     def _hash(self, text: bytes, day: int, now_ms: int) -> bytes:
-        salt = self._of_day.get(day)
-        if salt is None:
+        salted = self._of_day.get(day)
+        if salted is None:
             self.forget(now_ms)
-            salt = self._of_day[day] = secrets.token_bytes(32)
-        return blake2b(text, digest_size=16, key=salt).digest()
+            salted = self._of_day[day] = blake2b(digest_size=16, key=secrets.token_bytes(32))
+        hashed = salted.copy()
+        hashed.update(text)
+        return hashed.digest()
 
     def forget(self, now_ms: int) -> None:
         """Drops the salts of days that are over."""
@@ -93,7 +97,8 @@ class Salts:
 
 
 def _visit(day_ms: int, ordinal: int, begin: int, end: int, views: int, events: int, view: int, page: int) -> Visit:
-    return Visit(ordinal, day_ms + begin, day_ms + end, views, events, day_ms + view, page)
+    # As Visit(...), in half the time; so below.
+    return _make(Visit, (ordinal, day_ms + begin, day_ms + end, views, events, day_ms + view, page))
 
 
 def _opened(far: list[Visit], ts_ms: int, is_view: bool, page: int) -> Visit:
@@ -107,8 +112,11 @@ def _joined(near: list[Visit], ts_ms: int, is_view: bool, page: int) -> Visit:
         # Of views at one moment the one that arrived last has the greater id.
         if is_view and (ts_ms >= view_ms or not views):
             view_ms, latest = ts_ms, page
-        begin_ms, end_ms = min(ts_ms, begin_ms), max(ts_ms, end_ms)
-        return Visit(ordinal, begin_ms, end_ms, views + is_view, events + (not is_view), view_ms, latest)
+        if ts_ms > end_ms:
+            end_ms = ts_ms
+        elif ts_ms < begin_ms:
+            begin_ms = ts_ms
+        return _make(Visit, (ordinal, begin_ms, end_ms, views + is_view, events + (not is_view), view_ms, latest))
     shown = [(visit.view_ms, visit.page) for visit in near if visit.views]
     if is_view:
         shown.append((ts_ms, page))
@@ -126,13 +134,17 @@ def _joined(near: list[Visit], ts_ms: int, is_view: bool, page: int) -> Visit:
 
 def _pack(visitor: int, day: int, mask: int, visits: list[Visit]) -> bytes:
     day_ms, quarters = day * DAY_MS, mask.to_bytes(12, "little")
-    places = [
-        (ordinal, begin_ms - day_ms, end_ms - day_ms, views, events, view_ms - day_ms, page)
-        for ordinal, begin_ms, end_ms, views, events, view_ms, page in visits
-    ]
-    if len(places) == 1:
-        return _SINGLE.pack(visitor, day, quarters, *places[0])
-    return b"".join([_HEAD.pack(visitor, day, quarters), *(_VISIT.pack(*place) for place in places)])
+    if len(visits) == 1:
+        o, begin_ms, end_ms, views, events, view_ms, page = visits[0]
+        begin, end, view = begin_ms - day_ms, end_ms - day_ms, view_ms - day_ms
+        return _SINGLE.pack(visitor, day, quarters, o, begin, end, views, events, view, page)
+    return b"".join(
+        [_HEAD.pack(visitor, day, quarters)]
+        + [
+            _VISIT.pack(o, begin_ms - day_ms, end_ms - day_ms, views, events, view_ms - day_ms, page)
+            for o, begin_ms, end_ms, views, events, view_ms, page in visits
+        ]
+    )
 
 
 class Sessions:
@@ -167,12 +179,12 @@ class Sessions:
         else:
             visitor, day, quarters = _HEAD.unpack_from(packed)
             visits = [_visit(day * DAY_MS, *rest) for rest in _VISIT.iter_unpack(packed[_HEAD.size :])]
-        near = [v for v in visits if v.begin_ms - VISIT_GAP_MS <= ts_ms <= v.end_ms + VISIT_GAP_MS]
-        far = [v for v in visits if v not in near] if near else visits
+        near = [v for v in visits if v[1] - VISIT_GAP_MS <= ts_ms <= v[2] + VISIT_GAP_MS]
+        far = [] if len(near) == len(visits) else [v for v in visits if v not in near]
         now = _joined(near, ts_ms, is_view, page) if near else _opened(far, ts_ms, is_view, page)
         mask = int.from_bytes(quarters, "little")
         self._put(identity, _pack(visitor, day, mask | 1 << ts_ms % DAY_MS // QUARTER_MS, [*far, now]))
-        return Touch(visitor, now, tuple(near), mask)
+        return _make(Touch, (visitor, now, tuple(near), mask))
 
     def keep(self, now_ms: int) -> None:
         """The transaction is committed: changes hold. Once a UTC day, forgets what is over."""

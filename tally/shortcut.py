@@ -26,7 +26,7 @@ from typing import cast
 
 from aiohttp import web
 
-from tally.collect import DESK, Claim, Sender, concluded, read_batch
+from tally.collect import DESK, Claim, Place, Sender, concluded, read_batch
 from tally.errors import COLLECT_HEADERS, UNDER_WAY, error_answer, refusal_of
 from tally.events import MOST_BODY_BYTES
 from tally.ingest import Outcome
@@ -142,14 +142,12 @@ class Way(asyncio.Protocol):
             return False
         desk, (fields, body) = self._desk, plain
         try:
-            sender = self._sender(fields)
-            desk.look_at_client(sender.caller.client)
             batch = read_batch(body)
             places = desk.places(batch)
-            known = [place for place in places if place is not None]
-            if len(known) < len(places):
+            if None in places:
                 return False
-            claim = desk.claim(batch, known, sender)
+            # Looks at both buckets: a client over its own is refused there as check 1.
+            claim = desk.claim(batch, cast(list[Place], places), self._sender(fields))
             if len(claim.job.rows) < len(places):
                 return False
             desk.store.put(claim.job, lambda outcome: self._conclude(claim, outcome))
@@ -165,7 +163,7 @@ class Way(asyncio.Protocol):
         forwarded = field(desk.header_key)
         caller = desk.caller(self._peer) if forwarded is None else desk.caller(self._peer, forwarded)
         page = desk.page(field("origin"), field("referer"), field("sec-fetch-site"))
-        return Sender(caller, page, field("user-agent", ""), field("accept-language", ""))
+        return Sender._make((caller, page, field("user-agent", ""), field("accept-language", "")))
 
     def _conclude(self, claim: Claim, outcome: Outcome | Exception) -> None:
         answer = self._answer(claim, outcome)
