@@ -26,6 +26,7 @@ from pathlib import Path
 # The checkout this file lies in, installed or not.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
+import bounds
 import collects
 import moving
 import reads
@@ -46,6 +47,7 @@ PARTS: dict[str, Callable[[Bench], list[Row]]] = {
     "disk": standing.disk,
     "start": standing.start,
     "move": moving.move,
+    "bounds": bounds.bounds,
 }
 
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -101,9 +102,9 @@ class Bare(Server):
 class Tally(Server):
     """This project's server on a file."""
 
-    def __init__(self, db: Path, *, uvloop: bool = True) -> None:
+    def __init__(self, db: Path, *, uvloop: bool = True, options: Sequence[str] = ()) -> None:
         words = COMMAND if uvloop else (sys.executable, "-c", _WITHOUT)
-        super().__init__(*words, "serve", "--port", "0", "--db", str(db), *LIFTED)
+        super().__init__(*words, "serve", "--port", "0", "--db", str(db), *LIFTED, *options)
 
     def figures(self) -> dict[str, float]:
         """What /metrics tells."""
