@@ -24,6 +24,8 @@ from tally import queries
 from tally.remembered import Remembered
 from tally.sessions import DAY_MS
 
+# our choice: listing so many takes 15 MB for a moment; larger days are counted from raw rows.
+MOST_EVENTS = 60_000
 _CUSTOM, _LAST, _FIRST = 1, 2, 4
 _BITS = 3
 

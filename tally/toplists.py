@@ -79,14 +79,16 @@ def _piece(ground: Ground, field: str, span: Span, remembered: Remembered) -> li
         folded = queries.sums(ground.website, number, [(0, day)])
         rest = queries.not_folded(ground.website, number, day, known.folded_ms, span[1])
         return [ground.rows(folded), ground.rows(rest)]
-    scope = ground.raw(span)
-    if known.state == FINAL:
+    scope, is_begin, is_end = ground.raw(span), span[0] == day * DAY_MS, span[1] == (day + 1) * DAY_MS
+    if known.state == FINAL and (is_begin or is_end) and _is_listed(ground, day):
         listed = cuts.Day(ground.connection, remembered, ground.website, field, day, known.version)
-        if span[0] == day * DAY_MS:
-            return [listed.until(span[1])]
-        if span[1] == (day + 1) * DAY_MS:
-            return [listed.since(span[0])]
+        return [listed.until(span[1]) if is_begin else listed.since(span[0])]
     return [ground.rows(queries.counts(scope, field))]
+
+
+def _is_listed(ground: Ground, day: int) -> bool:
+    """Whether a final day is small enough to be listed in memory."""
+    return all(events <= cuts.MOST_EVENTS for _, events in ground.rows(queries.folded(ground.website, day, day + 1)))
 
 
 def _filtered(ground: Ground, field: str, spans: list[Span], remembered: Remembered) -> list[Iterable[Sequence[int]]]:

@@ -15,7 +15,7 @@ import pytest
 from conftest import ManualClock
 from rolling import DAY_MS, HOUR_MS, MINUTE_MS, QUARTER_MS, Plain, Works, make_file
 
-from tally import figures
+from tally import cuts, figures
 from tally.ground import BeyondRetention
 from tally.remembered import _KEY_BYTES, Remembered, packed, unpacked
 from tally.timerange import Interval, Range, buckets
@@ -289,3 +289,17 @@ def test_a_filter_that_covers_everything_needs_no_rows(let_go: tuple[Works, Plai
 def test_day_is_where_the_comment_says() -> None:
     assert datetime.fromtimestamp(DAY * 86_400, UTC).date().isoformat() == "2026-11-15"
     assert DAY % 4 == 0
+
+
+def test_a_day_too_large_to_be_listed(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:
+    """tally/cuts.py: "larger days are counted from raw rows", to the same figures; the others are listed."""
+    works.send(seen_on(0), seen_on(0, OTHER, 400), seen_on(0, WEB, 410))
+    works.advance(10 * DAY_MS)
+    works.build()
+    span = (DAY_0_MS + 6 * HOUR_MS, DAY_0_MS + 3 * DAY_MS)
+    for most in (2, 3):
+        monkeypatch.setattr(cuts, "MOST_EVENTS", most)
+        works.remembered = Remembered()
+        same(works, *span)
+        listed = {key[0] for key in works.remembered._arrays}
+        assert ("codes" in listed) == (most == 3)
