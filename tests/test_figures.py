@@ -40,9 +40,14 @@ def seen_on(day: int, texts: tuple[str, ...] = WEB, minute: int = 5) -> tuple[in
     return DAY_0_MS + day * DAY_MS + minute * MINUTE_MS, 0, "session-1", texts
 
 
-def same(works: Works, from_ms: int = DAY_0_MS, to_ms: int = DAY_0_MS + 4 * DAY_MS) -> None:
+def same(
+    works: Works,
+    from_ms: int = DAY_0_MS,
+    to_ms: int = DAY_0_MS + 4 * DAY_MS,
+    filters: tuple[tuple[str, tuple[str, ...]], ...] = (),
+) -> None:
     """Every kind of question about a range is answered as by plain counting."""
-    plain, scope = works.plain(), works.scope(from_ms, to_ms)
+    plain, scope = works.plain(), works.scope(from_ms, to_ms, filters)
     assert works.stats(scope) == plain.stats(scope)
     edges = [(bucket.from_ms, bucket.to_ms) for bucket in buckets(Range(from_ms, to_ms, ZoneInfo("UTC"), None), "day")]
     assert works.series(scope, edges) == plain.series(scope, edges)
@@ -100,6 +105,22 @@ def test_what_is_remembered_follows_every_change(works: Works, wait_ms: int, cha
     same(works)
     works.build()
     same(works)
+
+
+@pytest.mark.parametrize("cut_ms", [0, 6 * HOUR_MS], ids=["whole days", "a day that is cut"])
+def test_what_is_remembered_of_filtered_figures_and_of_cut_days_follows_every_change(works: Works, cut_ms: int) -> None:
+    """Whole final days that a filter covers in part are remembered one by one, cut ones as lists: under a version."""
+    works.send(seen_on(0), seen_on(0, OTHER, 400), seen_on(0, WEB, 800))
+    works.bring(seen_on(1, OTHER, 700), seen_on(1, WEB, 700), seen_on(3))
+    works.advance(40 * DAY_MS)
+    works.build()
+    for minute in (1, 401, 801):
+        for filters in ((), (("pathname", ("/a",)),)):
+            for _ in range(2):  # counted, and remembered
+                same(works, DAY_0_MS + cut_ms, filters=filters)
+        works.bring(seen_on(0, WEB, minute), seen_on(1, WEB, minute))
+        works.build()
+    same(works, DAY_0_MS + cut_ms, filters=(("pathname", ("/a",)),))
 
 
 def test_a_day_that_was_called_final_takes_events_again(works: Works) -> None:
