@@ -66,7 +66,7 @@ def build_app(settings: Settings, clock: Clock | None = None) -> web.Application
             clients, client_websites = Buckets(settings.client_per_minute), Buckets(settings.website_per_minute)
             app[DESK] = Desk(store, clock, clients, client_websites, countries, trusted, settings.forwarded_header)
             app[READER] = Reader(store, clock, Buckets(settings.key_per_minute), settings.base_url)
-            store.each_second.append(app[DESK].salts.forget)
+            store.each_second += [app[DESK].salts.forget, app[READER].remembered.sweep]
             yield
         countries.close()
 

@@ -24,8 +24,9 @@ from tally import queries
 from tally.remembered import Remembered
 from tally.sessions import DAY_MS
 
-# our choice: listing so many takes 15 MB for a moment; larger days are counted from raw rows.
-MOST_EVENTS = 60_000
+# our choice: listing so many takes 10 MB for a moment, and all fields of ten such days are remembered; larger days are
+# counted from raw rows.
+MOST_EVENTS = 30_000
 _CUSTOM, _LAST, _FIRST = 1, 2, 4
 _BITS = 3
 

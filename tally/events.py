@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tally.hosts import BadUrl, WebUrl, parse_web_url, referrer_host
+from tally.hosts import BadUrl, WebUrl, parse_page_url, referrer_host
 from tally.instants import event_time_ms
 
 # The seed's table Limits.
@@ -198,7 +198,7 @@ def _url(value: Any) -> WebUrl:
     if len(value) > 8_192 or "\0" in value:
         raise Fault("invalid_field", "url is at most 8,192 characters, without NUL.")
     try:
-        return parse_web_url(value)
+        return parse_page_url(value)
     except BadUrl as bad:
         raise Fault("invalid_url", f"url is a full http or https URL: {bad}") from None
 

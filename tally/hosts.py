@@ -28,7 +28,7 @@ MAX_UNICODE_LABEL = 59  # our choice: 63 less "xn--"; punycode has a character o
 MAX_PORT = 65535  # RFC 6335 6: 16 bits
 MAX_UTM_CHARACTERS = 100  # contract: "every other label 100 characters"
 
-# our choice: the pages that a website's visitors look at most; half a megabyte.
+# our choice: the pages that a website's visitors look at most; about 1 MB.
 _PAGES = 2_048
 _SHORT = 120
 
@@ -137,15 +137,20 @@ def _ipv6_host(text: str) -> str:
 
 def parse_web_url(text: str) -> WebUrl:
     """Host, path and query of an http(s) URL; path is "/" where empty, query has no "?". Raises BadUrl."""
-    # What stands in a query is nobody's to remember, not even for a while.
-    if len(text) > _SHORT or "?" in text or "#" in text:
-        return WebUrl._make(_take_apart(text))
-    return _web_url_of(text)
+    return WebUrl._make(_take_apart(text))
+
+
+def parse_page_url(text: str) -> WebUrl:
+    """The same for the pages of a website, which come again and again: in a tenth of the time."""
+    # What stands in a query, or before an @, is nobody's to remember, not even for a while.
+    if len(text) > _SHORT or "?" in text or "#" in text or "@" in text:
+        return parse_web_url(text)
+    return _page_url_of(text)
 
 
 @lru_cache(_PAGES)
-def _web_url_of(text: str) -> WebUrl:
-    return WebUrl._make(_take_apart(text))
+def _page_url_of(text: str) -> WebUrl:
+    return parse_web_url(text)
 
 
 def _take_apart(text: str) -> tuple[str, str, str]:

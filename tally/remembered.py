@@ -2,20 +2,24 @@
 
 Arrays of numbers, by what they are figures of. The versions of the days (tally/rollups.py), or their sum, have to be a
 part of that: a version grows whenever its day changes, by a late event or an import, and a sum with each new day.
-Used by the readers' threads at once; bounded, least recently used go first. Nothing here is about anybody: counts, and
-numbers of labels in the order of time.
+Used by the readers' threads at once; bounded, least recently used go first, and what nobody asked for in an hour goes
+too: what the owner has had deleted is not to live on here. Nothing here is about anybody: counts, and numbers of labels
+in the order of time. Of a key only a digest is kept: a filter may be 8 KB long.
 """
 
 import threading
 from array import array
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from hashlib import blake2b
 from typing import Any
 
 # our choice: 5,000 paths over a range take 160 KB, the hours of a year 280, a day of 27,000 events 30 to 60 a field.
 MOST_BYTES = 6_000_000
-# A key is a tuple of a few numbers; with its place in the table it weighs more than a short array.
-_KEY_BYTES = 400
+# A digest, its place in the table, and the array around its numbers.
+_ENTRY_BYTES = 400
+# our choice: a dashboard that is looked at asks every few minutes.
+KEPT_MS = 3_600_000
 
 
 class Remembered:
@@ -24,29 +28,48 @@ class Remembered:
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most = most_bytes
         self._lock = threading.Lock()
-        self._arrays: OrderedDict[tuple[Any, ...], array[int]] = OrderedDict()
-        self._size = 0
+        self._arrays: OrderedDict[bytes, tuple[array[int], int]] = OrderedDict()
+        self._size = self._now_ms = 0
 
     def get(self, key: tuple[Any, ...]) -> "array[int] | None":
         """The array of that key, if it is remembered. Not to be changed."""
+        name = _digest(key)
         with self._lock:
-            found = self._arrays.get(key)
-            if found is not None:
-                self._arrays.move_to_end(key)
-            return found
+            found = self._arrays.get(name)
+            if found is None:
+                return None
+            self._arrays[name] = found[0], self._now_ms
+            self._arrays.move_to_end(name)
+            return found[0]
 
     def put(self, key: tuple[Any, ...], numbers: "array[int]") -> None:
         """Remembers an array."""
+        name = _digest(key)
         with self._lock:
-            before = self._arrays.pop(key, None)
-            self._size += _weight(numbers) - (0 if before is None else _weight(before))
-            self._arrays[key] = numbers
+            before = self._arrays.pop(name, None)
+            self._size += _weight(numbers) - (0 if before is None else _weight(before[0]))
+            self._arrays[name] = numbers, self._now_ms
             while self._size > self._most:
-                self._size -= _weight(self._arrays.popitem(last=False)[1])
+                self._drop_oldest()
+
+    def sweep(self, now_ms: int) -> None:
+        """Tells the time, and forgets what was not asked for in KEPT_MS."""
+        with self._lock:
+            self._now_ms = now_ms
+            while self._arrays and next(iter(self._arrays.values()))[1] < now_ms - KEPT_MS:
+                self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        self._size -= _weight(self._arrays.popitem(last=False)[1][0])
+
+
+def _digest(key: tuple[Any, ...]) -> bytes:
+    # Of texts, numbers and bytes: what differs is written differently.
+    return blake2b(repr(key).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _weight(numbers: "array[int]") -> int:
-    return len(numbers) * numbers.itemsize + _KEY_BYTES
+    return len(numbers) * numbers.itemsize + _ENTRY_BYTES
 
 
 def packed(rows: Sequence[Sequence[int]]) -> "array[int]":

@@ -142,12 +142,14 @@ class Way(asyncio.Protocol):
             return False
         desk, (fields, body) = self._desk, plain
         try:
+            sender = self._sender(fields)
+            # Before the body is read: whoever is over his bucket is to cost little.
+            desk.look_at_client(sender.caller.client)
             batch = read_batch(body)
             places = desk.places(batch)
             if None in places:
                 return False
-            # Looks at both buckets: a client over its own is refused there as check 1.
-            claim = desk.claim(batch, cast(list[Place], places), self._sender(fields))
+            claim = desk.claim(batch, cast(list[Place], places), sender)
             if len(claim.job.rows) < len(places):
                 return False
             desk.store.put(claim.job, lambda outcome: self._conclude(claim, outcome))

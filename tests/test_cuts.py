@@ -93,11 +93,10 @@ def test_another_version_is_another_list(database: sqlite3.Connection) -> None:
 def test_half_of_a_list_forgotten_is_listed_anew(database: sqlite3.Connection) -> None:
     """What is remembered may go at any time, one array without the others."""
     store(database, [(5, 0, 1, 1), (7, 3, 1, 2)], "os")
-    for lost in ("times", "codes", "labels"):
+    for lost in range(3):  # times, codes, labels
         remembered = Remembered()
         cuts.Day(database, remembered, W, "os", DAY, 1).since(DAY * DAY_MS)
-        key = next(key for key in list(remembered._arrays) if key[0] == lost)
-        del remembered._arrays[key]
+        del remembered._arrays[list(remembered._arrays)[lost]]
         assert sorted(cuts.Day(database, remembered, W, "os", DAY, 1).since(DAY * DAY_MS + 6)) == [(2, 1, 0, 1)]
 
 
@@ -106,5 +105,5 @@ def test_a_day_is_kept_small(database: sqlite3.Connection, tmp_path: Path) -> No
     store(database, [(n, 0, n, n % 20) for n in range(1, 1_001)], "browser")
     remembered = Remembered()
     cuts.Day(database, remembered, W, "browser", DAY, 1).since(DAY * DAY_MS)
-    sizes = {key[0]: kept.itemsize * len(kept) for key, kept in remembered._arrays.items()}
-    assert sizes == {"times": array("I").itemsize * 1_000, "codes": 1_000, "labels": 8 * 20}
+    times, codes, labels = (kept.itemsize * len(kept) for kept, _ in remembered._arrays.values())
+    assert (times, codes, labels) == (array("I").itemsize * 1_000, 1_000, 8 * 20)

@@ -5,6 +5,7 @@ number as the plain query over raw events, and a test proves it." At random that
 ways in which what was complete changes, one by one, each after a question has been asked.
 """
 
+import tracemalloc
 from array import array
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -17,7 +18,7 @@ from rolling import DAY_MS, HOUR_MS, MINUTE_MS, QUARTER_MS, Plain, Works, make_f
 
 from tally import cuts, figures
 from tally.ground import BeyondRetention
-from tally.remembered import _KEY_BYTES, Remembered, packed, unpacked
+from tally.remembered import _ENTRY_BYTES, KEPT_MS, Remembered, packed, unpacked
 from tally.timerange import Interval, Range, buckets
 
 DAY = 20_772  # 2026-11-15, a multiple of 4: days DAY to DAY + 3 are one block of level 2
@@ -147,7 +148,7 @@ def test_a_day_that_was_called_final_takes_events_again(works: Works) -> None:
 
 def test_remembered_is_bounded() -> None:
     """The rule: "bounded, least recently used go first"."""
-    remembered = Remembered(most_bytes=5 * 32 + 3 * _KEY_BYTES)
+    remembered = Remembered(most_bytes=5 * 32 + 3 * _ENTRY_BYTES)
     remembered.put(("a",), packed([(1, 2, 3, 4), (5, 6, 7, 8)]))
     remembered.put(("b",), packed([(9, 1, 1, 1)]))
     remembered.put(("c",), packed([(1, 1, 1, 1), (2, 2, 2, 2)]))
@@ -158,12 +159,41 @@ def test_remembered_is_bounded() -> None:
 
 def test_remembered_replaces() -> None:
     """The same key twice counts once; what is larger than all there is room for is not kept."""
-    remembered = Remembered(most_bytes=2 * 32 + _KEY_BYTES)
+    remembered = Remembered(most_bytes=2 * 32 + _ENTRY_BYTES)
     for _ in range(5):
         remembered.put(("a",), packed([(1, 1, 1, 1), (2, 2, 2, 2)]))
     assert list(unpacked(remembered.get(("a",)) or array("q"), 4)) == [(1, 1, 1, 1), (2, 2, 2, 2)]
     remembered.put(("b",), packed([(n, 1, 1, 1) for n in range(3)]))
     assert remembered.get(("b",)) is None
+
+
+def test_what_nobody_asks_for_is_forgotten() -> None:
+    """The rule: "what nobody asked for in an hour goes too"."""
+    remembered = Remembered()
+    remembered.sweep(0)
+    remembered.put(("a",), packed([(1,)]))
+    remembered.put(("b",), packed([(2,)]))
+    remembered.sweep(KEPT_MS)
+    assert remembered.get(("a",)) is not None
+    remembered.sweep(KEPT_MS + 1)
+    assert [remembered.get((name,)) is not None for name in "ab"] == [True, False]
+    remembered.sweep(-KEPT_MS)  # the clock was set back
+    assert remembered.get(("a",)) is not None
+
+
+def test_of_a_long_filter_only_a_digest_is_kept() -> None:
+    """The rule: "a filter may be 8 KB long": thousands of them are no more than thousands of short ones."""
+    remembered = Remembered(most_bytes=100 * (_ENTRY_BYTES + 8))
+    tracemalloc.start()
+    try:
+        for n in range(1_000):
+            remembered.put(("stats", n, (("pathname", (f"/{n}" + "x" * 8_000 + "\U0001f600",)),)), packed([(n,)]))
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert len(remembered._arrays) == 100
+    assert held < 200_000
+    assert remembered.get(("a", "\ud800")) is None  # a lone surrogate is a key too
 
 
 def test_what_was_answered_does_not_change_what_is_remembered(works: Works) -> None:
@@ -322,5 +352,5 @@ def test_a_day_too_large_to_be_listed(works: Works, monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(cuts, "MOST_EVENTS", most)
         works.remembered = Remembered()
         same(works, *span)
-        listed = {key[0] for key in works.remembered._arrays}
-        assert ("codes" in listed) == (most == 3)
+        kinds = {numbers.typecode for numbers, _ in works.remembered._arrays.values()}
+        assert ("I" in kinds) == (most == 3)  # milliseconds of the day

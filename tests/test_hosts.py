@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tally import hosts, origin
 from tally.hosts import (
     BadHost,
     BadUrl,
@@ -515,3 +516,21 @@ def test_an_origin_and_its_url_name_the_same_host(text: str) -> None:
 def test_ipv6_hosts_are_one_spelling(address: ipaddress.IPv6Address) -> None:
     """Two spellings of one address are one host."""
     assert normal_host(f"[{address.exploded}]") == normal_host(f"[{address.compressed.upper()}]")
+
+
+def test_only_plain_pages_are_remembered() -> None:
+    """README, Privacy: the rest of a URL's query is never kept; nor, even in memory, userinfo, or a page elsewhere."""
+    hosts._page_url_of.cache_clear()
+    for text in (
+        "https://a.example/?t=1",
+        "https://a.example/#t",
+        "https://jane:pw@a.example/",
+        "https://a.example/" * 9,
+    ):
+        assert hosts.parse_page_url(text) == hosts.parse_web_url(text)
+    assert hosts._page_url_of.cache_info().currsize == 0
+    assert origin.page_of(None, "https://a.example/account/reset", None) is not None
+    assert hosts._page_url_of.cache_info().currsize == 0
+    for _ in range(2):
+        assert hosts.parse_page_url("https://A.example/p") == hosts.parse_web_url("https://A.example/p")
+    assert hosts._page_url_of.cache_info().hits == 1
