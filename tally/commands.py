@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 
 from aiohttp import web
 
-from tally import accounts, porting, upkeep
+from tally import accounts, passwords, porting, upkeep
 from tally.accounts import FIRST_ACCOUNT, PLANS, AccountError
 from tally.assets import tally_version
 from tally.console import Failure, add_command, add_setting, database, now_ms, say
@@ -161,18 +161,10 @@ def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return new_event_loop
 
 
-def _one_line(text: str, what: str) -> str:
-    if not text.isprintable() or len(text) > 100:
-        raise Failure(f"{what} is at most 100 characters on one line, without control characters.")
-    return text
-
-
 def _create_account(given: argparse.Namespace, settings: Settings) -> None:
     accounts.check_email(given.email)  # before a file is made for it
     password = _password(given.password_stdin)
-    from argon2 import PasswordHasher  # here: no other command needs it
-
-    password_hash = PasswordHasher().hash(password)
+    password_hash = passwords.hashed(password)
     with database(settings, create=True) as connection:
         account = accounts.create_account(connection, given.email, given.plan, password_hash, now_ms())
     say(f"created account {account.email} on the {account.plan} plan")
@@ -200,7 +192,7 @@ def _set_plan(given: argparse.Namespace, settings: Settings) -> None:
 
 def _add_one_website(given: argparse.Namespace, settings: Settings) -> None:
     domain, notes = registrable_domain(given.domain)
-    name = _one_line(given.name or domain, "A name")
+    name = accounts.one_line(given.name or domain, "A name")
     origins = [exact_origin(text) for text in given.allow_origin]
     # Only the very first website may make the database: --account names one that must exist.
     with database(settings, create=given.account is None) as connection:
@@ -224,7 +216,7 @@ def _list_websites(given: argparse.Namespace, settings: Settings) -> None:
 
 
 def _create_key(given: argparse.Namespace, settings: Settings) -> None:
-    name = _one_line(given.name, "A name")
+    name = accounts.one_line(given.name, "A name")
     with database(settings) as connection:
         value = accounts.create_key(connection, accounts.account(connection, given.account), name, now_ms())
     say("this is shown once; only a hash of it is kept:")

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import orjson
 
-from tally.accounts import key_salt
+from tally.accounts import key_salt, website_is_there
 from tally.events import APP_EVENT, Rejection
 from tally.intake import Check, Part
 from tally.labels import Labels
@@ -270,7 +270,7 @@ class _Book:
     """What an import keeps in `meta`: how far its file has been taken, and who wrote to the website last."""
 
     def __init__(self, connection: sqlite3.Connection, website: int, source: Source) -> None:
-        self._connection, self._file = connection, source.name
+        self._connection, self._website, self._file = connection, website, source.name
         self._name = f"import:{website}:{source.digest}" if source.digest else ""
         self._token_name, self._token = f"importing:{website}", secrets.token_hex(8)
         stored = self._value(self._name)
@@ -278,6 +278,8 @@ class _Book:
 
     def another_wrote(self) -> bool:
         """Whether another import has written to the website since this one did. Raises BadFile if it is the same."""
+        if not website_is_there(self._connection, self._website):
+            raise BadFile("The website has been deleted meanwhile: what was taken of the file is gone with it.")
         stored = self._value(self._name)
         if (Progress(**orjson.loads(stored)) if stored else None) != self.progress:
             raise BadFile(f"Another import of {self._file} into this website is under way: let it come to its end.")

@@ -1,0 +1,263 @@
+"""Who may come in: the session behind a cookie, where changes may come from, how often a password may be tried.
+
+What every handler of the pages' own API asks for:
+- `admit`: a request that changes something comes from one of our own pages. The browser says so in Sec-Fetch-Site;
+  older ones, and plain http, in Origin. A request that says neither is refused: no browser sends one.
+- `session`: somebody is logged in, by the one cookie that fits the connection. Over https its name begins with
+  `__Host-`, which no other host and no plain connection can set; there the plain name opens nothing.
+- `body`: a JSON object with known fields.
+
+Passwords are compared on one thread, one at a time (19 MiB each), and few may wait. What is tried counts against the
+client's address (an IPv6 /64) and against the account, and is given back if it was right. An address from which the
+account was opened before has a count of its own: so a stranger who guesses does not lock the owner out. All of that
+is in memory only. Nothing here is logged.
+"""
+
+import asyncio
+import contextlib
+from collections import OrderedDict
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import blake2b
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
+
+import orjson
+from aiohttp import web
+
+from tally import errors, logins
+from tally.accounts import Owner
+from tally.clock import Clock
+from tally.collect import DESK, read_body
+from tally.errors import ANSWER_HEADERS, ApiError
+from tally.limits import Buckets
+from tally.logins import LASTS_MS, MOST_OF_ACCOUNT, Login, Logins
+from tally.origin import Network, is_proxy
+from tally.store import Store
+
+T = TypeVar("T")
+
+COOKIE, SECURE_COOKIE = "tally", "__Host-tally"
+# our choice: nobody mistypes more often in a minute; a thousand words take an hour from one address.
+TRIES_A_MINUTE = 10
+# our choice: a list of the 1,000 most used passwords takes four days, from however many addresses.
+TRIES_AN_HOUR = 10
+HOUR_NS = 3_600_000_000_000
+# our choice: at 25 ms each nobody waits longer than a second; who comes then is told to.
+MOST_WAITING = 32
+# our choice: addresses that owners come from.
+_MOST_KNOWN = 1_000
+_CHANGES_NOTHING = frozenset(("GET", "HEAD"))
+_OWN_PAGES = frozenset(("same-origin", "none"))
+
+
+class Session(NamedTuple):
+    """Who is logged in, and under which digest."""
+
+    owner: Owner
+    digest: bytes
+
+
+class Gate:
+    """What the pages' own API needs at hand. Used by the event loop alone."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        known: dict[bytes, Login],
+        base_url: str,
+        trusted: tuple[Network, ...],
+        per_minute: int,
+        setup_token: str,
+    ) -> None:
+        self.store, self.clock, self.base_url, self.setup_token = store, clock, base_url, setup_token
+        self.logins = Logins(store.key_salt, known)
+        # Questions of who is logged in, and of who has a shared link.
+        self.owners, self.viewers = Buckets(per_minute), Buckets(per_minute)
+        self._clients, self._accounts = Buckets(TRIES_A_MINUTE), Buckets(TRIES_AN_HOUR, span_ns=HOUR_NS)
+        self._known_places: OrderedDict[bytes, None] = OrderedDict()
+        self._trusted = trusted
+        self._thread = ThreadPoolExecutor(1, "passwords")
+        self._waiting = 0
+
+    @property
+    def needs_setup(self) -> bool:
+        """Whether no account has a password yet."""
+        return not any(owner.has_password for owner in self.store.registry.owners.values())
+
+    def close(self) -> None:
+        """Ends the thread."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    # --- where a request comes from
+
+    def is_secure(self, request: web.Request) -> bool:
+        """Whether the browser's own connection is https: a trusted proxy says so, or the public address does."""
+        is_passed_on = is_proxy(request.remote, self._trusted)
+        told = request.headers.get("X-Forwarded-Proto", "").partition(",")[0].strip().lower()
+        if told and is_passed_on:
+            return told == "https"
+        public = urlsplit(self.base_url)
+        return public.scheme == "https" and (is_passed_on or request.host.lower() == public.netloc.lower())
+
+    def admit(self, request: web.Request) -> None:
+        """Refuses a change that another site's page asks for. Raises ApiError 403."""
+        if request.method in _CHANGES_NOTHING:
+            return
+        site = request.headers.get("Sec-Fetch-Site")
+        if site not in _OWN_PAGES if site is not None else not self._is_own_origin(request):
+            raise ApiError(errors.CROSS_SITE)
+
+    def _is_own_origin(self, request: web.Request) -> bool:
+        given = request.headers.getall("Origin", ())
+        if len(given) != 1:
+            return False
+        origin, public = urlsplit(given[0].lower()), urlsplit(self.base_url.lower())
+        if public.netloc and (origin.scheme, origin.netloc) == (public.scheme, public.netloc):
+            return True
+        schemes = ("https",) if self.is_secure(request) else ("http", "https")
+        return origin.scheme in schemes and origin.netloc != "" and origin.netloc == request.host.lower()
+
+    # --- sessions
+
+    async def session(self, request: web.Request) -> Session:
+        """Who is logged in. Raises ApiError 401, and 403 for what another site's page asks for."""
+        self.admit(request)
+        now_ms, found = self.clock.wall_ms(), self.found(request)
+        if found is None:
+            raise ApiError(errors.NOT_LOGGED_IN)
+        digest, login = found.digest, self.logins.find(found.digest, now_ms)
+        if login is not None and login.is_worn(now_ms):
+            ends_ms = now_ms + LASTS_MS
+            self.logins.put(digest, login._replace(ends_ms=ends_ms))
+            self._set_cookie(request, request.cookies[self._cookie_name(request)])
+            # A full disk is no reason to show nothing.
+            with contextlib.suppress(ApiError):
+                await self.store.change(lambda connection: logins.prolong(connection, digest, ends_ms))
+        return found
+
+    def found(self, request: web.Request) -> Session | None:
+        """Who is logged in, if anybody is."""
+        value = request.cookies.get(self._cookie_name(request))
+        if not value:
+            return None
+        digest = self.logins.digest(value)
+        login = self.logins.find(digest, self.clock.wall_ms())
+        owner = None if login is None else self.store.registry.owners.get(login.account)
+        return None if owner is None else Session(owner, digest)
+
+    async def log_in(self, request: web.Request, account: int) -> None:
+        """Begins a session under a new value; the one that the browser had ends."""
+        now_ms, value = self.clock.wall_ms(), self.logins.new_value()
+        digest, login = self.logins.digest(value), Login(account, now_ms, now_ms + LASTS_MS)
+        before = self.found(request)
+        over = [before.digest] if before else []
+        over += self.logins.ended(now_ms) + self.logins.of_account(account)[: 1 - MOST_OF_ACCOUNT]
+
+        def begin(connection: Any) -> None:
+            logins.forget(connection, over)
+            logins.store(connection, digest, login)
+
+        await self.store.change(begin)
+        for one in over:
+            self.logins.drop(one)
+        self.logins.put(digest, login)
+        self._set_cookie(request, value)
+
+    async def log_out(self, request: web.Request, digests: list[bytes]) -> None:
+        """Ends sessions, in memory at once; the browser forgets its cookie if its own is among them."""
+        own = self.found(request)
+        if own is not None and own.digest in digests:
+            self._set_cookie(request, "")
+        for digest in digests:
+            self.logins.drop(digest)
+        await self.store.change(lambda connection: logins.forget(connection, digests))
+
+    def _cookie_name(self, request: web.Request) -> str:
+        return SECURE_COOKIE if self.is_secure(request) else COOKIE
+
+    def _set_cookie(self, request: web.Request, value: str) -> None:
+        lasts_s = LASTS_MS // 1000 if value else 0
+        secure = "; Secure" if self.is_secure(request) else ""
+        cookie = f"{self._cookie_name(request)}={value}; Path=/; Max-Age={lasts_s}; HttpOnly; SameSite=Lax{secure}"
+        request[ANSWER_HEADERS] = {"Set-Cookie": cookie}
+
+    # --- trying passwords
+
+    async def hashing(self, do: Callable[..., T], *what: Any) -> T:
+        """What a slow function of tally/passwords.py gives, one at a time. Raises ApiError 503."""
+        if self._waiting >= MOST_WAITING:
+            raise ApiError(errors.OVERLOADED, "Too many log in just now: try again in a moment.", retry_after_s=1)
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, do, *what)
+        finally:
+            self._waiting -= 1
+
+    def take_try(self, request: web.Request, account: str) -> Callable[[], None]:
+        """Counts a try; what gives it back if it was right. Raises ApiError 429."""
+        client, now_ns = self.client(request), self.clock.monotonic_ns()
+        place = blake2b(account.lower().encode(), digest_size=16, key=client).digest()
+        is_known = place in self._known_places
+        counted = place if is_known else blake2b(account.lower().encode(), digest_size=16).digest()
+        wait_s = max(self._clients.wait_s(client, now_ns), self._accounts.wait_s(counted, now_ns))
+        if wait_s:
+            raise ApiError(errors.RATE_LIMITED, "Too many tries: wait a while, then try again.", retry_after_s=wait_s)
+        self._clients.take(client, now_ns)
+        self._accounts.take(counted, now_ns)
+
+        def give_back() -> None:
+            self._clients.give_back(client, self.clock.monotonic_ns())
+            self._accounts.give_back(counted, self.clock.monotonic_ns())
+            self._known_places[place] = None
+            self._known_places.move_to_end(place)
+            if len(self._known_places) > _MOST_KNOWN:
+                self._known_places.popitem(last=False)
+
+        return give_back
+
+    def client(self, request: web.Request) -> bytes:
+        """What the client is counted under: the same address as collect sees."""
+        desk = request.app[DESK]
+        return desk.caller(request.remote, *request.headers.getall(desk.header, ())).client
+
+    def count(self, buckets: Buckets, key: bytes | int) -> None:
+        """Takes a token. Raises ApiError 429."""
+        now_ns = self.clock.monotonic_ns()
+        wait_s = buckets.wait_s(key, now_ns)
+        if wait_s:
+            raise ApiError(errors.RATE_LIMITED, retry_after_s=wait_s)
+        buckets.take(key, now_ns)
+
+
+GATE = web.AppKey("gate", Gate)
+
+
+def invalid(field: str, message: str) -> ApiError:
+    """The refusal of a field."""
+    return ApiError(errors.INVALID_FIELD, message, field=field)
+
+
+async def body(request: web.Request, fields: Collection[str]) -> dict[str, Any]:
+    """A request's JSON object, with no other fields than these. Raises ApiError 400, 413, 415."""
+    if request.content_type != "application/json":
+        raise ApiError(errors.UNSUPPORTED_MEDIA_TYPE)
+    try:
+        sent = orjson.loads(await read_body(request))
+    except orjson.JSONDecodeError:
+        raise ApiError(errors.INVALID_JSON) from None
+    if not isinstance(sent, dict):
+        raise ApiError(errors.INVALID_BODY, "The body is a JSON object.")
+    for name in sent:
+        if name not in fields:
+            raise invalid(name[:100], f"The fields are {', '.join(fields)}.")
+    return sent
+
+
+def text(sent: dict[str, Any], name: str) -> str:
+    """A field that has to be a text. Raises ApiError 400."""
+    value = sent.get(name)
+    if not isinstance(value, str):
+        raise invalid(name, f"{name} is a text.")
+    return value
