@@ -3,7 +3,7 @@
 // It may set the first password, add the first website and look for events.
 
 import { failureNotice } from "../shared/dialog.js";
-import { fill, h, icon, logo, styled } from "../shared/dom.js";
+import { fill, h, icon, logo, styled, unseen } from "../shared/dom.js";
 import { get, send } from "../shared/fetching.js";
 import { field, form, passwordField } from "../shared/forms.js";
 import { snippet, waiting } from "./onboarding.js";
@@ -48,7 +48,7 @@ function whereTheLinkIs(setup, title) {
     null,
     h("h1", { tabindex: "-1" }, title),
     h("p", null, "When Tally starts and nobody has a password yet, it prints a link:"),
-    h("pre", { class: "code-block", tabindex: "0" }, `set up Tally: ${location.origin}/setup#…`),
+    h("pre", { class: "code-block wrapped", tabindex: "0" }, `set up Tally: ${location.origin}/setup#…`),
     h("p", null, "Open the newest one; each start prints another. It stands on standard error: in the terminal, or where the log goes (", h("code", null, "journalctl"), ", ", h("code", null, "docker logs"), ")."),
   );
 }
@@ -102,22 +102,23 @@ async function afterAccount(setup) {
 }
 
 function websiteStep(setup) {
-  const made = websiteForm((website) => eventStep(setup, website), { wide: true });
+  const made = websiteForm((website, notes) => eventStep(setup, website, notes), { wide: true });
   step(setup, 1, h("h1", { tabindex: "-1" }, "Your first website"), h("p", { class: "lead" }, "Pages of this domain and its subdomains may send events."), made.element);
   made.focus();
 }
 
-function eventStep(setup, website) {
+function eventStep(setup, website, notes = []) {
   const on = h("a", { class: "button wide", href: `/websites/${website.id}` }, "To the dashboard");
   const box = waiting(website, () => {
     on.classList.add("primary");
     setup.context.title("Events arrive");
+    setup.root.querySelector(".steps").replaceWith(progress(STEPS.length));
   });
   step(
     setup,
     2,
     h("h1", { tabindex: "-1" }, "Add the snippet"),
-    h("p", { class: "lead" }, "Put these lines on ", h("strong", null, website.domain), "."),
+    h("p", { class: "lead" }, "Put these lines on ", h("strong", null, website.domain), ". ", notes.join(" ")),
     snippet(website, setup.base),
     box,
     on,
@@ -125,29 +126,23 @@ function eventStep(setup, website) {
   setup.root.querySelector("h1").focus();
 }
 
-/** Draws one step; `at` is its number, or null where there is none. */
-function step(setup, at, ...content) {
+/** The steps, those before `at` done. */
+function progress(at) {
   const steps = STEPS.map((words, number) =>
     h(
       "li",
       { class: number < at ? "done" : null, "aria-current": number === at ? "step" : null },
       h("span", { class: "step-sign", "aria-hidden": "true" }, number < at ? icon("check") : number + 1),
       words,
-      number < at ? h("span", { class: "unseen" }, ", done") : null,
+      number < at ? unseen(", done") : null,
     ),
   );
-  fill(
-    setup.root,
-    h(
-      "div",
-      { class: "middle" },
-      h(
-        "div",
-        { class: "entrance broad" },
-        h("div", { class: "entrance-brand" }, logo(), "Tally"),
-        at === null ? null : h("ol", { class: "steps", "aria-label": "Steps" }, steps),
-        h("div", { class: "card roomy" }, content),
-      ),
-    ),
-  );
+  return h("ol", { class: "steps", "aria-label": "Steps" }, steps);
+}
+
+/** Draws one step; `at` is its number, or null where there is none. */
+function step(setup, at, ...content) {
+  const card = h("div", { class: "card roomy" }, content);
+  const brand = h("div", { class: "entrance-brand" }, logo(), "Tally");
+  fill(setup.root, h("div", { class: "middle" }, h("div", { class: "entrance broad" }, brand, at === null ? null : progress(at), card)));
 }

@@ -7,7 +7,6 @@ import { send } from "../shared/fetching.js";
 import { field, form } from "../shared/forms.js";
 import { counted, date, ownZone } from "../shared/formats.js";
 import { snippet, waiting } from "./onboarding.js";
-import { bareDomain } from "./websites.js";
 
 export async function show(root, context) {
   await styled("/assets/pages/account.css");
@@ -45,7 +44,7 @@ async function change(settings, body, said) {
   const answer = await send("PATCH", `/api/account/websites/${settings.website.id}`, body);
   if (!answer.ok) return answer;
   await settings.context.refresh();
-  notify(said);
+  notify([said, ...(answer.meta.notes || [])].join(" "));
   drawn(settings, answer.data);
   return null;
 }
@@ -59,7 +58,7 @@ function identity(settings) {
   });
   const made = form({
     fields: [name, domain], action: "Save name and domain", busy: "Saving…",
-    submit: (values) => change(settings, { name: values.name.trim(), domain: bareDomain(values.domain) }, "Name and domain are saved."),
+    submit: (values) => change(settings, { name: values.name.trim(), domain: values.domain.trim() }, "Name and domain are saved."),
   });
   return card("Name and domain", made.element);
 }

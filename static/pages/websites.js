@@ -1,7 +1,7 @@
 // The list of websites: today's visitors, who is here now, and the last seven days of each; a dialog (#add) adds one.
 // It may add websites and ask for their figures, only of those that are seen.
 
-import { notify, openDialog } from "../shared/dialog.js";
+import { openDialog } from "../shared/dialog.js";
 import { fill, h, icon, styled, svg, unseen } from "../shared/dom.js";
 import { get, send } from "../shared/fetching.js";
 import { field, form } from "../shared/forms.js";
@@ -118,7 +118,7 @@ function day(zone, ago) {
   return new Date(Date.parse(`${today}T12:00:00Z`) - ago * 86_400_000).toISOString().slice(0, 10);
 }
 
-/** The form that adds a website; `added(website)` is called with it. */
+/** The form that adds a website; `added(website, notes)` is called with it and what was changed of the domain. */
 export function websiteForm(added, { wide = false, beside = null } = {}) {
   const domain = field({
     label: "Domain", name: "domain", inputmode: "url", autocomplete: "off", placeholder: "example.com",
@@ -128,30 +128,24 @@ export function websiteForm(added, { wide = false, beside = null } = {}) {
   return form({
     fields: [domain, name], action: "Add website", busy: "Adding website…", wide, beside,
     submit: async (values) => {
-      const body = { domain: bareDomain(values.domain) };
+      const body = { domain: values.domain.trim() };
       if (values.name.trim()) body.name = values.name.trim();
       const answer = await send("POST", "/api/account/websites", body);
-      return answer.ok ? added(answer.data) : answer;
+      return answer.ok ? added(answer.data, answer.meta.notes || []) : answer;
     },
   });
-}
-
-/** example.com of https://example.com/path; what is no web address is left to the server to judge. */
-export function bareDomain(text) {
-  const match = /^https?:\/\/([^/?#:@]+)(?::\d+)?(?:[/?#].*)?$/i.exec(text.trim());
-  return match ? match[1] : text.trim();
 }
 
 function addDialog(context) {
   const away = () => context.signal.aborted || location.hash !== "#add" || context.go("/", { replace: true });
   const made = websiteForm(
-    async (website) => {
+    async (website, notes) => {
       const fresh = await context.refresh();
       if (fresh) context.added(fresh.websites);
-      notify(`${website.name || website.domain} is added.`);
-      const box = waiting(website);
       fill(dialog.element.querySelector("h2"), `Add the snippet to ${website.domain}`);
-      fill(dialog.body, snippet(website, context.account.base_url), box, h("div", { class: "row end" }, h("a", { class: "button primary", href: `/websites/${website.id}` }, "To the dashboard")));
+      const on = h("a", { class: "button", href: `/websites/${website.id}` }, "To the dashboard");
+      const box = waiting(website, () => on.classList.add("primary"));
+      fill(dialog.body, notes.length ? h("p", { class: "soft" }, notes.join(" ")) : null, snippet(website, context.account.base_url), box, h("div", { class: "row end" }, on));
       dialog.body.querySelector("pre").focus();
     },
     { beside: h("button", { class: "button", type: "button", onclick: () => dialog.close() }, "Cancel") },
