@@ -53,8 +53,16 @@ function go(path, { replace = false } = {}) {
   return draw();
 }
 
-async function toLogin() {
+let leavingForLogin = null;
+
+/** Once, however many answers say that nobody is logged in. */
+function toLogin() {
   session = null;
+  leavingForLogin ||= findLogin().finally(() => (leavingForLogin = null));
+  return leavingForLogin;
+}
+
+async function findLogin() {
   if (/^\/(login|setup|share\/.*)$/.test(location.pathname)) return;
   const state = await get("/api/account/state");
   if (state.ok && state.data.needs_setup) return go("/setup", { replace: true });

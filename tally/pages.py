@@ -42,7 +42,7 @@ POLICY = (
 # What browsers know by these names; writing to the clipboard is left, for the copy buttons.
 _OFF = (
     "accelerometer autoplay camera display-capture encrypted-media fullscreen geolocation gyroscope magnetometer"
-    " microphone midi payment picture-in-picture publickey-credentials-get screen-wake-lock usb web-share"
+    " microphone midi payment picture-in-picture publickey-credentials-get screen-wake-lock usb"
     " xr-spatial-tracking"
 )
 PAGE_HEADERS = {
