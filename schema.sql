@@ -58,7 +58,8 @@ create table share (
 -- so that it is never given to another website and what arrives late under it goes as well.
 create table gone (
   website     integer not null primary key,
-  deleted_ms  integer not null
+  deleted_ms  integer not null,
+  is_over     integer not null check (is_over in (0, 1))     -- nothing is left in any table
 ) strict;
 
 create table api_key (

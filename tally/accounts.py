@@ -331,12 +331,6 @@ def change_website(connection: sqlite3.Connection, number: int, name: str, domai
     )
 
 
-def delete_website(connection: sqlite3.Connection, number: int, now_ms: int) -> None:
-    """A website is no more; its rows go by tally/deletion.py."""
-    connection.execute("/* accounts.delete_website */ delete from website where number = ?", (number,))
-    connection.execute("/* accounts.gone */ insert or ignore into gone values (?, ?)", (number, now_ms))
-
-
 def share_website(connection: sqlite3.Connection, number: int, token: str, now_ms: int) -> None:
     """A website's shared link; one that it had before opens nothing from now on."""
     connection.execute("/* accounts.share */ insert or replace into share values (?, ?, ?)", (number, token, now_ms))

@@ -183,6 +183,8 @@ class _Import:
         done = before.done + len(lines)
         is_whole = done >= len(chunk.lines)
         with transaction(self._connection):
+            if self._book.labels_were_swept():
+                self._labels = Labels()
             if self._book.another_wrote():
                 self._load_visits(chunk.lines[before.done :])
             part = Part(self._connection, self._website, self._labels, self._visits)
@@ -275,6 +277,7 @@ class _Book:
         self._token_name, self._token = f"importing:{website}", secrets.token_hex(8)
         stored = self._value(self._name)
         self.progress = Progress(**orjson.loads(stored)) if stored else None
+        self._swept: str | None = None
 
     def another_wrote(self) -> bool:
         """Whether another import has written to the website since this one did. Raises BadFile if it is the same."""
@@ -284,6 +287,11 @@ class _Book:
         if (Progress(**orjson.loads(stored)) if stored else None) != self.progress:
             raise BadFile(f"Another import of {self._file} into this website is under way: let it come to its end.")
         return self._value(self._token_name) != self._token
+
+    def labels_were_swept(self) -> bool:
+        """Whether a server has taken labels away since this was asked last: remembered numbers may point nowhere."""
+        before, self._swept = self._swept, self._value("swept")
+        return before != self._swept
 
     def note(self, progress: Progress) -> None:
         """Writes down how far the file has been taken, and that it was this import that wrote last."""

@@ -75,7 +75,8 @@ _PAGES = (
   token text not null unique check (length(token) = 24), created_ms integer not null
 ) strict""",
     """/* migrations.gone */ create table gone (
-  website integer not null primary key, deleted_ms integer not null
+  website integer not null primary key, deleted_ms integer not null,
+  is_over integer not null check (is_over in (0, 1))
 ) strict""",
 )
 

@@ -28,6 +28,7 @@ from tally import accounts
 from tally.accounts import Key, Website
 from tally.building import PAUSE_S, Builder
 from tally.clock import Clock
+from tally.erasing import Eraser
 from tally.errors import OVERLOADED, STORAGE_UNAVAILABLE, ApiError, log, where_it_failed
 from tally.ingest import Ingest, Job, Outcome, Written
 from tally.live import Live
@@ -100,6 +101,7 @@ class Store:
         self._noted_ms = 0
         self.is_failing = self.is_gone = False
         self.builder: Builder
+        self.eraser: Eraser
         self._commit_ns_before = 0
         self._is_busy = False
 
@@ -225,10 +227,12 @@ class Store:
             self.is_failing = False
         if self._used_keys and now_ms - self._noted_ms >= NOTE_USE_MS:
             await self._note_uses(now_ms)
-        if self.log_bytes > MOST_LOG_BYTES and now_ms - self._emptied_ms >= EMPTY_LOG_MS:
+        is_wanted = self.log_bytes > MOST_LOG_BYTES or self.eraser.wants_empty_log
+        if is_wanted and now_ms - self._emptied_ms >= EMPTY_LOG_MS:
             self._emptied_ms = now_ms
             async with self.readers.held():
-                await self._writer.run(_empty_log)
+                if await self._writer.run(_empty_log):
+                    self.eraser.wants_empty_log = False
 
     def _look_at_the_file(self) -> None:
         """A file that was deleted or replaced goes on to take events that nobody will find: then none are taken."""
@@ -333,7 +337,8 @@ async def opened(path: Path, ingest: Ingest, clock: Clock, query_s: float, keep_
         looker = await on_thread(connect_reader(path, BUILDER_CACHE_KIB))
         closing.push_async_callback(looker.close)
         store.builder = Builder(writer, looker, clock, keep_days, store.is_busy, changed=store.note_change)
-        chores = [asyncio.create_task(_tick_forever(store)), asyncio.create_task(_build_forever(store.builder))]
+        store.eraser = Eraser(store.builder.write, looker, ingest.labels, clock)
+        chores = [asyncio.create_task(_tick_forever(store)), asyncio.create_task(_build_forever(store))]
         try:
             yield store
         finally:
@@ -355,13 +360,14 @@ async def _tick_forever(store: Store) -> None:
             log.error("chores failed: %s", where_it_failed(failure))
 
 
-async def _build_forever(builder: Builder) -> None:
+async def _build_forever(store: Store) -> None:
     while True:
         await asyncio.sleep(PAUSE_S)
         try:
-            await builder.work()
+            await store.builder.work()
+            await store.eraser.work()
         except Exception as failure:
-            log.error("building rollups failed: %s", where_it_failed(failure))
+            log.error("work in the background failed: %s", where_it_failed(failure))
             await asyncio.sleep(FAILED_PAUSE_S)
 
 
@@ -373,12 +379,13 @@ def _try_to_write(connection: sqlite3.Connection) -> None:
         connection.execute("/* store.tried */ delete from meta where name = 'try'")
 
 
-def _empty_log(connection: sqlite3.Connection) -> None:
+def _empty_log(connection: sqlite3.Connection) -> bool:
+    """Whether it is empty now."""
     # Somebody else, such as a backup, may be reading: then another time, without waiting for it.
     busy_ms = connection.execute("pragma busy_timeout").fetchone()[0]
     connection.execute("pragma busy_timeout = 0").fetchall()
     try:
-        connection.execute("pragma wal_checkpoint(truncate)").fetchall()
+        return bool(connection.execute("pragma wal_checkpoint(truncate)").fetchone()[0] == 0)
     finally:
         connection.execute(f"pragma busy_timeout = {busy_ms}").fetchall()
 

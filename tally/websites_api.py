@@ -16,7 +16,7 @@ from typing import Any
 
 from aiohttp import web
 
-from tally import accounts, errors
+from tally import accounts, deletion, errors
 from tally.accounts import Account, AccountError, Owner, Website
 from tally.answers import READER, View, endpoint
 from tally.errors import ApiError, json_answer
@@ -94,7 +94,7 @@ async def delete(request: web.Request) -> web.Response:
     if text(sent, "domain").strip().lower() != website.domain:
         raise invalid("domain", f"Type {website.domain} to delete it.")
     now_ms = gate.clock.wall_ms()
-    await gate.store.change(lambda connection: accounts.delete_website(connection, website.number, now_ms))
+    await gate.store.change(lambda connection: deletion.begin(connection, website.number, now_ms))
     return json_answer({"data": {"id": website.id}}, 202)
 
 
