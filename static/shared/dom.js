@@ -23,6 +23,18 @@ export function fill(element, ...children) {
   return element;
 }
 
+/** As fill, but the focus stays on what has the same data-key, or near it: on the part itself. */
+export function refill(element, ...children) {
+  const had = element.contains(document.activeElement) && element !== document.activeElement ? document.activeElement : null;
+  fill(element, ...children);
+  if (!had) return element;
+  const same = [...element.querySelectorAll("[data-key]")].find((one) => one.dataset.key === had.dataset.key);
+  const next = same || element.querySelector("button, a[href], [tabindex='0']") || element;
+  if (next === element) element.tabIndex = -1;
+  next.focus({ preventScroll: true });
+  return element;
+}
+
 /** Text for screen readers alone. */
 export function unseen(...children) {
   return h("span", { class: "unseen" }, ...children);
