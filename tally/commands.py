@@ -98,7 +98,7 @@ def _version() -> str:
 
 
 def _add_account(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    account = words.add_parser("account", help="create an account, change its plan").add_subparsers(
+    account = words.add_parser("account", help="create an account, change its plan or password").add_subparsers(
         title="commands", metavar="COMMAND", required=True
     )
     create = add_command(account, "create", _create_account, "create an account; asks for its password")
@@ -108,6 +108,9 @@ def _add_account(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     plan = add_command(account, "plan", _set_plan, "move an account to another plan")
     plan.add_argument("email", metavar="EMAIL")
     plan.add_argument("plan", metavar="PLAN", choices=PLANS, help=" or ".join(PLANS))
+    password = add_command(account, "password", _set_password, "set an account's password, forgotten or not")
+    password.add_argument("email", metavar="EMAIL")
+    password.add_argument("--password-stdin", action="store_true", help="read the password from standard input")
 
 
 def _add_website(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -188,6 +191,16 @@ def _set_plan(given: argparse.Namespace, settings: Settings) -> None:
     with database(settings) as connection:
         accounts.set_plan(connection, given.email, given.plan)
     say(f"{given.email} is on the {given.plan} plan")
+
+
+def _set_password(given: argparse.Namespace, settings: Settings) -> None:
+    with database(settings, write=False) as connection:
+        number = accounts.account(connection, given.email).number
+    # Asked for and hashed while the file is free.
+    password_hash = passwords.hashed(_password(given.password_stdin))
+    with database(settings) as connection:
+        accounts.set_password_hash(connection, number, password_hash)
+    say(f"{given.email} has a new password; browsers that are logged in stay so until logged out")
 
 
 def _add_one_website(given: argparse.Namespace, settings: Settings) -> None:
