@@ -2,7 +2,7 @@
 // account and its keys. A key's value is in the page only until it is put away; it is never kept.
 
 import { confirmDialog, copyButton, failureNotice, notify } from "../shared/dialog.js";
-import { fill, h, icon, styled } from "../shared/dom.js";
+import { fill, h, icon, styled, unseen } from "../shared/dom.js";
 import { get, send } from "../shared/fetching.js";
 import { field, form, passwordField } from "../shared/forms.js";
 import { ago, date, dateTime, number, ownZone } from "../shared/formats.js";
@@ -43,7 +43,7 @@ function card(title, ...content) {
 
 async function keysSection(parts, context) {
   if (!context.account.has_keys) return void fill(parts, whyNoKeys(context.account));
-  const keys = { context, made: h("div"), list: h("div", { class: "stack" }), name: null };
+  const keys = { context, form: null, made: h("div"), list: h("div", { class: "stack" }), name: null };
   fill(parts, creation(keys), h("section", { class: "card roomy", "aria-label": "Your keys" }, h("h2", null, "Your keys"), keys.list));
   await listed(keys);
 }
@@ -69,8 +69,10 @@ function creation(keys) {
       name.input.value = "";
       showOnce(keys, answer.data);
       await listed(keys);
+      return null;
     },
   });
+  keys.form = made.element;
   keys.name = name.input;
   return h("section", { class: "card roomy" }, h("h2", null, "New key"), h("p", { class: "soft" }, "A key reads the figures of all your websites, and changes nothing."), made.element, keys.made);
 }
@@ -83,15 +85,17 @@ function showOnce(keys, key) {
   const done = h("button", { class: "button", type: "button" }, "I have it");
   done.addEventListener("click", () => {
     fill(keys.made);
+    keys.form.hidden = false;
     keys.name.focus();
   });
+  keys.form.hidden = true;
   fill(
     keys.made,
     h(
       "div",
       { class: "key-made", role: "group", "aria-label": `New key ${key.name}` },
       h("div", { class: "notice good" }, icon("check"), h("div", null, h("strong", null, `Here is ${key.name}`), h("p", null, "It is shown this once. Only a hash of it is kept, so copy it now."))),
-      h("div", { class: "row" }, h("div", { class: "grow" }, value), copyButton(key.value, "Copy key")),
+      h("div", { class: "row copy-row" }, h("div", { class: "grow" }, value), copyButton(key.value, "Copy key")),
       h("div", { class: "row" }, copyButton(curl, "Copy as curl command"), done),
     ),
   );
@@ -105,7 +109,7 @@ async function listed(keys) {
   if (!answer.data.length) return void fill(keys.list, h("p", { class: "soft" }, "None yet."));
   const head = ["Name", "Begins with", "Created", "Last used"].map((words) => h("th", { scope: "col" }, words));
   const rows = answer.data.map((key) => keyRow(keys, key));
-  fill(keys.list, h("div", { class: "table-scroll" }, h("table", { class: "table key-table" }, h("thead", null, h("tr", null, head, h("td"))), h("tbody", null, rows))));
+  fill(keys.list, h("div", { class: "table-scroll" }, h("table", { class: "table key-table" }, h("thead", null, h("tr", null, head, h("th", { scope: "col" }, unseen("What can be done")))), h("tbody", null, rows))));
 }
 
 function keyRow(keys, key) {
@@ -136,7 +140,7 @@ async function revoked(keys, key, button) {
   }
   notify(`${name} is revoked.`);
   await listed(keys);
-  keys.name.focus();
+  (keys.form.hidden ? keys.made.querySelector("input") : keys.name).focus();
 }
 
 // Plan and usage

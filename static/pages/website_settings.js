@@ -106,7 +106,7 @@ function shared(settings, body) {
   fill(
     body,
     h("p", { class: "soft" }, "On. Anyone who has this link sees this website's figures, and nothing else."),
-    h("div", { class: "row" }, h("div", { class: "grow" }, shown), copyButton(link, "Copy link")),
+    h("div", { class: "row copy-row" }, h("div", { class: "grow" }, shown), copyButton(link, "Copy link")),
     h("div", { class: "row" }, renew, off, h("a", { href: settings.website.share }, "See what they see")),
   );
 }

@@ -45,13 +45,16 @@ function empty() {
 
 function list(context) {
   const zone = context.account.time_zone || ownZone();
-  const cards = context.websites.map((website) => card(website, zone));
+  const cards = new Map(context.websites.map((website) => [card(website), website]));
   const seen = new IntersectionObserver((entries) => {
-    for (const entry of entries) if (entry.isIntersecting) seen.unobserve(entry.target), figures(entry.target, zone, context.signal);
+    for (const { target } of entries.filter((entry) => entry.isIntersecting)) {
+      seen.unobserve(target);
+      figures(target, cards.get(target), zone, context.signal);
+    }
   });
-  for (const one of cards) seen.observe(one);
+  for (const one of cards.keys()) seen.observe(one);
   context.signal.addEventListener("abort", () => seen.disconnect());
-  return h("ul", { class: "website-list" }, cards);
+  return h("ul", { class: "website-list" }, [...cards.keys()]);
 }
 
 function card(website) {
@@ -64,29 +67,34 @@ function card(website) {
       "div",
       { class: "website-card-head" },
       h("div", { class: "grow" }, h("h2", null, h("a", { class: "stretched", href: own }, name)), name === website.domain ? null : h("p", { class: "soft" }, website.domain)),
+      h("p", { class: "website-now" }),
       h("a", { class: "button quiet square above", href: `${own}#settings`, "aria-label": `Settings of ${name}`, title: "Settings" }, icon("settings")),
     ),
-    h("div", { class: "website-card-figures", "aria-live": "off" }, h("p", { class: "soft small-text" }, website.events ? "\u00a0" : "Waiting for the first event")),
+    h("div", { class: "website-card-figures" }),
   );
 }
 
 /** Asks for one website's week and who is there now, and looks again for the latter. */
-async function figures(element, zone, signal) {
-  const base = `/api/account/websites/${element.dataset.id}`;
+async function figures(element, website, zone, signal) {
+  const base = `/api/account/websites/${website.id}`;
   const place = element.querySelector(".website-card-figures");
-  const from = day(zone, 6);
+  const now = element.querySelector(".website-now");
   const [week, live] = await Promise.all([
-    get(`${base}/timeseries?interval=day&from=${from}&to=${day(zone, 0)}&tz=${encodeURIComponent(zone)}`, { signal }),
+    get(`${base}/timeseries?interval=day&from=${day(zone, 6)}&to=${day(zone, 0)}&tz=${encodeURIComponent(zone)}`, { signal }),
     get(`${base}/realtime`, { signal }),
   ]);
   if (signal.aborted) return;
-  if (!week.ok) return fill(place, h("p", { class: "soft small-text" }, week.error.message));
-  const now = h("span", { class: "website-now" });
-  sayNow(now, live);
-  const today = week.data.at(-1);
+  if (!week.ok) return fill(place, h("p", { class: "soft" }, week.error.message));
   const sum = week.data.reduce((total, row) => total + row.visitors, 0);
-  const dd = (words, value) => h("div", null, h("dt", null, words), h("dd", null, number(value)));
-  fill(place, h("dl", { class: "website-numbers" }, dd("Visitors today", today.visitors), dd("Views today", today.pageviews), dd("Visitors in 7 days", sum)), line(week.data), now);
+  if (!website.events && !sum) return fill(place, h("p", { class: "soft" }, "No event yet. Open it for the snippet."));
+  const today = week.data.at(-1);
+  const figure = (words, value) => h("div", null, h("dt", null, words), h("dd", null, number(value)));
+  fill(
+    place,
+    h("dl", { class: "website-numbers" }, figure("Visitors today", today.visitors), figure("Views today", today.pageviews)),
+    h("figure", { class: "website-week" }, line(week.data), h("figcaption", null, `${number(sum)} in 7 days`)),
+  );
+  sayNow(now, live);
   const again = setInterval(async () => document.hidden || sayNow(now, await get(`${base}/realtime`, { signal })), LIVE_MS);
   signal.addEventListener("abort", () => clearInterval(again));
 }
