@@ -47,8 +47,8 @@ export function filterDialog(board) {
   const form = h(
     "form",
     null,
-    h("div", { class: "field" }, h("label", { for: "filter-field" }, "Show only what has this"), field),
-    h("div", { class: "field" }, h("label", { for: "filter-value" }, "exactly this value"), text),
+    h("div", { class: "field" }, h("label", { for: "filter-field" }, "Field"), field),
+    h("div", { class: "field" }, h("label", { for: "filter-value" }, "Value, exactly"), text),
     found,
   );
   const submit = h("button", { class: "button primary", type: "submit", form: "filter-form" }, "Add filter");

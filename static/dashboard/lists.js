@@ -147,7 +147,7 @@ function allTable(field, rows, choose) {
       null,
       h("th", { scope: "row" }, h("button", { class: "link-button wrap", type: "button", onclick: () => choose(row) }, h("bdi", null, row.label))),
       [row.visitors, row.pageviews, row.events].map((count) => h("td", { class: "num" }, number(count))),
-      h("td", { class: "num soft" }, row.share === null ? "" : percent(100 * row.share)),
+      h("td", { class: "num soft" }, row.share === null ? "" : percent(100 * row.share, 1, 1)),
     ),
   );
   const head = [fieldTitle(field), "Visitors", "Views", "Events", "Share"];

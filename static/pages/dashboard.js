@@ -16,7 +16,7 @@ export async function show(root, context) {
 }
 
 function full(root, context, website) {
-  const share = h("button", { class: "button quiet", type: "button", onclick: () => shareDialog(website) }, icon("share"), "Share");
+  const share = h("button", { class: "button quiet", type: "button", "aria-label": "Share", onclick: () => shareDialog(website) }, icon("share"), h("span", { class: "wide-only" }, "Share"));
   const settings = h("a", { class: "button quiet square", href: `/websites/${website.id}#settings`, "aria-label": "Settings of this website", title: "Settings" }, icon("settings"));
   return dashboard(root, context, {
     base: `/api/account/websites/${website.id}`,

@@ -130,7 +130,13 @@ function options(state, host, shown) {
     height: HEIGHT_PX,
     padding: [12, 20, 0, 0],
     legend: { show: false },
-    cursor: { y: false, points: { size: 8, width: 2, fill: colour("--surface") }, drag: { x: true, y: false, setScale: false } },
+    cursor: {
+      // On the bucket, not between two.
+      move: (plot, left, top) => [left < 0 ? left : plot.valToPos(plot.posToIdx(left), "x"), top],
+      y: false,
+      points: { size: 8, width: 2, fill: colour("--surface") },
+      drag: { x: true, y: false, setScale: false },
+    },
     scales: { x: { time: false, range: [0, Math.max(last, 1)] }, y: { range: (_, __, most) => [0, Math.max(most || 0, 4) * 1.04] } },
     axes: [
       { ...axis, grid: { show: false }, splits: () => ticks.map(([at]) => at), values: () => ticks.map(([, text]) => text), size: 28, gap: 8 },

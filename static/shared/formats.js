@@ -16,10 +16,10 @@ export function shortNumber(value) {
   return value === null || value === undefined ? "–" : Math.abs(value) < 10_000 ? whole.format(value) : short.format(value);
 }
 
-/** 43.1% of a figure that is in percent already. */
-export function percent(value, decimals = 1) {
+/** 43.1% of a figure that is in percent already; with so many decimals, or at most so many. */
+export function percent(value, decimals = 1, least = 0) {
   if (value === null || value === undefined) return "–";
-  const digits = { style: "percent", minimumFractionDigits: 0, maximumFractionDigits: decimals };
+  const digits = { style: "percent", minimumFractionDigits: least, maximumFractionDigits: decimals };
   return new Intl.NumberFormat(locale, digits).format(value / 100);
 }
 

@@ -27,7 +27,7 @@ function barButton(row, choose, unit) {
       onclick: () => choose(row),
     },
     h("span", { class: "bar-label" }, h("bdi", null, row.label)),
-    row.share === null ? null : h("span", { class: "bar-share" }, percent(100 * row.share)),
+    row.share === null ? null : h("span", { class: "bar-share" }, percent(100 * row.share, 1, 1)),
     h("span", { class: "bar-count" }, number(row.count), unseen(` ${unit}`)),
   );
 }
