@@ -56,7 +56,7 @@ def _to_set_up(gate: Gate) -> Owner | None:
 
 
 async def _check_setup(gate: Gate, request: web.Request, token: str) -> None:
-    give_back = gate.take_try(request, "")
+    give_back = gate.take_try(request)
     is_right = secrets.compare_digest(token.encode("utf-8", "surrogatepass"), gate.setup_token.encode())
     if not is_right or not gate.setup_token or not await _needs_setup(gate):
         raise ApiError(errors.UNKNOWN_SETUP_LINK)
@@ -79,6 +79,7 @@ async def set_up(request: web.Request) -> web.Response:
     number = await gate.store.change(lambda connection: _set_up(connection, email, password_hash, now_ms))
     if number is None:
         raise ApiError(errors.UNKNOWN_SETUP_LINK)
+    gate.setup_token = ""
     await gate.log_in(request, number)
     return _data(_account(gate, gate.store.registry.owners[number]), 201)
 

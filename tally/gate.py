@@ -113,7 +113,10 @@ class Gate:
         given = request.headers.getall("Origin", ())
         if len(given) != 1:
             return False
-        origin, public = urlsplit(given[0].lower()), urlsplit(self.base_url.lower())
+        try:
+            origin, public = urlsplit(given[0].lower()), urlsplit(self.base_url.lower())
+        except ValueError:
+            return False
         if public.netloc and (origin.scheme, origin.netloc) == (public.scheme, public.netloc):
             return True
         schemes = ("https",) if self.is_secure(request) else ("http", "https")
@@ -195,27 +198,37 @@ class Gate:
         finally:
             self._waiting -= 1
 
-    def take_try(self, request: web.Request, account: str) -> Callable[[], None]:
-        """Counts a try; what gives it back if it was right. Raises ApiError 429."""
+    def take_try(self, request: web.Request, email: str | None = None) -> Callable[[], None]:
+        """Counts a try, of an account's password or another secret; what gives it back if it was right.
+
+        Raises ApiError 429.
+        """
         client, now_ns = self.client(request), self.clock.monotonic_ns()
-        place = blake2b(account.lower().encode(), digest_size=16, key=client).digest()
-        is_known = place in self._known_places
-        counted = place if is_known else blake2b(account.lower().encode(), digest_size=16).digest()
-        wait_s = max(self._clients.wait_s(client, now_ns), self._accounts.wait_s(counted, now_ns))
+        counts: list[tuple[Buckets, bytes]] = [(self._clients, client)]
+        place = b""
+        if email is not None:
+            account = email.lower().encode("utf-8", "surrogatepass")
+            place = blake2b(account, digest_size=16, key=client).digest()
+            counts.append((self._accounts, place if place in self._known_places else _digest(account)))
+        wait_s = max(buckets.wait_s(key, now_ns) for buckets, key in counts)
         if wait_s:
             raise ApiError(errors.RATE_LIMITED, "Too many tries: wait a while, then try again.", retry_after_s=wait_s)
-        self._clients.take(client, now_ns)
-        self._accounts.take(counted, now_ns)
+        for buckets, key in counts:
+            buckets.take(key, now_ns)
 
         def give_back() -> None:
-            self._clients.give_back(client, self.clock.monotonic_ns())
-            self._accounts.give_back(counted, self.clock.monotonic_ns())
-            self._known_places[place] = None
-            self._known_places.move_to_end(place)
-            if len(self._known_places) > _MOST_KNOWN:
-                self._known_places.popitem(last=False)
+            for buckets, key in counts:
+                buckets.give_back(key, self.clock.monotonic_ns())
+            if place:
+                self._know(place)
 
         return give_back
+
+    def _know(self, place: bytes) -> None:
+        self._known_places[place] = None
+        self._known_places.move_to_end(place)
+        if len(self._known_places) > _MOST_KNOWN:
+            self._known_places.popitem(last=False)
 
     def client(self, request: web.Request) -> bytes:
         """What the client is counted under: the same address as collect sees."""
@@ -232,6 +245,10 @@ class Gate:
 
 
 GATE = web.AppKey("gate", Gate)
+
+
+def _digest(account: bytes) -> bytes:
+    return blake2b(account, digest_size=16).digest()
 
 
 def invalid(field: str, message: str) -> ApiError:

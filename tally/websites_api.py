@@ -26,6 +26,8 @@ from tally.instants import iso
 
 # our choice: an app has a handful of web views.
 MOST_ORIGINS = 50
+# our choice: a host has 253 characters at most; somebody may paste a URL.
+_MOST_TYPED = 2_000
 _TOKEN_BYTES = 18  # 24 characters
 _SHARE_PATH = "/share/"
 
@@ -77,7 +79,8 @@ async def change(request: web.Request) -> web.Response:
     website = await request.app[READER].website(request, owner.number)
     sent = await body(request, ("name", "domain", "origins"))
     domain, notes = await _domain(sent) if "domain" in sent else (website.domain, [])
-    name = _name(sent) if "name" in sent else website.name
+    # A website that is called by its domain goes on to be.
+    name = _name(sent) if "name" in sent else "" if website.name == website.domain else website.name
     origins = _origins(sent) if "origins" in sent else sorted(website.origins)
     await gate.store.change(
         lambda connection: accounts.change_website(connection, website.number, name or domain, domain, origins)
@@ -108,9 +111,11 @@ async def _one(gate: Gate, owner: Owner, id: str, notes: list[str], status: int 
 
 async def _domain(sent: dict[str, Any]) -> tuple[str, list[str]]:
     typed = text(sent, "domain")
+    if len(typed) > _MOST_TYPED:
+        raise invalid("domain", "This is too long for a domain.")
     try:
         # On a thread: the list of public suffixes is read anew each time, 30 ms.
-        return await asyncio.to_thread(registrable_domain, typed[:300])
+        return await asyncio.to_thread(registrable_domain, typed)
     except BadHost as bad:
         raise invalid("domain", str(bad)) from None
 
@@ -124,12 +129,16 @@ def _name(sent: dict[str, Any]) -> str:
 
 def _origins(sent: dict[str, Any]) -> list[str]:
     given = sent["origins"]
-    if not isinstance(given, list) or len(given) > MOST_ORIGINS or not all(isinstance(one, str) for one in given):
-        raise invalid("origins", f"origins is a list of at most {MOST_ORIGINS} texts.")
+    if not isinstance(given, list) or len(given) > MOST_ORIGINS or not all(_is_short(one) for one in given):
+        raise invalid("origins", f"origins is a list of at most {MOST_ORIGINS} short texts.")
     try:
-        return [exact_origin(one.strip()[:300]) for one in given]
+        return [exact_origin(one.strip()) for one in given]
     except BadHost as bad:
         raise invalid("origins", str(bad)) from None
+
+
+def _is_short(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= _MOST_TYPED
 
 
 # --- the shared link
