@@ -14,7 +14,7 @@ from typing import NamedTuple
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from tally import account_api, collect, commands, logins, ops, pages, read_api, websites_api
+from tally import account_api, collect, commands, ops, pages, read_api, websites_api
 from tally.answers import READER, Reader
 from tally.assets import asset
 from tally.clock import Clock
@@ -105,8 +105,8 @@ def build_app(settings: Settings, clock: Clock | None = None) -> web.Application
             clients, client_websites = Buckets(settings.client_per_minute), Buckets(settings.website_per_minute)
             app[DESK] = Desk(store, clock, clients, client_websites, countries, trusted, settings.forwarded_header)
             app[READER] = Reader(store, clock, Buckets(settings.key_per_minute), settings.base_url)
-            known, token = await store.read(logins.stored), secrets.token_urlsafe(24)
-            app[GATE] = Gate(store, clock, known, settings.base_url, trusted, settings.key_per_minute, token)
+            token = secrets.token_urlsafe(24)
+            app[GATE] = Gate(store, clock, settings.base_url, trusted, settings.key_per_minute, token)
             store.each_second.append(app[DESK].salts.forget)
             yield
             app[GATE].close()

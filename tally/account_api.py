@@ -147,7 +147,8 @@ async def _is_right(gate: Gate, account: int, password: str) -> bool:
 async def log_out(request: web.Request) -> web.Response:
     """POST /api/account/logout: ends this session."""
     gate = request.app[GATE]
-    await gate.log_out(request, [(await gate.session(request)).digest])
+    session = await gate.session(request)
+    await gate.log_out(request, lambda connection: logins.forget(connection, [session.digest]))
     return web.Response(status=204)
 
 
@@ -155,7 +156,7 @@ async def log_out_everywhere(request: web.Request) -> web.Response:
     """POST /api/account/logout-everywhere: ends every session of the account."""
     gate = request.app[GATE]
     session = await gate.session(request)
-    await gate.log_out(request, gate.logins.of_account(session.owner.number))
+    await gate.log_out(request, lambda connection: logins.forget_account(connection, session.owner.number))
     return web.Response(status=204)
 
 
@@ -195,15 +196,12 @@ async def change_password(request: web.Request) -> web.Response:
         raise ApiError(errors.WRONG_PASSWORD, field="current")
     give_back()
     password_hash = await gate.hashing(passwords.hashed, new)
-    others = [digest for digest in gate.logins.of_account(number) if digest != session.digest]
 
     def write(connection: sqlite3.Connection) -> None:
         accounts.set_password_hash(connection, number, password_hash)
-        logins.forget(connection, others)
+        logins.forget_account(connection, number, but=session.digest)
 
     await gate.store.change(write)
-    for digest in others:
-        gate.logins.drop(digest)
     return web.Response(status=204)
 
 

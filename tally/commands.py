@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 
 from aiohttp import web
 
-from tally import accounts, passwords, porting, upkeep
+from tally import accounts, logins, passwords, porting, upkeep
 from tally.accounts import FIRST_ACCOUNT, PLANS, AccountError
 from tally.assets import tally_version
 from tally.console import Failure, add_command, add_setting, database, now_ms, say
@@ -200,7 +200,8 @@ def _set_password(given: argparse.Namespace, settings: Settings) -> None:
     password_hash = passwords.hashed(_password(given.password_stdin))
     with database(settings) as connection:
         accounts.set_password_hash(connection, number, password_hash)
-    say(f"{given.email} has a new password; browsers that are logged in stay so until logged out")
+        logins.forget_account(connection, number)
+    say(f"{given.email} has a new password; every browser that was logged in is logged out")
 
 
 def _add_one_website(given: argparse.Namespace, settings: Settings) -> None:

@@ -15,6 +15,7 @@ is in memory only. Nothing here is logged.
 
 import asyncio
 import contextlib
+import sqlite3
 from collections import OrderedDict
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
@@ -31,7 +32,7 @@ from tally.clock import Clock
 from tally.collect import DESK, read_body
 from tally.errors import ANSWER_HEADERS, ApiError
 from tally.limits import Buckets
-from tally.logins import LASTS_MS, MOST_OF_ACCOUNT, Login, Logins
+from tally.logins import LASTS_MS, MOST_OF_ACCOUNT, Login
 from tally.origin import Network, is_proxy
 from tally.store import Store
 
@@ -52,10 +53,11 @@ _OWN_PAGES = frozenset(("same-origin", "none"))
 
 
 class Session(NamedTuple):
-    """Who is logged in, and under which digest."""
+    """Who is logged in, and by what."""
 
     owner: Owner
     digest: bytes
+    login: Login
 
 
 class Gate:
@@ -65,14 +67,12 @@ class Gate:
         self,
         store: Store,
         clock: Clock,
-        known: dict[bytes, Login],
         base_url: str,
         trusted: tuple[Network, ...],
         per_minute: int,
         setup_token: str,
     ) -> None:
         self.store, self.clock, self.base_url, self.setup_token = store, clock, base_url, setup_token
-        self.logins = Logins(store.key_salt, known)
         # Questions of who is logged in, and of who has a shared link.
         self.owners, self.viewers = Buckets(per_minute), Buckets(per_minute)
         self._clients, self._accounts = Buckets(TRIES_A_MINUTE), Buckets(TRIES_AN_HOUR, span_ns=HOUR_NS)
@@ -127,55 +127,46 @@ class Gate:
     async def session(self, request: web.Request) -> Session:
         """Who is logged in. Raises ApiError 401, and 403 for what another site's page asks for."""
         self.admit(request)
-        now_ms, found = self.clock.wall_ms(), self.found(request)
+        found, now_ms = self.found(request), self.clock.wall_ms()
         if found is None:
             raise ApiError(errors.NOT_LOGGED_IN)
-        digest, login = found.digest, self.logins.find(found.digest, now_ms)
-        if login is not None and login.is_worn(now_ms):
-            ends_ms = now_ms + LASTS_MS
-            self.logins.put(digest, login._replace(ends_ms=ends_ms))
+        if found.login.is_worn(now_ms):
             self._set_cookie(request, request.cookies[self._cookie_name(request)])
             # A full disk is no reason to show nothing.
             with contextlib.suppress(ApiError):
-                await self.store.change(lambda connection: logins.prolong(connection, digest, ends_ms))
+                await self.store.change(lambda connection: logins.prolong(connection, found.digest, now_ms + LASTS_MS))
         return found
 
     def found(self, request: web.Request) -> Session | None:
         """Who is logged in, if anybody is."""
-        value = request.cookies.get(self._cookie_name(request))
+        value, registry = request.cookies.get(self._cookie_name(request)), self.store.registry
         if not value:
             return None
-        digest = self.logins.digest(value)
-        login = self.logins.find(digest, self.clock.wall_ms())
-        owner = None if login is None else self.store.registry.owners.get(login.account)
-        return None if owner is None else Session(owner, digest)
+        digest = logins.digest_of(value, self.store.key_salt)
+        login = registry.logins.get(digest)
+        if login is None or login.ends_ms <= self.clock.wall_ms():
+            return None
+        return Session(registry.owners[login.account], digest, login)
 
     async def log_in(self, request: web.Request, account: int) -> None:
         """Begins a session under a new value; the one that the browser had ends."""
-        now_ms, value = self.clock.wall_ms(), self.logins.new_value()
-        digest, login = self.logins.digest(value), Login(account, now_ms, now_ms + LASTS_MS)
-        before = self.found(request)
-        over = [before.digest] if before else []
-        over += self.logins.ended(now_ms) + self.logins.of_account(account)[: 1 - MOST_OF_ACCOUNT]
+        now_ms, value = self.clock.wall_ms(), logins.new_value()
+        digest, login = logins.digest_of(value, self.store.key_salt), Login(account, now_ms, now_ms + LASTS_MS)
+        known, before = self.store.registry.logins, self.found(request)
+        over = [one for one, other in known.items() if other.ends_ms <= now_ms] + ([before.digest] if before else [])
+        over += logins.of_account(known, account)[: 1 - MOST_OF_ACCOUNT]
 
-        def begin(connection: Any) -> None:
+        def begin(connection: sqlite3.Connection) -> None:
             logins.forget(connection, over)
             logins.store(connection, digest, login)
 
         await self.store.change(begin)
-        for one in over:
-            self.logins.drop(one)
-        self.logins.put(digest, login)
         self._set_cookie(request, value)
 
-    async def log_out(self, request: web.Request, digests: list[bytes]) -> None:
-        """Ends sessions, in memory at once; the browser forgets its cookie if its own is among them."""
-        own = self.found(request)
-        if own is not None and own.digest in digests:
-            self._set_cookie(request, "")
-        for digest in digests:
-            self.logins.drop(digest)
-        await self.store.change(lambda connection: logins.forget(connection, digests))
+    async def log_out(self, request: web.Request, step: Callable[[sqlite3.Connection], None]) -> None:
+        """Ends sessions, this one among them; the browser forgets its cookie."""
+        await self.store.change(step)
+        self._set_cookie(request, "")
 
     def _cookie_name(self, request: web.Request) -> str:
         return SECURE_COOKIE if self.is_secure(request) else COOKIE

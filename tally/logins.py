@@ -4,13 +4,14 @@ A session is a random value in a cookie. The file holds a digest of it, keyed wi
 until when: nothing about the browser, and nothing that could be sent in the cookie's place. It lasts 30 days from the
 last visit; that is moved on at most once a day, so that looking at figures does not write.
 
-Memory is asked first and the file follows: `Logins` is filled when the server starts, and no other process writes the
-table. The event loop alone uses it, with no await between a look and a change. The functions below it are the SQL, for
-a transaction of the caller; they are given digests, never values.
+The server keeps all of them in memory with whatever else owners set up (tally/registry.py), and reads them anew when
+another process has written: a password that is set by the command line logs every browser out. The functions below are
+the SQL, for a transaction of the caller; they are given digests, never values.
 """
 
 import secrets
 import sqlite3
+from collections.abc import Mapping
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -33,43 +34,22 @@ class Login(NamedTuple):
         return self.ends_ms - now_ms < LASTS_MS - DAY_MS
 
 
-class Logins:
-    """Every session, by digest."""
+def new_value() -> str:
+    """A value for a cookie: 32 random bytes."""
+    return secrets.token_urlsafe(32)
 
-    def __init__(self, salt: bytes, known: dict[bytes, Login]) -> None:
-        self._salt, self._known = salt, known
 
-    def digest(self, value: str) -> bytes:
-        """What is kept of a cookie's value."""
-        # `person` keeps these digests apart from those of API keys under the same salt.
-        sent = value.encode("utf-8", "surrogateescape")
-        return blake2b(sent, digest_size=32, key=self._salt, person=b"login").digest()
+def digest_of(value: str, salt: bytes) -> bytes:
+    """What is kept of a cookie's value."""
+    # `person` keeps these digests apart from those of API keys under the same salt.
+    sent = value.encode("utf-8", "surrogateescape")
+    return blake2b(sent, digest_size=32, key=salt, person=b"login").digest()
 
-    def new_value(self) -> str:
-        """A value for a cookie: 32 random bytes."""
-        return secrets.token_urlsafe(32)
 
-    def find(self, digest: bytes, now_ms: int) -> Login | None:
-        """The session of that digest, if it has not ended."""
-        login = self._known.get(digest)
-        return login if login is not None and login.ends_ms > now_ms else None
-
-    def put(self, digest: bytes, login: Login) -> None:
-        """A session begins, or goes on for longer."""
-        self._known[digest] = login
-
-    def drop(self, digest: bytes) -> None:
-        """A session ends."""
-        self._known.pop(digest, None)
-
-    def of_account(self, account: int) -> list[bytes]:
-        """The digests of an account's sessions, oldest first."""
-        own = [(login.created_ms, digest) for digest, login in self._known.items() if login.account == account]
-        return [digest for _, digest in sorted(own)]
-
-    def ended(self, now_ms: int) -> list[bytes]:
-        """The digests of sessions that are over."""
-        return [digest for digest, login in self._known.items() if login.ends_ms <= now_ms]
+def of_account(known: Mapping[bytes, Login], account: int) -> list[bytes]:
+    """The digests of an account's sessions, oldest first."""
+    own = [(login.created_ms, digest) for digest, login in known.items() if login.account == account]
+    return [digest for _, digest in sorted(own)]
 
 
 def stored(connection: sqlite3.Connection) -> dict[bytes, Login]:
@@ -86,6 +66,11 @@ def store(connection: sqlite3.Connection, digest: bytes, login: Login) -> None:
 def prolong(connection: sqlite3.Connection, digest: bytes, ends_ms: int) -> None:
     """A session goes on for longer, if it has not been ended meanwhile."""
     connection.execute("/* logins.prolong */ update login set ends_ms = ? where digest = ?", (ends_ms, digest))
+
+
+def forget_account(connection: sqlite3.Connection, account: int, but: bytes = b"") -> None:
+    """An account's sessions end, but for one."""
+    connection.execute("/* logins.forget_all */ delete from login where account = ? and digest <> ?", (account, but))
 
 
 def forget(connection: sqlite3.Connection, digests: list[bytes]) -> None:

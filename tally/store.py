@@ -74,7 +74,7 @@ class Store:
         self.key_salt = b""
         self.counters = Counters()
         self.ingest = ingest
-        self.registry = Registry({}, {}, {}, {}, {})
+        self.registry = Registry({}, {}, {}, {}, {}, {})
         # The newest id committed: the first page of events goes no further.
         self.last_id = 0
         self.readers = readers

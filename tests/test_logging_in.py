@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from argon2 import PasswordHasher
 from browsing import PASSWORD, Browser, account, logged_in
-from conftest import OWNER, House, MakeHouse
+from conftest import OWNER, Command, House, MakeHouse
 
 from tally import passwords
 from tally.gate import GATE, MOST_WAITING, TRIES_A_MINUTE, TRIES_AN_HOUR
@@ -438,3 +438,15 @@ async def test_guessing_the_present_password_is_counted_too(house: House) -> Non
     for _ in range(TRIES_A_MINUTE):
         assert (await browser("POST", "/api/account/password", sent)).status == 403
     assert error(await browser("POST", "/api/account/password", sent)) == (429, "rate_limited")
+
+
+async def test_a_password_set_by_the_command_logs_every_browser_out(house: House, command: Command) -> None:
+    """Somebody who sets a password anew may do so because another knows it."""
+    browser, other = await logged_in(house), await logged_in(house, "other@example.com")
+    words = ("account", "password", OWNER, "--password-stdin", "--db", str(house.db))
+    done = await asyncio.to_thread(command, *words, stdin="set by the command\n")
+    assert done.returncode == 0, done.stderr
+    await house.store.refresh()
+    assert (await browser("GET", "/api/account")).status == 401
+    assert (await other("GET", "/api/account")).status == 200
+    assert (await browser.log_in(password="set by the command")).status == 200

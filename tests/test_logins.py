@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from argon2 import PasswordHasher, extract_parameters
 
-from tally import logins, passwords
+from tally import accounts, logins, passwords
 from tally.limits import Buckets
-from tally.logins import DAY_MS, LASTS_MS, Login, Logins
+from tally.logins import DAY_MS, LASTS_MS, Login
 from tally.schema import open_database, transaction
 
 NOW_MS = 1_795_003_200_000
@@ -57,44 +57,31 @@ def test_other_parameters_are_outdated_and_still_right() -> None:
 
 
 def test_a_session_lasts_thirty_days_and_is_prolonged_once_a_day() -> None:
-    sessions = Logins(b"salt", {})
-    digest = sessions.digest("value")
     login = Login(7, NOW_MS, NOW_MS + LASTS_MS)
-    sessions.put(digest, login)
     assert LASTS_MS == 30 * 24 * 3_600_000
-    assert sessions.find(digest, NOW_MS + LASTS_MS - 1) == login
-    assert sessions.find(digest, NOW_MS + LASTS_MS) is None
-    assert sessions.ended(NOW_MS + LASTS_MS) == [digest]
     assert not login.is_worn(NOW_MS + DAY_MS)
     assert login.is_worn(NOW_MS + DAY_MS + 1)
 
 
 def test_values_are_32_random_bytes_and_digests_say_nothing() -> None:
-    sessions, other = Logins(b"salt", {}), Logins(b"tlas", {})
-    values = {sessions.new_value() for _ in range(100)}
+    values = {logins.new_value() for _ in range(100)}
     assert len(values) == 100
     assert all(re.fullmatch("[A-Za-z0-9_-]{43}", value) for value in values)
     value = values.pop()
-    assert sessions.digest(value) != other.digest(value)
-    assert len(sessions.digest(value)) == 32
-    assert sessions.digest("\udc80") != sessions.digest("\udc81")
+    assert logins.digest_of(value, b"salt") != logins.digest_of(value, b"tlas")
+    assert len(logins.digest_of(value, b"salt")) == 32
+    assert logins.digest_of("\udc80", b"salt") != logins.digest_of("\udc81", b"salt")
 
 
-def test_a_session_is_no_api_key(tmp_path: Path) -> None:
+def test_a_session_is_no_api_key() -> None:
     """Both are digests under one salt: the value of one opens nothing as the other."""
-    from tally import accounts
-
-    assert Logins(b"salt", {}).digest("value") != accounts.key_digest("value", b"salt")
+    assert logins.digest_of("value", b"salt") != accounts.key_digest("value", b"salt")
 
 
 def test_sessions_of_an_account_are_listed_oldest_first() -> None:
-    sessions = Logins(b"salt", {})
-    for number, account in enumerate((1, 2, 1, 1)):
-        sessions.put(bytes([number]), Login(account, NOW_MS - number, NOW_MS))
-    assert sessions.of_account(1) == [b"\3", b"\2", b"\0"]
-    sessions.drop(b"\2")
-    sessions.drop(b"\2")
-    assert sessions.of_account(1) == [b"\3", b"\0"]
+    known = {bytes([n]): Login(account, NOW_MS - n, NOW_MS) for n, account in enumerate((1, 2, 1, 1))}
+    assert logins.of_account(known, 1) == [b"\3", b"\2", b"\0"]
+    assert logins.of_account(known, 3) == []
 
 
 def test_the_file_follows(tmp_path: Path) -> None:
@@ -111,6 +98,11 @@ def test_the_file_follows(tmp_path: Path) -> None:
             b"\1" * 32: Login(1, NOW_MS, NOW_MS + 9),
             b"\2" * 32: Login(1, NOW_MS, NOW_MS + 2),
         }
+        logins.forget_account(connection, 2)
+        logins.forget_account(connection, 1, but=b"\2" * 32)
+        assert list(logins.stored(connection)) == [b"\2" * 32]
+        logins.forget_account(connection, 1)
+        assert logins.stored(connection) == {}
     finally:
         connection.close()
 
