@@ -14,13 +14,13 @@ from typing import NamedTuple
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from tally import account_api, collect, commands, ops, pages, read_api, websites_api
+from tally import account_api, collect, commands, ops, pages, read_api, tracking, websites_api
 from tally.answers import READER, Reader
 from tally.assets import asset
 from tally.clock import Clock
 from tally.collect import DESK, Desk
 from tally.country import Countries
-from tally.errors import UNDER_WAY, answer_errors, expectation
+from tally.errors import COLLECT_PATH, UNDER_WAY, answer_errors, expectation
 from tally.events import MOST_BODY_BYTES
 from tally.gate import GATE, Gate
 from tally.ingest import Ingest
@@ -86,6 +86,9 @@ ROUTES = (
     Route("GET", "/account/{section}", pages.page),
     Route("GET", "/share/{token}", pages.page),
     Route("GET", "/assets/{path}", pages.asset_file),
+    Route("GET", tracking.SCRIPT, tracking.script),
+    Route("GET", tracking.part_path(tracking.SCRIPT), tracking.script),
+    Route("GET", "/pixel.gif", tracking.pixel),
     Route("GET", "/api/v1/openapi.yaml", ops.openapi),
     Route("GET", "/healthz", ops.healthz),
     Route("GET", "/metrics", ops.metrics),
@@ -116,9 +119,12 @@ def build_app(settings: Settings, clock: Clock | None = None) -> web.Application
     app[UNDER_WAY] = set()
     app[ops.OPENAPI] = asset("static/openapi.yaml").read_bytes()
     app[pages.FILES] = pages.files()
+    app[tracking.TRACKER] = tracking.tracker_files(settings)
+    app[COLLECT_PATH] = settings.collect_path
     app[ops.METRICS_TOKEN] = settings.metrics_token
     app.cleanup_ctx.append(rooms)
-    for route in ROUTES:
+    chosen = tracking.chosen_routes(settings, (route.path for route in ROUTES))
+    for route in (*ROUTES, *(Route(*row) for row in chosen)):
         # aiohttp's own pattern for a part of a path leaves out braces, which would make another 404 of them.
         pattern = re.sub(r"{(\w+)}", r"{\1:[^/]+}", route.path).replace("{path:[^/]+}", "{path:.+}")
         resource = app.router.add_resource(pattern)

@@ -296,7 +296,11 @@ async def collect(request: web.Request) -> web.Response:
     desk = request.app[DESK]
     sender = desk.sender(request)
     desk.look_at_client(sender.caller.client)
-    batch = read_batch(await read_body(request))
+    return await take(desk, sender, read_batch(await read_body(request)))
+
+
+async def take(desk: Desk, sender: Sender, batch: Batch) -> web.Response:
+    """Checks 4 to 8."""
     claim = desk.claim(batch, await desk.known_places(batch), sender)
     if not claim.job.rows and not claim.is_crawler:
         raise _no_valid_event(desk, claim.verdicts)

@@ -21,6 +21,8 @@ from aiohttp.http_exceptions import HttpProcessingError
 log = logging.getLogger("tally")
 
 COLLECT_PATHS = ("/api/collect", "/api/v1/collect")
+# Another path of collect, by the owner's choice.
+COLLECT_PATH = web.AppKey("collect_path", str)
 READ_PATHS = "/api/v1/websites"
 ACCOUNT_PATHS = ("/api/account", "/api/share")
 # Where a handler leaves headers that its answer carries whether it succeeds or is refused.
@@ -208,7 +210,7 @@ async def _answered(request: web.Request, handler: Handler) -> web.StreamRespons
 
 
 def _common_headers(request: web.Request) -> dict[str, str]:
-    if request.path in COLLECT_PATHS:
+    if request.path in COLLECT_PATHS or request.path == request.app[COLLECT_PATH]:
         return COLLECT_HEADERS
     own: dict[str, str] = request.get(ANSWER_HEADERS, {})
     if request.path.startswith(READ_PATHS):

@@ -66,10 +66,14 @@ class File(NamedTuple):
 
 def file_of(path: Path) -> File:
     """A file, read and packed."""
-    body = path.read_bytes()
+    return packed_file(path.read_bytes(), path.suffix)
+
+
+def packed_file(body: bytes, suffix: str) -> File:
+    """A file with this body, of the type that the suffix says."""
     packed = gzip.compress(body, 9, mtime=0)
     tag = blake2b(body, digest_size=12).hexdigest()
-    return File(_TYPES[path.suffix], body, packed if len(packed) < len(body) else b"", tag)
+    return File(_TYPES[suffix], body, packed if len(packed) < len(body) else b"", tag)
 
 
 def files() -> dict[str, File]:

@@ -15,7 +15,7 @@ FLOORS = (
     ("building", "erasing", "figures", "importing", "toplists"),
     ("store",),
     ("answers", "collect", "console", "pages"),
-    ("gate", "ops", "read_api", "shortcut", "upkeep"),
+    ("gate", "ops", "read_api", "shortcut", "tracking", "upkeep"),
     ("account_api", "porting", "serving", "websites_api"),
     ("commands",),
     ("analytics_server",),
