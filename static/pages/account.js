@@ -6,6 +6,7 @@ import { fill, h, icon, styled, unseen } from "../shared/dom.js";
 import { get, send } from "../shared/fetching.js";
 import { field, form, passwordField } from "../shared/forms.js";
 import { ago, date, dateTime, number, ownZone } from "../shared/formats.js";
+import { allZones, spokenZone } from "../shared/zones.js";
 
 const SECTIONS = {
   keys: ["API keys", keysSection],
@@ -204,7 +205,7 @@ function accountSection(parts, context) {
 }
 
 function zoneForm(context) {
-  const select = h("select", { autocomplete: "off" }, h("option", { value: "" }, `The browser's own (${spoken(ownZone())})`), zones(context.account.time_zone));
+  const select = h("select", { autocomplete: "off" }, h("option", { value: "" }, `The browser's own (${spokenZone(ownZone())})`), zones(context.account.time_zone));
   select.value = context.account.time_zone || "";
   const clock = h("span");
   const tell = () => (clock.textContent = `It is ${dateTime(Date.now(), select.value || ownZone())} there.`);
@@ -222,16 +223,12 @@ function zoneForm(context) {
   }).element;
 }
 
-function spoken(zone) {
-  return zone.replaceAll("_", " ");
-}
-
 /** All zones by region; the present one too where this browser does not list it. */
 function zones(present) {
   const regions = new Map();
-  for (const zone of [...new Set([...Intl.supportedValuesOf("timeZone"), "UTC", present || "UTC"])].sort()) {
+  for (const zone of allZones(present)) {
     const name = region(zone);
-    regions.set(name, [...(regions.get(name) || []), h("option", { value: zone }, spoken(zone))]);
+    regions.set(name, [...(regions.get(name) || []), h("option", { value: zone }, spokenZone(zone))]);
   }
   return [...regions].map(([name, options]) => h("optgroup", { label: name }, options));
 }

@@ -32,8 +32,9 @@ function refused(said, fault) {
 
 function bitsOf(password, email) {
   const rest = shortened(password.toLowerCase(), email.toLowerCase().split(/[@.]/));
-  // Letters of words carry about 3 bits each, mixed characters more.
-  const kinds = [/\p{Lu}/u, /\p{Ll}/u, /\d/, /[^\p{L}\d\s]/u].filter((kind) => kind.test(password)).length;
+  // Letters of words carry about 3 bits each, mixed characters more; a capital in front and a number behind are usual.
+  const inner = password.replace(/^\p{Lu}(?=\p{Ll})/u, "a").replace(/[\d!?.]{1,4}$/, "");
+  const kinds = [/\p{Lu}/u, /\p{Ll}/u, /\d/, /[^\p{L}\d\s]/u].filter((kind) => kind.test(inner)).length;
   return [...rest].length * (kinds < 2 ? 2.8 : kinds < 3 ? 3.6 : 4.4);
 }
 
