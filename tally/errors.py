@@ -103,6 +103,12 @@ STORAGE_UNAVAILABLE = Kind(
 QUERY_TIMEOUT = Kind(503, "query_timeout", "This question takes too long: ask for a shorter range, or again later.")
 OVERLOADED = Kind(503, "overloaded", "More arrives than can be stored just now: send it again later.")
 
+OF_PAGES = (
+    *(CROSS_SITE, NOT_LOGGED_IN, WRONG_CREDENTIALS, WRONG_PASSWORD, UNKNOWN_SETUP_LINK, UNKNOWN_SHARE_LINK),
+    *(UNKNOWN_KEY, INVALID_FIELD, UNSUPPORTED_MEDIA_TYPE),
+)
+"""Those of the pages' own API alone."""
+
 
 class ApiError(Exception):
     """A refusal on its way to the client: a Kind with what is particular to this request."""
