@@ -6,7 +6,10 @@ import { field, form, passwordField } from "../shared/forms.js";
 
 export async function show(root, context) {
   context.title("Log in");
-  const [state] = await Promise.all([get("/api/account/state", { signal: context.signal }), styled("/assets/pages/account.css")]);
+  const [state] = await Promise.all([
+    get("/api/account/state", { signal: context.signal }),
+    styled("/assets/account/account.css"),
+  ]);
   if (context.signal.aborted) return;
   const next = nextOf(context.query);
   if (state.ok && state.data.needs_setup) return void context.go("/setup", { replace: true });
@@ -32,18 +35,31 @@ export async function show(root, context) {
 /** Where to go after the login: a path of this server, whatever the address said. */
 function nextOf(query) {
   const asked = new URL(query.get("next") || "/", location.origin);
-  return asked.origin === location.origin && asked.pathname !== "/login" ? asked.pathname + asked.search + asked.hash : "/";
+  return asked.origin === location.origin && asked.pathname !== "/login"
+    ? asked.pathname + asked.search + asked.hash
+    : "/";
 }
 
 function loginForm(context, next) {
   const email = field({
-    label: "E-mail", name: "email", type: "email", inputmode: "email", autocomplete: "username", missing: "Enter your e-mail address.",
+    label: "E-mail",
+    name: "email",
+    type: "email",
+    inputmode: "email",
+    autocomplete: "username",
+    missing: "Enter your e-mail address.",
   });
   const password = passwordField({
-    label: "Password", name: "password", autocomplete: "current-password", missing: "Enter your password.",
+    label: "Password",
+    name: "password",
+    autocomplete: "current-password",
+    missing: "Enter your password.",
   });
   const made = form({
-    fields: [email, password], action: "Log in", busy: "Logging in…", wide: true,
+    fields: [email, password],
+    action: "Log in",
+    busy: "Logging in…",
+    wide: true,
     submit: async (values) => {
       const answer = await send("POST", "/api/account/login", values);
       if (answer.ok) return context.go(next, { replace: true });
@@ -58,7 +74,9 @@ function loginForm(context, next) {
 /** Says how long to wait, and lets the button be pressed when it is over. */
 function waitOut(button, error, signal) {
   const ends = Date.now() + (error.retryAfter || 60) * 1000;
-  const time = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" }).format(ends);
+  const time = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" }).format(
+    ends,
+  );
   error.message = `Too many failed attempts. From ${time} on you can try again.`;
   button.disabled = true;
   const free = setTimeout(() => (button.disabled = false), ends - Date.now());

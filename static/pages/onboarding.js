@@ -14,14 +14,19 @@ const HELP_AFTER_MS = 20_000;
 
 /** The snippet of a website with a button that copies it. `base` is the server's public address, or empty. */
 export function snippet(website, base) {
-  styled("/assets/pages/account.css");
+  styled("/assets/account/account.css");
   const at = base || location.origin;
   const code = snippetText(website, at);
   return h(
     "div",
     { class: "snippet" },
     h("pre", { class: "code-block wrapped", tabindex: "0", "aria-label": "Snippet" }, code),
-    h("div", { class: "row apart" }, h("p", { class: "soft grow" }, "Into the ", h("code", null, "<head>"), " of every page."), copyButton(code, "Copy snippet")),
+    h(
+      "div",
+      { class: "row apart" },
+      h("p", { class: "soft grow" }, "Into the ", h("code", null, "<head>"), " of every page."),
+      copyButton(code, "Copy snippet"),
+    ),
     isLocal(at) ? localOnly(at) : null,
   );
 }
@@ -38,7 +43,10 @@ function localOnly(at) {
   return h(
     "p",
     { class: "field-hint" },
-    h("code", null, at), " is reached from this machine only. On a public server, start Tally with ", h("code", null, "--base-url"), ", and this names it.",
+    h("code", null, at),
+    " is reached from this machine only. On a public server, start Tally with ",
+    h("code", null, "--base-url"),
+    ", and this names it.",
   );
 }
 
@@ -47,12 +55,21 @@ function localOnly(at) {
  * it is no longer in the page.
  */
 export function waiting(website, onFirst = () => {}) {
-  styled("/assets/pages/account.css");
+  styled("/assets/account/account.css");
   const box = h("div", { class: "waiting", role: "status" });
   const looked = h("p", { class: "soft small-text" });
   const element = h("div", { class: "waiting-place" }, box, looked);
   const began = Date.now();
-  fill(box, h("span", { class: "dot" }), h("div", null, h("strong", null, "Waiting for the first event"), h("p", null, `Open a page of ${website.domain}; it shows here within seconds.`)));
+  fill(
+    box,
+    h("span", { class: "dot" }),
+    h(
+      "div",
+      null,
+      h("strong", null, "Waiting for the first event"),
+      h("p", null, `Open a page of ${website.domain}; it shows here within seconds.`),
+    ),
+  );
   const look = async () => {
     const answer = await get(`/api/account/websites/${website.id}/events?limit=1`);
     if (!element.isConnected) return true;
@@ -96,7 +113,13 @@ function arrived(event) {
     "div",
     { class: "waiting arrived", role: "status" },
     h("span", { class: "tick" }, icon("check")),
-    h("div", null, h("strong", null, "Events arrive"), h("p", { class: "arrived-path mono" }, event.event_name || event.pathname || event.type), h("p", { class: "small-text" }, from)),
+    h(
+      "div",
+      null,
+      h("strong", null, "Events arrive"),
+      h("p", { class: "arrived-path mono" }, event.event_name || event.pathname || event.type),
+      h("p", { class: "small-text" }, from),
+    ),
   );
 }
 
@@ -110,7 +133,11 @@ function help(website) {
       "ul",
       { class: "plain-list" },
       h("li", null, "Is the page with the snippet published, and did you reload it?"),
-      h("li", null, `Only pages of ${website.domain} and its subdomains count; a page on localhost does not. Other addresses are added in the website's settings.`),
+      h(
+        "li",
+        null,
+        `Only pages of ${website.domain} and its subdomains count; a page on localhost does not. Other addresses are added in the website's settings.`,
+      ),
       h("li", null, "A content blocker in your own browser may hold it back: try another browser."),
       h("li", null, "Or send one view by hand, to see the way from here:"),
     ),

@@ -13,7 +13,7 @@ const STEPS = ["Your account", "First website", "First event"];
 
 export async function show(root, context) {
   context.title("Set up");
-  await styled("/assets/pages/account.css");
+  await styled("/assets/account/account.css");
   const setup = { root, context, token: context.hash.slice(1) };
   if (setup.token) await invited(setup);
   else await found(setup);
@@ -26,17 +26,29 @@ async function found(setup) {
   const { context } = setup;
   const state = await get("/api/account/state", { signal: context.signal });
   if (context.signal.aborted) return;
-  if (!state.ok) return step(setup, null, failureNotice("The setup cannot be shown.", state.error, () => found(setup)));
+  if (!state.ok)
+    return step(
+      setup,
+      null,
+      failureNotice("The setup cannot be shown.", state.error, () => found(setup)),
+    );
   if (state.data.needs_setup) return whereTheLinkIs(setup, "Set up Tally");
   if (!state.data.logged_in) return void context.go("/login", { replace: true });
   await afterAccount(setup);
 }
 
 async function invited(setup) {
-  const answer = await get(`/api/account/setup?token=${encodeURIComponent(setup.token)}`, { signal: setup.context.signal });
+  const answer = await get(`/api/account/setup?token=${encodeURIComponent(setup.token)}`, {
+    signal: setup.context.signal,
+  });
   if (setup.context.signal.aborted) return;
   if (answer.ok) return accountStep(setup, answer.data.email);
-  if (answer.status !== 404) return step(setup, null, failureNotice("The setup cannot be shown.", answer.error, () => invited(setup)));
+  if (answer.status !== 404)
+    return step(
+      setup,
+      null,
+      failureNotice("The setup cannot be shown.", answer.error, () => invited(setup)),
+    );
   const state = await get("/api/account/state");
   if (state.ok && state.data.needs_setup) return whereTheLinkIs(setup, "This link is no longer valid");
   usedUp(setup, state.ok && state.data.logged_in);
@@ -49,7 +61,15 @@ function whereTheLinkIs(setup, title) {
     h("h1", { tabindex: "-1" }, title),
     h("p", null, "When Tally starts and nobody has a password yet, it prints a link:"),
     h("pre", { class: "code-block wrapped", tabindex: "0" }, `set up Tally: ${location.origin}/setup#…`),
-    h("p", null, "Open the newest one; each start prints another. It stands on standard error: in the terminal, or where the log goes (", h("code", null, "journalctl"), ", ", h("code", null, "docker logs"), ")."),
+    h(
+      "p",
+      null,
+      "Open the newest one; each start prints another. It stands on standard error: in the terminal, or where the log goes (",
+      h("code", null, "journalctl"),
+      ", ",
+      h("code", null, "docker logs"),
+      ").",
+    ),
   );
 }
 
@@ -66,35 +86,64 @@ function usedUp(setup, loggedIn) {
 function accountStep(setup, known) {
   const given = known && known !== "owner@localhost" ? known : "";
   const email = field({
-    label: "E-mail", name: "email", type: "email", inputmode: "email", autocomplete: "username", value: given, readonly: Boolean(given),
-    missing: "Enter your e-mail address.", hint: given ? "The account that the command line made." : "You log in with it. Nothing is sent to it.",
-    check: (value) => (/^[^@\s]+@[^@\s]+$/.test(value.trim()) ? null : "An e-mail address has the form name@example.com."),
+    label: "E-mail",
+    name: "email",
+    type: "email",
+    inputmode: "email",
+    autocomplete: "username",
+    value: given,
+    readonly: Boolean(given),
+    missing: "Enter your e-mail address.",
+    hint: given ? "The account that the command line made." : "You log in with it. Nothing is sent to it.",
+    check: (value) =>
+      /^[^@\s]+@[^@\s]+$/.test(value.trim()) ? null : "An e-mail address has the form name@example.com.",
   });
   const password = passwordField({
-    label: "Password", name: "password", autocomplete: "new-password", missing: "Choose a password.", email: () => email.value(),
+    label: "Password",
+    name: "password",
+    autocomplete: "new-password",
+    missing: "Choose a password.",
+    email: () => email.value(),
     hint: "At least 10 characters. Some words in a row are easier to keep than signs.",
   });
   const made = form({
-    fields: [email, password], action: "Set password and go on", busy: "Setting password…", wide: true,
+    fields: [email, password],
+    action: "Set password and go on",
+    busy: "Setting password…",
+    wide: true,
     submit: async ({ email: address, password: chosen }) => {
-      const answer = await send("POST", "/api/account/setup", { token: setup.token, email: address.trim(), password: chosen });
+      const answer = await send("POST", "/api/account/setup", {
+        token: setup.token,
+        email: address.trim(),
+        password: chosen,
+      });
       if (!answer.ok) return answer.status === 404 ? void invited(setup) : answer;
       // The link is used up: it does not stay in the history.
       history.replaceState(null, "", "/setup");
       return afterAccount(setup);
     },
   });
-  const words = given ? "Tally runs. Set a password for the account that is already there." : "Tally runs. Make the account that owns it.";
+  const words = given
+    ? "Tally runs. Set a password for the account that is already there."
+    : "Tally runs. Make the account that owns it.";
   step(setup, 0, h("h1", { tabindex: "-1" }, "Set up Tally"), h("p", { class: "lead" }, words), made.element);
   (given ? password : email).input.focus();
 }
 
 async function afterAccount(setup) {
   const { signal } = setup.context;
-  const [account, websites] = await Promise.all([get("/api/account", { signal }), get("/api/account/websites", { signal })]);
+  const [account, websites] = await Promise.all([
+    get("/api/account", { signal }),
+    get("/api/account/websites", { signal }),
+  ]);
   if (signal.aborted) return;
   const failure = [account, websites].find((answer) => !answer.ok);
-  if (failure) return step(setup, 1, failureNotice("The next step cannot be shown.", failure.error, () => afterAccount(setup)));
+  if (failure)
+    return step(
+      setup,
+      1,
+      failureNotice("The next step cannot be shown.", failure.error, () => afterAccount(setup)),
+    );
   setup.base = account.data.base_url;
   if (!websites.data.length) return websiteStep(setup);
   if (websites.data.length === 1 && !websites.data[0].events) return eventStep(setup, websites.data[0]);
@@ -103,7 +152,13 @@ async function afterAccount(setup) {
 
 function websiteStep(setup) {
   const made = websiteForm((website, notes) => eventStep(setup, website, notes), { wide: true });
-  step(setup, 1, h("h1", { tabindex: "-1" }, "Your first website"), h("p", { class: "lead" }, "Pages of this domain and its subdomains may send events."), made.element);
+  step(
+    setup,
+    1,
+    h("h1", { tabindex: "-1" }, "Your first website"),
+    h("p", { class: "lead" }, "Pages of this domain and its subdomains may send events."),
+    made.element,
+  );
   made.focus();
 }
 
@@ -144,5 +199,12 @@ function progress(at) {
 function step(setup, at, ...content) {
   const card = h("div", { class: "card roomy" }, content);
   const brand = h("div", { class: "entrance-brand" }, logo(), "Tally");
-  fill(setup.root, h("div", { class: "middle" }, h("div", { class: "entrance broad" }, brand, at === null ? null : progress(at), card)));
+  fill(
+    setup.root,
+    h(
+      "div",
+      { class: "middle" },
+      h("div", { class: "entrance broad" }, brand, at === null ? null : progress(at), card),
+    ),
+  );
 }

@@ -1,6 +1,7 @@
 // The settings of one website (/websites/{id}#settings): name and domain, other addresses that may send, the public
 // link, the snippet, and the end of it. It may change and delete that website.
 
+import { card } from "../account/card.js";
 import { confirmDialog, copyButton, notify, openDialog } from "../shared/dialog.js";
 import { fill, h, icon, styled } from "../shared/dom.js";
 import { send } from "../shared/fetching.js";
@@ -9,7 +10,7 @@ import { counted, date, ownZone } from "../shared/formats.js";
 import { snippet, waiting } from "./onboarding.js";
 
 export async function show(root, context) {
-  await styled("/assets/pages/account.css");
+  await styled("/assets/account/account.css");
   const website = context.websites.find((one) => one.id === context.params.id);
   if (!website) return lost(root, context);
   const settings = { context, website, title: h("h1"), parts: h("div", { class: "settings-parts" }) };
@@ -20,11 +21,29 @@ export async function show(root, context) {
 
 function lost(root, context) {
   context.title("Not found");
-  fill(root, h("div", { class: "empty" }, h("h1", null, "This website is not here"), h("p", null, "It was deleted, or it belongs to another account."), h("a", { class: "button primary", href: "/" }, "To the websites")));
+  fill(
+    root,
+    h(
+      "div",
+      { class: "empty" },
+      h("h1", null, "This website is not here"),
+      h("p", null, "It was deleted, or it belongs to another account."),
+      h("a", { class: "button primary", href: "/" }, "To the websites"),
+    ),
+  );
 }
 
 function head({ website, title }) {
-  return h("div", { class: "page-head" }, h("div", null, h("p", { class: "small-text" }, h("a", { href: `/websites/${website.id}` }, icon("left"), "Dashboard")), title));
+  return h(
+    "div",
+    { class: "page-head" },
+    h(
+      "div",
+      null,
+      h("p", { class: "small-text" }, h("a", { href: `/websites/${website.id}` }, icon("left"), "Dashboard")),
+      title,
+    ),
+  );
 }
 
 /** Draws all parts for the website as it is now. */
@@ -33,11 +52,14 @@ function drawn(settings, website) {
   const name = website.name || website.domain;
   settings.context.title(`Settings of ${name}`);
   fill(settings.title, `Settings of ${name}`);
-  fill(settings.parts, identity(settings), addresses(settings), sharing(settings), tracking(settings), ending(settings));
-}
-
-function card(title, ...content) {
-  return h("section", { class: "card roomy" }, h("h2", null, title), content);
+  fill(
+    settings.parts,
+    identity(settings),
+    addresses(settings),
+    sharing(settings),
+    tracking(settings),
+    ending(settings),
+  );
 }
 
 async function change(settings, body, said) {
@@ -51,30 +73,60 @@ async function change(settings, body, said) {
 
 function identity(settings) {
   const { website } = settings;
-  const name = field({ label: "Name", name: "name", value: website.name || website.domain, autocomplete: "off", autocapitalize: "sentences", missing: "Enter a name.", maxlength: 200 });
+  const name = field({
+    label: "Name",
+    name: "name",
+    value: website.name || website.domain,
+    autocomplete: "off",
+    autocapitalize: "sentences",
+    missing: "Enter a name.",
+    maxlength: 200,
+  });
   const domain = field({
-    label: "Domain", name: "domain", value: website.domain, inputmode: "url", autocomplete: "off", missing: "Enter the domain, as example.com.",
+    label: "Domain",
+    name: "domain",
+    value: website.domain,
+    inputmode: "url",
+    autocomplete: "off",
+    missing: "Enter the domain, as example.com.",
     hint: "Only its pages and those of its subdomains may send. What is stored stays, whatever it is changed to.",
   });
   const made = form({
-    fields: [name, domain], action: "Save name and domain", busy: "Saving…",
-    submit: (values) => change(settings, { name: values.name.trim(), domain: values.domain.trim() }, "Name and domain are saved."),
+    fields: [name, domain],
+    action: "Save name and domain",
+    busy: "Saving…",
+    submit: (values) =>
+      change(settings, { name: values.name.trim(), domain: values.domain.trim() }, "Name and domain are saved."),
   });
   return card("Name and domain", made.element);
 }
 
 function addresses(settings) {
-  const area = h("textarea", { rows: Math.max(2, settings.website.origins.length + 1), spellcheck: "false", autocapitalize: "none", class: "mono" });
+  const area = h("textarea", {
+    rows: Math.max(2, settings.website.origins.length + 1),
+    spellcheck: "false",
+    autocapitalize: "none",
+    class: "mono",
+  });
   area.value = settings.website.origins.join("\n");
   const origins = field({
-    label: "Other addresses", name: "origins", input: area,
+    label: "Other addresses",
+    name: "origins",
+    input: area,
     hint: "One a line, exactly as a browser names them: https://partner.example, capacitor://localhost, http://localhost:5173.",
   });
   const made = form({
-    fields: [origins], action: "Save addresses", busy: "Saving…",
-    submit: ({ origins: text }) => change(settings, { origins: text.split(/\s+/).filter(Boolean) }, "The addresses are saved."),
+    fields: [origins],
+    action: "Save addresses",
+    busy: "Saving…",
+    submit: ({ origins: text }) =>
+      change(settings, { origins: text.split(/\s+/).filter(Boolean) }, "The addresses are saved."),
   });
-  return card("Who else may send", h("p", { class: "soft" }, "Pages outside the domain that send events too. Apps and servers need no line here."), made.element);
+  return card(
+    "Who else may send",
+    h("p", { class: "soft" }, "Pages outside the domain that send events too. Apps and servers need no line here."),
+    made.element,
+  );
 }
 
 function sharing(settings) {
@@ -84,7 +136,15 @@ function sharing(settings) {
   else {
     const make = h("button", { class: "button", type: "button" }, icon("share"), "Make a public link");
     make.addEventListener("click", () => once(make, () => share(settings, "The public link is made.")));
-    fill(body, h("p", { class: "soft" }, "Off. With a public link anyone who has it sees this website's figures, and nothing else; no login, no changes."), h("div", { class: "row" }, make));
+    fill(
+      body,
+      h(
+        "p",
+        { class: "soft" },
+        "Off. With a public link anyone who has it sees this website's figures, and nothing else; no login, no changes.",
+      ),
+      h("div", { class: "row" }, make),
+    );
   }
   return card("Public link", body);
 }
@@ -95,12 +155,21 @@ function shared(settings, body) {
   shown.addEventListener("focus", () => shown.select());
   const renew = h("button", { class: "button", type: "button" }, "Replace the link");
   renew.addEventListener("click", async () => {
-    const agreed = await confirmDialog({ title: "Replace the public link?", words: "The present link stops working at once. Whoever shall see the figures needs the new one.", action: "Replace the link" });
+    const agreed = await confirmDialog({
+      title: "Replace the public link?",
+      words: "The present link stops working at once. Whoever shall see the figures needs the new one.",
+      action: "Replace the link",
+    });
     if (agreed) once(renew, () => share(settings, "The public link is replaced."));
   });
   const off = h("button", { class: "button", type: "button" }, "Turn the link off");
   off.addEventListener("click", async () => {
-    const agreed = await confirmDialog({ title: "Turn the public link off?", words: "It stops working at once. A new one can be made at any time, with another address.", action: "Turn the link off", danger: true });
+    const agreed = await confirmDialog({
+      title: "Turn the public link off?",
+      words: "It stops working at once. A new one can be made at any time, with another address.",
+      action: "Turn the link off",
+      danger: true,
+    });
     if (agreed) once(off, () => unshare(settings));
   });
   fill(
@@ -143,7 +212,18 @@ function tracking(settings) {
   const check = h("button", { class: "button", type: "button" }, "Look for the newest event");
   const place = h("div", { class: "stack" }, h("div", { class: "row" }, check));
   check.addEventListener("click", () => fill(place, waiting(website)));
-  return card("Snippet", snippet(website, context.account.base_url), place, h("p", { class: "soft small-text" }, "Website id ", h("code", { class: "breakable" }, website.id), `, added ${date(website.created_at, context.account.time_zone || ownZone())}`));
+  return card(
+    "Snippet",
+    snippet(website, context.account.base_url),
+    place,
+    h(
+      "p",
+      { class: "soft small-text" },
+      "Website id ",
+      h("code", { class: "breakable" }, website.id),
+      `, added ${date(website.created_at, context.account.time_zone || ownZone())}`,
+    ),
+  );
 }
 
 function ending(settings) {
@@ -155,7 +235,11 @@ function ending(settings) {
     "section",
     { class: "card roomy ending" },
     h("h2", null, "Delete"),
-    h("p", { class: "soft" }, "It stops taking events at once, and everything stored of it is erased from the file. There is no way back but a backup."),
+    h(
+      "p",
+      { class: "soft" },
+      "It stops taking events at once, and everything stored of it is erased from the file. There is no way back but a backup.",
+    ),
     h("div", { class: "row" }, button),
   );
 }
@@ -167,11 +251,18 @@ function deletionWords(website) {
 function deletionDialog(settings, words) {
   const { website, context } = settings;
   const typed = field({
-    label: `Type ${website.domain} to confirm`, name: "domain", autocomplete: "off", missing: `Type ${website.domain} here.`,
-    check: (text) => (text.trim().toLowerCase() === website.domain.toLowerCase() ? null : `This is not ${website.domain}.`),
+    label: `Type ${website.domain} to confirm`,
+    name: "domain",
+    autocomplete: "off",
+    missing: `Type ${website.domain} here.`,
+    check: (text) =>
+      text.trim().toLowerCase() === website.domain.toLowerCase() ? null : `This is not ${website.domain}.`,
   });
   const made = form({
-    fields: [typed], action: words, busy: "Deleting…", danger: true,
+    fields: [typed],
+    action: words,
+    busy: "Deleting…",
+    danger: true,
     beside: h("button", { class: "button", type: "button", onclick: () => dialog.close() }, "Cancel"),
     submit: async (values) => {
       const answer = await send("DELETE", `/api/account/websites/${website.id}`, { domain: values.domain.trim() });
@@ -182,6 +273,9 @@ function deletionDialog(settings, words) {
       notify(`${website.name || website.domain} is deleted.`);
     },
   });
-  const dialog = openDialog({ title: `Delete ${website.name || website.domain}?`, body: [h("p", null, "Its figures, its public link and its events are erased, from the file too."), made.element] });
+  const dialog = openDialog({
+    title: `Delete ${website.name || website.domain}?`,
+    body: [h("p", null, "Its figures, its public link and its events are erased, from the file too."), made.element],
+  });
   made.focus();
 }

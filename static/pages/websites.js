@@ -13,7 +13,7 @@ const LIVE_MS = 30_000;
 
 export async function show(root, context) {
   context.title("Websites");
-  await styled("/assets/pages/account.css");
+  await styled("/assets/account/account.css");
   const page = h("div", { class: "page" });
   const redraw = () => fill(page, head(context.websites.length), context.websites.length ? list(context) : empty());
   redraw();
@@ -66,9 +66,23 @@ function card(website) {
     h(
       "div",
       { class: "website-card-head" },
-      h("div", { class: "grow" }, h("h2", null, h("a", { class: "stretched", href: own }, name)), name === website.domain ? null : h("p", { class: "soft" }, website.domain)),
+      h(
+        "div",
+        { class: "grow" },
+        h("h2", null, h("a", { class: "stretched", href: own }, name)),
+        name === website.domain ? null : h("p", { class: "soft" }, website.domain),
+      ),
       h("p", { class: "website-now" }),
-      h("a", { class: "button quiet square above", href: `${own}#settings`, "aria-label": `Settings of ${name}`, title: "Settings" }, icon("settings")),
+      h(
+        "a",
+        {
+          class: "button quiet square above",
+          href: `${own}#settings`,
+          "aria-label": `Settings of ${name}`,
+          title: "Settings",
+        },
+        icon("settings"),
+      ),
     ),
     h("div", { class: "website-card-figures" }),
   );
@@ -80,7 +94,9 @@ async function figures(element, website, zone, signal) {
   const place = element.querySelector(".website-card-figures");
   const now = element.querySelector(".website-now");
   const [week, live] = await Promise.all([
-    get(`${base}/timeseries?interval=day&from=${day(zone, 6)}&to=${day(zone, 0)}&tz=${encodeURIComponent(zone)}`, { signal }),
+    get(`${base}/timeseries?interval=day&from=${day(zone, 6)}&to=${day(zone, 0)}&tz=${encodeURIComponent(zone)}`, {
+      signal,
+    }),
     get(`${base}/realtime`, { signal }),
   ]);
   if (signal.aborted) return;
@@ -91,29 +107,51 @@ async function figures(element, website, zone, signal) {
   const figure = (words, value) => h("div", null, h("dt", null, words), h("dd", null, number(value)));
   fill(
     place,
-    h("dl", { class: "website-numbers" }, figure("Visitors today", today.visitors), figure("Views today", today.pageviews)),
+    h(
+      "dl",
+      { class: "website-numbers" },
+      figure("Visitors today", today.visitors),
+      figure("Views today", today.pageviews),
+    ),
     h("figure", { class: "website-week" }, line(week.data), h("figcaption", null, `${number(sum)} in 7 days`)),
   );
   sayNow(now, live);
-  const again = setInterval(async () => document.hidden || sayNow(now, await get(`${base}/realtime`, { signal })), LIVE_MS);
+  const again = setInterval(
+    async () => document.hidden || sayNow(now, await get(`${base}/realtime`, { signal })),
+    LIVE_MS,
+  );
   signal.addEventListener("abort", () => clearInterval(again));
 }
 
 function sayNow(place, live) {
   if (!live.ok) return;
   const count = live.data.active_visitors;
-  fill(place, h("span", { class: count ? "dot on" : "dot" }), `${number(count)} now`, unseen(`: ${counted(count, "visitor")} in the last five minutes`));
+  fill(
+    place,
+    h("span", { class: count ? "dot on" : "dot" }),
+    `${number(count)} now`,
+    unseen(`: ${counted(count, "visitor")} in the last five minutes`),
+  );
 }
 
 /** Seven days of visitors as a line, the last one dashed since it is not over. */
 function line(rows) {
   const most = Math.max(1, ...rows.map((row) => row.visitors));
   const [wide, high] = [120, 32];
-  const points = rows.map((row, at) => [2 + (at * (wide - 4)) / Math.max(1, rows.length - 1), high - 3 - (row.visitors / most) * (high - 6)]);
+  const points = rows.map((row, at) => [
+    2 + (at * (wide - 4)) / Math.max(1, rows.length - 1),
+    high - 3 - (row.visitors / most) * (high - 6),
+  ]);
   const path = (some) => some.map(([x, y], at) => `${at ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
   return svg(
     "svg",
-    { class: "website-line", viewBox: `0 0 ${wide} ${high}`, preserveAspectRatio: "none", role: "img", "aria-label": `Visitors of the last 7 days: ${rows.map((row) => row.visitors).join(", ")}` },
+    {
+      class: "website-line",
+      viewBox: `0 0 ${wide} ${high}`,
+      preserveAspectRatio: "none",
+      role: "img",
+      "aria-label": `Visitors of the last 7 days: ${rows.map((row) => row.visitors).join(", ")}`,
+    },
     svg("path", { class: "area", d: `${path(points)}L${wide - 2} ${high}L2 ${high}Z` }),
     svg("path", { d: path(points.slice(0, -1)) }),
     svg("path", { class: "unfinished", d: path(points.slice(-2)) }),
@@ -129,12 +167,29 @@ function day(zone, ago) {
 /** The form that adds a website; `added(website, notes)` is called with it and what was changed of the domain. */
 export function websiteForm(added, { wide = false, beside = null } = {}) {
   const domain = field({
-    label: "Domain", name: "domain", inputmode: "url", autocomplete: "off", placeholder: "example.com",
-    missing: "Enter the website's domain, as example.com.", hint: "Its subdomains belong to it. An address is cut to its domain.",
+    label: "Domain",
+    name: "domain",
+    inputmode: "url",
+    autocomplete: "off",
+    placeholder: "example.com",
+    missing: "Enter the website's domain, as example.com.",
+    hint: "Its subdomains belong to it. An address is cut to its domain.",
   });
-  const name = field({ label: "Name", soft: "optional", name: "name", autocomplete: "off", autocapitalize: "sentences", hint: "How it is called here; its domain where you leave it out.", maxlength: 200 });
+  const name = field({
+    label: "Name",
+    soft: "optional",
+    name: "name",
+    autocomplete: "off",
+    autocapitalize: "sentences",
+    hint: "How it is called here; its domain where you leave it out.",
+    maxlength: 200,
+  });
   return form({
-    fields: [domain, name], action: "Add website", busy: "Adding website…", wide, beside,
+    fields: [domain, name],
+    action: "Add website",
+    busy: "Adding website…",
+    wide,
+    beside,
     submit: async (values) => {
       const body = { domain: values.domain.trim() };
       if (values.name.trim()) body.name = values.name.trim();
@@ -153,7 +208,13 @@ function addDialog(context) {
       fill(dialog.element.querySelector("h2"), `Add the snippet to ${website.domain}`);
       const on = h("a", { class: "button", href: `/websites/${website.id}` }, "To the dashboard");
       const box = waiting(website, () => on.classList.add("primary"));
-      fill(dialog.body, notes.length ? h("p", { class: "soft" }, notes.join(" ")) : null, snippet(website, context.account.base_url), box, h("div", { class: "row end" }, on));
+      fill(
+        dialog.body,
+        notes.length ? h("p", { class: "soft" }, notes.join(" ")) : null,
+        snippet(website, context.account.base_url),
+        box,
+        h("div", { class: "row end" }, on),
+      );
       dialog.body.querySelector("pre").focus();
     },
     { beside: h("button", { class: "button", type: "button", onclick: () => dialog.close() }, "Cancel") },

@@ -42,7 +42,15 @@ export function field({ label, name, hint, missing, check, input, soft, ...attri
   const value = () => own.value;
   const fault = () => (missing && !own.value.trim() ? missing : check?.(own.value) || null);
   const title = h("label", { for: id }, label, soft ? h("span", { class: "field-soft" }, ` ${soft}`) : null);
-  return { element: h("div", { class: "field" }, title, own, error, beneath), input: own, name, value, fail, settle, fault };
+  return {
+    element: h("div", { class: "field" }, title, own, error, beneath),
+    input: own,
+    name,
+    value,
+    fail,
+    settle,
+    fault,
+  };
 }
 
 /** A password with a button that shows it; a new one (`email` is a function then) also says how strong it is. */
@@ -50,7 +58,11 @@ export function passwordField({ email, ...properties }) {
   const isNew = properties.autocomplete === "new-password";
   const check = isNew ? (value) => strength(value, email()).fault : undefined;
   const made = field({ type: "password", check, ...properties });
-  const show = h("button", { class: "show-password", type: "button", "aria-pressed": "false", "aria-controls": made.input.id }, "Show");
+  const show = h(
+    "button",
+    { class: "show-password", type: "button", "aria-pressed": "false", "aria-controls": made.input.id },
+    "Show",
+  );
   const set = (shown) => {
     made.input.type = shown ? "text" : "password";
     show.textContent = shown ? "Hide" : "Show";
@@ -121,7 +133,8 @@ function failed(error, fields, above) {
   // The page is on its way to the login, or has gone.
   if (["aborted", "not_logged_in"].includes(error.code) && !error.stay) return;
   const own = fields.find((one) => one.name === error.field);
-  if (!own) return fill(above, h("div", { class: "notice bad" }, icon("warning"), h("div", null, h("p", null, error.message))));
+  if (!own)
+    return fill(above, h("div", { class: "notice bad" }, icon("warning"), h("div", null, h("p", null, error.message))));
   own.fail(error.message);
   own.input.focus();
   own.input.select?.();

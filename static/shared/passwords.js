@@ -8,7 +8,16 @@ const LONGEST = 200;
 const WEAK_BITS = 38;
 const FAIR_BITS = 56;
 
-const ROWS = ["abcdefghijklmnopqrstuvwxyz", "01234567890", "qwertyuiop", "asdfghjkl", "zxcvbnm", "qwertzuiop", "azertyuiop", "1qaz2wsx3edc4rfv"];
+const ROWS = [
+  "abcdefghijklmnopqrstuvwxyz",
+  "01234567890",
+  "qwertyuiop",
+  "asdfghjkl",
+  "zxcvbnm",
+  "qwertzuiop",
+  "azertyuiop",
+  "1qaz2wsx3edc4rfv",
+];
 const USUAL = (
   "password passwort passw0rd p@ssword p@ssw0rd motdepasse welcome willkommen letmein iloveyou dragon monkey sunshine princess football " +
   "baseball master shadow superman batman trustno1 secret hello freedom whatever login admin administrator root user test " +
@@ -18,10 +27,17 @@ const USUAL = (
 /** { level 0 to 3, said, fault }: `fault` are words where the password cannot be taken at all. */
 export function strength(password, email = "") {
   const length = [...password].length;
-  if (length < SHORTEST) return refused(`Too short: ${length} of at least ${SHORTEST} characters.`, `Use at least ${SHORTEST} characters.`);
-  if (length > LONGEST) return refused(`Too long: ${length} of at most ${LONGEST} characters.`, `Use at most ${LONGEST} characters.`);
+  if (length < SHORTEST)
+    return refused(`Too short: ${length} of at least ${SHORTEST} characters.`, `Use at least ${SHORTEST} characters.`);
+  if (length > LONGEST)
+    return refused(`Too long: ${length} of at most ${LONGEST} characters.`, `Use at most ${LONGEST} characters.`);
   const bits = bitsOf(password, email);
-  if (bits < WEAK_BITS) return { level: 1, said: "Weak: usual words, rows and years are guessed first. Add a few words of your own.", fault: null };
+  if (bits < WEAK_BITS)
+    return {
+      level: 1,
+      said: "Weak: usual words, rows and years are guessed first. Add a few words of your own.",
+      fault: null,
+    };
   if (bits < FAIR_BITS) return { level: 2, said: "Fair. A word or two more make it strong.", fault: null };
   return { level: 3, said: "Strong.", fault: null };
 }
@@ -52,7 +68,8 @@ function shortened(password, own) {
 function withoutRow(text, row) {
   let rest = text;
   for (let size = row.length; size >= 3; size--) {
-    for (let start = 0; start + size <= row.length; start++) rest = rest.replaceAll(row.slice(start, start + size), row[start]);
+    for (let start = 0; start + size <= row.length; start++)
+      rest = rest.replaceAll(row.slice(start, start + size), row[start]);
   }
   return rest;
 }
