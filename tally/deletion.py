@@ -23,7 +23,7 @@ from tally.enrich import FIELDS
 from tally.labels import Labels
 
 # our choice: a step and its commit together stay under 50 ms, in which a collect request may wait for the writer.
-STEP_S = 0.02
+STEP_S = 0.01
 _ROWS = 250
 _STEPS_BETWEEN_LOOKS = 100_000
 
