@@ -25,18 +25,18 @@ export async function keysSection(parts, context) {
 
 function whyNoKeys(account) {
   const command = `analytics-server account plan ${account.email} ${PLAN_WITH_KEYS}`;
+  const plan = h("strong", null, account.plan);
   return card(
     "No keys on this plan",
     h(
-      "p",
-      null,
-      "API keys belong to the plans pro and business; this account is on the ",
-      h("strong", null, account.plan),
-      " plan. The dashboard shows the same figures without a key.",
+      "div",
+      { class: "stack" },
+      h("p", null, "API keys belong to the plans pro and business; this account is on the ", plan, " plan."),
+      h("p", null, "The pages here show the same figures without a key."),
+      h("p", { class: "soft" }, "Who runs this server raises the plan on its machine:"),
+      h("pre", { class: "code-block wrapped", tabindex: "0" }, command),
+      h("div", { class: "row" }, copyButton(command, "Copy command")),
     ),
-    h("p", null, "Who runs this server raises the plan on its machine:"),
-    h("pre", { class: "code-block wrapped", tabindex: "0" }, command),
-    h("div", { class: "row" }, copyButton(command, "Copy command")),
   );
 }
 
@@ -88,6 +88,8 @@ function showOnce(keys, key) {
     autocomplete: "off",
   });
   value.addEventListener("focus", () => value.select());
+  const copy = copyButton(key.value, "Copy key");
+  copy.classList.add("primary");
   const done = h("button", { class: "button", type: "button" }, "I have it");
   done.addEventListener("click", () => {
     fill(keys.made);
@@ -111,7 +113,7 @@ function showOnce(keys, key) {
           h("p", null, "It is shown this once. Only a hash of it is kept, so copy it now."),
         ),
       ),
-      h("div", { class: "row copy-row" }, h("div", { class: "grow" }, value), copyButton(key.value, "Copy key")),
+      h("div", { class: "row copy-row" }, h("div", { class: "grow" }, value), copy),
       h("div", { class: "row" }, copyButton(curl, "Copy as curl command"), done),
     ),
   );

@@ -113,7 +113,12 @@ async function figures(element, website, zone, signal) {
       figure("Visitors today", today.visitors),
       figure("Views today", today.pageviews),
     ),
-    h("figure", { class: "website-week" }, line(week.data), h("figcaption", null, `${number(sum)} in 7 days`)),
+    h(
+      "figure",
+      { class: "website-week" },
+      line(week.data),
+      h("figcaption", null, `${counted(sum, "visitor")} in 7 days`),
+    ),
   );
   sayNow(now, live);
   const again = setInterval(
