@@ -82,7 +82,7 @@ function route() {
 async function draw() {
   const mine = ++turn;
   const found = route();
-  if (!found) return leave(), lost();
+  if (!found) return (leave(), lost());
   if (current && current.key === keyOf(found) && current.page?.update) {
     Object.assign(current.context, place());
     return current.page.update(current.context);
@@ -91,7 +91,10 @@ async function draw() {
   if (found.inFrame && !session) {
     const error = await load();
     if (mine !== turn) return;
-    if (error) return error.code === "not_logged_in" ? undefined : alone(failureNotice("This page cannot be shown.", error, draw));
+    if (error)
+      return error.code === "not_logged_in"
+        ? undefined
+        : alone(failureNotice("This page cannot be shown.", error, draw));
   }
   await show(found, mine);
 }
@@ -107,7 +110,11 @@ async function show(found, mine) {
     title: (words) => (document.title = words ? `${words} · Tally` : "Tally"),
     go,
     refresh,
-    signedOut: () => toLogin(),
+    signedOut: () => {
+      // Who leaves on purpose is not led back to where he was.
+      history.replaceState(null, "", "/");
+      return toLogin();
+    },
   };
   context.title("");
   const own = { key: keyOf(found), context, leaving, page: null };
@@ -120,11 +127,21 @@ async function show(found, mine) {
     if (own !== current) own.page.leave?.();
   } catch (failure) {
     console.error(failure);
-    if (mine === turn) fill(root, h("div", { class: "page" }, failureNotice("This page cannot be shown.", BROKEN, () => location.reload())));
+    if (mine === turn)
+      fill(
+        root,
+        h(
+          "div",
+          { class: "page" },
+          failureNotice("This page cannot be shown.", BROKEN, () => location.reload()),
+        ),
+      );
   }
 }
 
-const BROKEN = { message: "A part of it did not load, or failed. Loading it again may help; the browser's console says more." };
+const BROKEN = {
+  message: "A part of it did not load, or failed. Loading it again may help; the browser's console says more.",
+};
 
 function place() {
   return { path: location.pathname, query: new URLSearchParams(location.search), hash: location.hash };
@@ -168,20 +185,53 @@ function alone(node) {
 
 function lost() {
   document.title = "Not found · Tally";
-  alone(h("div", { class: "empty" }, h("h1", null, "There is nothing here"), h("p", null, "The address may be mistyped, or what was here is gone."), h("a", { class: "button primary", href: "/" }, "To the websites")));
+  alone(
+    h(
+      "div",
+      { class: "empty" },
+      h("h1", null, "There is nothing here"),
+      h("p", null, "The address may be mistyped, or what was here is gone."),
+      h("a", { class: "button primary", href: "/" }, "To the websites"),
+    ),
+  );
+}
+
+const WEBSITE = /^\/websites\/[0-9a-f-]{36}$/;
+const KEPT = ["range", "from", "to", "tz", "interval", "figure"];
+
+/** From one website to another the days stay; filters do not, they are of the website. */
+function keptView(path) {
+  if (!WEBSITE.test(path) || !WEBSITE.test(location.pathname) || path === location.pathname) return "";
+  const kept = [...new URLSearchParams(location.search)].filter(([name]) => KEPT.includes(name));
+  return kept.length ? `?${new URLSearchParams(kept)}` : "";
 }
 
 document.addEventListener("click", (event) => {
   const link = event.target.closest("a[href]");
-  if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+  if (
+    !link ||
+    event.defaultPrevented ||
+    event.button ||
+    event.metaKey ||
+    event.ctrlKey ||
+    event.shiftKey ||
+    event.altKey
+  )
+    return;
   const url = new URL(link.href, location.href);
-  if (url.origin !== location.origin || link.target || link.hasAttribute("download") || url.pathname.startsWith("/api/")) return;
+  if (
+    url.origin !== location.origin ||
+    link.target ||
+    link.hasAttribute("download") ||
+    url.pathname.startsWith("/api/")
+  )
+    return;
   if (link.classList.contains("skip")) {
     event.preventDefault();
     return document.getElementById("main").focus();
   }
   event.preventDefault();
-  go(url.pathname + url.search + url.hash);
+  go(url.pathname + (url.search || keptView(url.pathname)) + url.hash);
 });
 window.addEventListener("popstate", draw);
 onLoggedOut(toLogin);

@@ -35,7 +35,14 @@ export function dayCount(from, to) {
 
 /** A moment's date and time in a zone: ["2026-11-21", "17:04:31"]. */
 export function localTime(moment, zone) {
-  const parts = { year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit" };
+  const parts = {
+    year: "numeric",
+    month: "2-digit",
+    day: "2-digit",
+    hour: "2-digit",
+    minute: "2-digit",
+    second: "2-digit",
+  };
   // Swedish writes dates as ISO 8601 does.
   return new Intl.DateTimeFormat("sv-SE", { timeZone: zone, hourCycle: "h23", ...parts }).format(moment).split(" ");
 }
@@ -59,8 +66,13 @@ export function readView(query, zone) {
     range: named ? named.name : isCustom ? "custom" : "7d",
     zone: isZone(query.get("tz")) ? query.get("tz") : zone,
     interval: ["day", "hour"].includes(query.get("interval")) ? query.get("interval") : null,
-    figure: FIGURES.some((figure) => figure.inSeries && figure.name === query.get("figure")) ? query.get("figure") : "visitors",
-    filters: [...query].filter(([name]) => FILTERS.includes(name.replace(/^filter_/, ""))).filter(([name]) => name.startsWith("filter_")).map(([name, value]) => [name.slice(7), value]),
+    figure: FIGURES.some((figure) => figure.inSeries && figure.name === query.get("figure"))
+      ? query.get("figure")
+      : "visitors",
+    filters: [...query]
+      .filter(([name]) => FILTERS.includes(name.replace(/^filter_/, "")))
+      .filter(([name]) => name.startsWith("filter_"))
+      .map(([name, value]) => [name.slice(7), value]),
     tabs: {},
   };
   if (view.range === "custom") Object.assign(view, { from, to });
@@ -74,7 +86,7 @@ export function readView(query, zone) {
 /** The query of the address that shows a view; range and zone always, so that the link shows everybody the same. */
 export function writeView(view) {
   const query = new URLSearchParams();
-  if (view.range === "custom") query.append("from", view.from), query.append("to", view.to);
+  if (view.range === "custom") (query.append("from", view.from), query.append("to", view.to));
   else query.append("range", view.range);
   query.append("tz", view.zone);
   if (view.interval) query.append("interval", view.interval);
@@ -140,7 +152,9 @@ export function questionOf(view, { from, to }, more = {}) {
 }
 
 function isDay(text) {
-  return DATE.test(text) && !Number.isNaN(Date.parse(`${text}T00:00:00Z`)) && text >= "1970-01-02" && text <= "2099-12-30";
+  return (
+    DATE.test(text) && !Number.isNaN(Date.parse(`${text}T00:00:00Z`)) && text >= "1970-01-02" && text <= "2099-12-30"
+  );
 }
 
 function yearBefore(day) {

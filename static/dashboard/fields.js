@@ -71,7 +71,8 @@ export function valueText(field, value) {
 /** A value to show: a flag beside a country's name, the tag beside a language's. */
 export function valueNode(field, value) {
   const text = valueText(field, value);
-  if (field === "country" && flag(value)) return [h("span", { class: "flag", "aria-hidden": "true" }, flag(value)), text];
+  if (field === "country" && flag(value))
+    return [h("span", { class: "flag", "aria-hidden": "true" }, flag(value)), text];
   if (field === "language" && value && text !== value) return [text, " ", h("span", { class: "soft" }, value)];
   return text;
 }

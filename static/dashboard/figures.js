@@ -14,7 +14,8 @@ export const FIGURES = [
     up: 1,
     say: shortNumber,
     exact: number,
-    means: "Different visitors. A visitor is who this website takes to be one person during one UTC day, so who comes on three days counts three times.",
+    means:
+      "Different visitors. A visitor is who this website takes to be one person during one UTC day, so who comes on three days counts three times.",
   },
   {
     name: "visits",
@@ -23,11 +24,35 @@ export const FIGURES = [
     up: 1,
     say: shortNumber,
     exact: number,
-    means: "Visits that begin in this range. A visit is a run of one visitor's events in which no gap is longer than 30 minutes.",
+    means:
+      "Visits that begin in this range. A visit is a run of one visitor's events in which no gap is longer than 30 minutes.",
   },
-  { name: "pageviews", title: "Views", inSeries: true, up: 1, say: shortNumber, exact: number, means: "Views of pages and of an app's screens, and nothing else." },
-  { name: "events", title: "Events", inSeries: true, up: 1, say: shortNumber, exact: number, means: "Custom events of websites and apps, and nothing else." },
-  { name: "views_per_visit", title: "Views per visit", up: 1, say: decimal, exact: decimal, means: "Mean number of views over the visits that begin in this range." },
+  {
+    name: "pageviews",
+    title: "Views",
+    inSeries: true,
+    up: 1,
+    say: shortNumber,
+    exact: number,
+    means: "Views of pages and of an app's screens, and nothing else.",
+  },
+  {
+    name: "events",
+    title: "Events",
+    inSeries: true,
+    up: 1,
+    say: shortNumber,
+    exact: number,
+    means: "Custom events of websites and apps, and nothing else.",
+  },
+  {
+    name: "views_per_visit",
+    title: "Views per visit",
+    up: 1,
+    say: decimal,
+    exact: decimal,
+    means: "Mean number of views over the visits that begin in this range.",
+  },
   {
     name: "bounce_rate",
     title: "Bounce rate",
@@ -36,7 +61,14 @@ export const FIGURES = [
     exact: percent,
     means: "Share of the visits with exactly one view and no custom event, over their whole lives.",
   },
-  { name: "visit_duration", title: "Time per visit", up: 1, say: duration, exact: duration, means: "Mean time from a visit's first event to its last." },
+  {
+    name: "visit_duration",
+    title: "Time per visit",
+    up: 1,
+    say: duration,
+    exact: duration,
+    means: "Mean time from a visit's first event to its last.",
+  },
 ];
 
 /** The figure with that name. */
@@ -55,13 +87,34 @@ export function drawFigures(root, { stats, previous, change, span, chosen, choos
       changeNode(figure, percentage, span),
     ];
     const described = unseen(figure.means);
-    const props = { class: "figure", dataset: { key: `figure-${figure.name}`, figure: figure.name, value: String(stats[figure.name]) } };
+    const props = {
+      class: "figure",
+      dataset: { key: `figure-${figure.name}`, figure: figure.name, value: String(stats[figure.name]) },
+    };
     const item = figure.inSeries
-      ? h("button", { ...props, type: "button", "aria-pressed": String(figure.name === chosen), onclick: () => choose(figure.name) }, parts)
-      : h("div", { ...props, tabindex: "0", role: "group", "aria-label": `${figure.title}: ${figure.exact(stats[figure.name])}` }, parts);
+      ? h(
+          "button",
+          {
+            ...props,
+            type: "button",
+            "aria-pressed": String(figure.name === chosen),
+            onclick: () => choose(figure.name),
+          },
+          parts,
+        )
+      : h(
+          "div",
+          {
+            ...props,
+            tabindex: "0",
+            role: "group",
+            "aria-label": `${figure.title}: ${figure.exact(stats[figure.name])}`,
+          },
+          parts,
+        );
     described.id = `means-${figure.name}`;
     item.setAttribute("aria-describedby", described.id);
-    hint(item, () => hintOf(figure, stats[figure.name], before, span));
+    hint(item, () => hintOf(figure, stats[figure.name], before, span), { byTouch: true });
     return h("li", null, item, described);
   });
   fill(root, h("ul", { class: "figures" }, items));
@@ -95,5 +148,9 @@ export function beforeWords(span) {
 
 function hintOf(figure, value, before, span) {
   const against = before === null || before === undefined ? null : `${figure.exact(before)} in ${beforeWords(span)}`;
-  return [h("strong", null, `${figure.exact(value)} ${figure.title.toLowerCase()}`), against ? h("p", { class: "soft" }, against) : null, h("p", null, figure.means)];
+  return [
+    h("strong", null, `${figure.exact(value)} ${figure.title.toLowerCase()}`),
+    against ? h("p", { class: "soft" }, against) : null,
+    h("p", null, figure.means),
+  ];
 }

@@ -18,8 +18,29 @@ export function drawFilters(root, board) {
       .filter(([name]) => name === field)
       .map(([, value], i) => [i ? h("span", { class: "soft" }, "or") : null, chip(field, value, board)]),
   );
-  const add = h("button", { class: "button small add-filter no-print", type: "button", dataset: { key: "add-filter" }, onclick: () => filterDialog(board) }, icon("plus"), "Filter");
-  const clear = filters.length > 1 ? h("button", { class: "button small quiet no-print", type: "button", onclick: () => board.go({ ...board.view(), filters: [] }) }, "Remove all") : null;
+  const add = h(
+    "button",
+    {
+      class: "button small add-filter no-print",
+      type: "button",
+      dataset: { key: "add-filter" },
+      onclick: () => filterDialog(board),
+    },
+    icon("plus"),
+    "Filter",
+  );
+  const clear =
+    filters.length > 1
+      ? h(
+          "button",
+          {
+            class: "button small quiet no-print",
+            type: "button",
+            onclick: () => board.go({ ...board.view(), filters: [] }),
+          },
+          "Remove all",
+        )
+      : null;
   refill(root, chips, add, clear);
 }
 
@@ -28,7 +49,13 @@ function chip(field, value, board) {
   const text = valueText(field, value);
   const remove = h(
     "button",
-    { class: "chip-remove no-print", type: "button", "aria-label": `Remove the filter ${name}: ${text}`, dataset: { key: `filter-${field}=${value}` }, onclick: () => board.toggle(field, value) },
+    {
+      class: "chip-remove no-print",
+      type: "button",
+      "aria-label": `Remove the filter ${name}: ${text}`,
+      dataset: { key: `filter-${field}=${value}` },
+      onclick: () => board.toggle(field, value),
+    },
     icon("close"),
   );
   remove.addEventListener("keydown", (event) => {
@@ -36,12 +63,32 @@ function chip(field, value, board) {
     event.preventDefault();
     board.toggle(field, value);
   });
-  return h("span", { class: "chip", title: `${name}: ${text}` }, h("span", { class: "chip-text" }, h("span", { class: "soft" }, `${name.charAt(0).toUpperCase()}${name.slice(1)} `), h("bdi", null, value === "" ? text : valueNode(field, value))), remove);
+  return h(
+    "span",
+    { class: "chip", title: `${name}: ${text}` },
+    h(
+      "span",
+      { class: "chip-text" },
+      h("span", { class: "soft" }, `${name.charAt(0).toUpperCase()}${name.slice(1)} `),
+      h("bdi", null, value === "" ? text : valueNode(field, value)),
+    ),
+    remove,
+  );
 }
 
 /** Asks for a field and a value, with the most frequent values of the range to choose from. */
 export function filterDialog(board) {
-  const field = h("select", { id: "filter-field", value: "pathname" }, FILTERS.map((name) => h("option", { value: name }, fieldName(name).replace(/^./, (first) => first.toUpperCase()))));
+  const field = h(
+    "select",
+    { id: "filter-field", value: "pathname" },
+    FILTERS.map((name) =>
+      h(
+        "option",
+        { value: name },
+        fieldName(name).replace(/^./, (first) => first.toUpperCase()),
+      ),
+    ),
+  );
   const text = h("input", { id: "filter-value", autocomplete: "off", spellcheck: "false", type: "text" });
   const found = h("div", { class: "suggestions", "aria-live": "polite" });
   const form = h(
@@ -62,8 +109,13 @@ export function filterDialog(board) {
   };
   const show = () => {
     const typed = text.value.trim().toLowerCase();
-    const hits = values.filter((row) => !typed || row.text.toLowerCase().includes(typed) || row.value.toLowerCase().includes(typed));
-    fill(found, hits.length ? barList(hits.slice(0, SUGGESTED), { choose: (row) => take(row.value), unit: "visitors" }) : null);
+    const hits = values.filter(
+      (row) => !typed || row.text.toLowerCase().includes(typed) || row.value.toLowerCase().includes(typed),
+    );
+    fill(
+      found,
+      hits.length ? barList(hits.slice(0, SUGGESTED), { choose: (row) => take(row.value), unit: "visitors" }) : null,
+    );
   };
   const read = async () => {
     values = [];
@@ -81,7 +133,8 @@ export function filterDialog(board) {
     event.preventDefault();
     const typed = text.value.trim();
     // What is written as a name here (Germany) is a code there (DE).
-    const named = values.find((row) => row.value === typed) || values.find((row) => row.text.toLowerCase() === typed.toLowerCase());
+    const named =
+      values.find((row) => row.value === typed) || values.find((row) => row.text.toLowerCase() === typed.toLowerCase());
     if (typed) take(named ? named.value : typed);
     else text.focus();
   });
@@ -92,7 +145,17 @@ export function filterDialog(board) {
 async function suggestions(field, board) {
   if (field === "event_name") return { rows: [] };
   if (field === "type") {
-    return { rows: ["pageview", "screen_view", "event", "app_event"].map((value) => ({ value, key: value, label: TYPES[value], text: TYPES[value], count: null, share: null, bar: 0 })) };
+    return {
+      rows: ["pageview", "screen_view", "event", "app_event"].map((value) => ({
+        value,
+        key: value,
+        label: TYPES[value],
+        text: TYPES[value],
+        count: null,
+        share: null,
+        bar: 0,
+      })),
+    };
   }
   // Other values of a field that is filtered already are suggested too: without its own filter.
   const view = { ...board.view(), filters: board.view().filters.filter(([name]) => name !== field) };
@@ -101,5 +164,12 @@ async function suggestions(field, board) {
   const most = Math.max(1, ...answer.data.map((row) => row.visitors));
   const rows = answer.data.map((row) => ({ ...row, count: row.visitors, share: null, bar: row.visitors / most }));
   if (answer.meta.unset?.visitors) rows.push({ value: "", count: answer.meta.unset.visitors, share: null, bar: 0 });
-  return { rows: rows.map((row) => ({ ...row, key: row.value, label: valueNode(field, row.value), text: valueText(field, row.value) })) };
+  return {
+    rows: rows.map((row) => ({
+      ...row,
+      key: row.value,
+      label: valueNode(field, row.value),
+      text: valueText(field, row.value),
+    })),
+  };
 }

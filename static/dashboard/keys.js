@@ -50,8 +50,31 @@ export function keysDialog() {
   openDialog({
     title: "Keys",
     body: [
-      h("table", { class: "table keys-table" }, h("tbody", null, KEYS.map(([key, does]) => h("tr", null, h("th", { scope: "row" }, key.split(" ").map((one) => (one === "to" ? " to " : h("kbd", null, one)))), h("td", null, does))))),
-      h("p", { class: "soft" }, "Everything can be reached with Tab and Enter, too. Days on the chart can be clicked, or dragged over, to look closer."),
+      h(
+        "table",
+        { class: "table keys-table" },
+        h(
+          "tbody",
+          null,
+          KEYS.map(([key, does]) =>
+            h(
+              "tr",
+              null,
+              h(
+                "th",
+                { scope: "row" },
+                key.split(" ").map((one) => (one === "to" ? " to " : h("kbd", null, one))),
+              ),
+              h("td", null, does),
+            ),
+          ),
+        ),
+      ),
+      h(
+        "p",
+        { class: "soft" },
+        "Everything can be reached with Tab and Enter, too. Days on the chart can be clicked, or dragged over, to look closer.",
+      ),
     ],
   });
 }

@@ -1,5 +1,5 @@
-// The dashboard of a website as a page: what is on it, what is asked when, what the address says. The owner's page and the
-// share page are this one; they differ in where the figures come from and in what `tools` they bring.
+// The dashboard of a website as a page: what is on it, what is asked when, what the address says. The owner's page and
+// the share page are this one; they differ in where the figures come from and in what `tools` they bring.
 //
 // The address is the state: a press changes the address, the router calls update, and what has changed is asked anew.
 
@@ -22,6 +22,7 @@ import { series } from "./series.js";
 
 // A range that is not over is asked again so often, without a trace where nothing has changed.
 const EVERY_MS = 60_000;
+const FAST_MS = 250;
 
 /** Shows it in `root`. `site`: { base, name, zone, tools (nodes), home }. Gives what the router needs. */
 export async function dashboard(root, context, site) {
@@ -35,6 +36,7 @@ export async function dashboard(root, context, site) {
     view: () => view,
     span: () => spanOf(view),
     total: () => total,
+    figures: () => figured,
     go: (next) => context.go(`${context.path}?${writeView(next)}`),
     toggle: (field, value) => board.go(toggled(view, field, value)),
     openTab: (card, field) => board.go({ ...view, tabs: { ...view.tabs, [card]: field } }),
@@ -56,7 +58,13 @@ export async function dashboard(root, context, site) {
     ask: (signal) => askFigures(board, signal),
     draw: (answer) => {
       total = answer.data.visitors;
-      drawFigures(places.figures, { ...answer, stats: answer.data, span: board.span(), chosen: view.figure, choose: (name) => board.go({ ...view, figure: name }) });
+      drawFigures(places.figures, {
+        ...answer,
+        stats: answer.data,
+        span: board.span(),
+        chosen: view.figure,
+        choose: (name) => board.go({ ...view, figure: name }),
+      });
     },
   });
   const line = part(places.chart, {
@@ -80,36 +88,60 @@ export async function dashboard(root, context, site) {
     fill(places.print, printHead(site, view, board.span()));
   }
 
+  let figured = null;
   async function load(options) {
-    // The lists' shares are of the key figures' visitors, so those come first; both are under way at once.
-    const rest = [line(options), recent.load(options)];
-    await figures(options);
-    await Promise.all([...rest, ...cards.map((card) => card.load(options))]);
+    figured = figures(options).then((there) => {
+      if (!there && !options?.quietly) total = 0;
+    });
+    await Promise.all([figured, line(options), recent.load(options), ...cards.map((card) => card.load(options))]);
+  }
+
+  // Keys that are pressed fast, one after the other, ask once in the end: requests are counted.
+  let lastLoad = 0;
+  let waiting = 0;
+  function loadSoon() {
+    const isFast = Date.now() - lastLoad < FAST_MS;
+    lastLoad = Date.now();
+    clearTimeout(waiting);
+    if (!isFast) return load();
+    waiting = setTimeout(load, FAST_MS);
+  }
+
+  let today = board.span().today;
+  function again() {
+    if (document.visibilityState !== "visible" || !board.span().isOpen) return;
+    if (today !== board.span().today) drawFrame();
+    today = board.span().today;
+    load({ quietly: true });
   }
 
   drawFrame();
   fill(root, places.page);
-  if (location.search.slice(1) !== writeView(view)) history.replaceState(null, "", `${context.path}?${writeView(view)}${context.hash}`);
+  if (location.search.slice(1) !== writeView(view))
+    history.replaceState(null, "", `${context.path}?${writeView(view)}${context.hash}`);
   load();
   const stopKeys = keys(board, () => cards[0].openAll());
-  const again = setInterval(() => document.visibilityState === "visible" && board.span().isOpen && load({ quietly: true }), EVERY_MS);
+  const timer = setInterval(again, EVERY_MS);
 
   return {
     update(changed) {
       const last = view;
       view = readView(changed.query, zone);
       drawFrame();
+      now.redraw();
       const isSame = (keyed) => JSON.stringify(keyed(last)) === JSON.stringify(keyed(view));
-      if (!isSame(({ figure, tabs, interval: _, ...asked }) => asked)) return load();
-      if (last.figure !== view.figure) chooseFigure(places.figures, view.figure), chart.redraw(view);
+      if (!isSame(({ figure, tabs, interval: _, ...asked }) => asked)) return loadSoon();
+      if (last.figure !== view.figure) (chooseFigure(places.figures, view.figure), chart.redraw(view));
       if (last.interval !== view.interval) line();
       for (const [i, card] of CARDS.entries()) if (last.tabs[card.name] !== view.tabs[card.name]) cards[i].load();
     },
     leave() {
       stopKeys();
-      clearInterval(again);
+      clearInterval(timer);
+      clearTimeout(waiting);
       now.end();
       chart.end();
+      for (const card of cards) card.end();
     },
   };
 }
@@ -132,7 +164,13 @@ function placesOf(site) {
     h(
       "header",
       { class: "dash-head" },
-      h("div", { class: "dash-row" }, places.name, h("div", { class: "dash-tools no-print" }, site.tools || null), places.range),
+      h(
+        "div",
+        { class: "dash-row" },
+        places.name,
+        h("div", { class: "dash-tools no-print" }, site.tools || null),
+        places.range,
+      ),
       h("div", { class: "dash-row" }, places.filters, places.when),
     ),
     places.print,
@@ -147,7 +185,11 @@ function footer() {
   return h(
     "footer",
     { class: "dash-foot soft small-text" },
-    h("p", null, "A visitor is who a website takes to be one person during one UTC day. No cookie, no address and no fingerprint is kept, so who comes on three days counts three times."),
+    h(
+      "p",
+      null,
+      "A visitor is who a website takes to be one person during one UTC day. No cookie, no address and no fingerprint is kept, so who comes on three days counts three times.",
+    ),
     h(
       "p",
       { class: "row" },
@@ -167,20 +209,25 @@ async function askFigures(board, signal) {
     return answer.ok ? { ...answer, previous: answer.data.previous, change: answer.data.change } : answer;
   }
   const until = { from: span.before.from, to: span.beforeUntil };
-  const [answer, before] = await Promise.all([own({}), get(`${board.base}/stats?${questionOf(view, until)}`, { signal })]);
+  const [answer, before] = await Promise.all([
+    own({}),
+    get(`${board.base}/stats?${questionOf(view, until)}`, { signal }),
+  ]);
   // Where the range before is no longer kept, there is nothing to compare with; the figures are still good.
   return { ...answer, previous: before.ok ? before.data : null, change: null };
 }
 
 async function askSeries(board, signal) {
   const [view, span] = [board.view(), board.span()];
-  const ask = (days) => get(`${board.base}/timeseries?${questionOf(view, days, { interval: span.interval })}`, { signal });
+  const ask = (days) =>
+    get(`${board.base}/timeseries?${questionOf(view, days, { interval: span.interval })}`, { signal });
   const [answer, before] = await Promise.all([ask(span), ask(span.before)]);
   return { ...answer, before: before.ok ? before.data : null };
 }
 
 function chooseFigure(root, name) {
-  for (const button of root.querySelectorAll("button.figure")) button.setAttribute("aria-pressed", String(button.dataset.figure === name));
+  for (const button of root.querySelectorAll("button.figure"))
+    button.setAttribute("aria-pressed", String(button.dataset.figure === name));
 }
 
 /** Buckets that were chosen on the chart become the range. */
@@ -194,7 +241,11 @@ function pickDays(board, first, last) {
 
 function printHead(site, view, span) {
   const filters = view.filters.map(([field, value]) => `${fieldName(field)}: ${valueText(field, value)}`);
-  return [h("h1", null, site.name), h("p", null, [`${dayRange(span.from, span.to)}, ${view.zone}`, ...filters].join(" · ")), h("p", null, `Chart: ${figureNamed(view.figure).title}`)];
+  return [
+    h("h1", null, site.name),
+    h("p", null, [`${dayRange(span.from, span.to)}, ${view.zone}`, ...filters].join(" · ")),
+    h("p", null, `Chart: ${figureNamed(view.figure).title}`),
+  ];
 }
 
 /** A page in the place of the dashboard that says why there is none. */

@@ -1,5 +1,5 @@
-// A map of the world beside the list of countries: the darker, the more visitors. Loaded with the first list of countries.
-// It says nothing that the list does not say, so screen readers pass over it.
+// A map of the world beside the list of countries: the darker, the more visitors. Loaded with the first list of
+// countries. It says nothing that the list does not say, so screen readers pass over it.
 
 import { h, svg } from "../shared/dom.js";
 import { counted, countryName, flag } from "../shared/formats.js";
@@ -32,8 +32,15 @@ function draw(place, world, rows, board) {
   const paths = Object.entries(world.countries).map(([code, d]) => {
     const row = found.get(code);
     if (!row) return svg("path", { d });
-    const path = svg("path", { d, class: `land-${step(row.visitors, most)}`, onclick: () => board.toggle("country", code) });
-    hint(path, () => [h("strong", null, flag(code), " ", countryName(code)), h("p", null, [counted(row.visitors, "visitor"), counted(row.pageviews, "view")].join(" · "))]);
+    const path = svg("path", {
+      d,
+      class: `land-${step(row.visitors, most)}`,
+      onclick: () => board.toggle("country", code),
+    });
+    hint(path, () => [
+      h("strong", null, flag(code), " ", countryName(code)),
+      h("p", null, [counted(row.visitors, "visitor"), counted(row.pageviews, "view")].join(" · ")),
+    ]);
     return path;
   });
   place.replaceChildren(svg("svg", { viewBox: world.viewBox, focusable: "false" }, paths));

@@ -24,9 +24,31 @@ export function drawRange(root, board) {
       range.short,
     ),
   );
-  const custom = h("button", { class: "segment", type: "button", "aria-pressed": String(view.range === "custom"), dataset: { key: "range-custom" }, onclick: () => daysDialog(board) }, "Custom");
+  const custom = h(
+    "button",
+    {
+      class: "segment",
+      type: "button",
+      "aria-pressed": String(view.range === "custom"),
+      dataset: { key: "range-custom" },
+      onclick: () => daysDialog(board),
+    },
+    "Custom",
+  );
   const step = (by, sign, label, disabled) =>
-    h("button", { class: "button square", type: "button", "aria-label": label, title: `${label} (${by < 0 ? "←" : "→"})`, disabled, dataset: { key: `step${by}` }, onclick: () => board.go(shifted(view, by)) }, icon(sign));
+    h(
+      "button",
+      {
+        class: "button square",
+        type: "button",
+        "aria-label": label,
+        title: `${label} (${by < 0 ? "←" : "→"})`,
+        disabled,
+        dataset: { key: `step${by}` },
+        onclick: () => board.go(shifted(view, by)),
+      },
+      icon(sign),
+    );
   refill(
     root,
     h("div", { class: "segments", role: "group", "aria-label": "Range" }, named, custom),
@@ -38,9 +60,19 @@ export function drawRange(root, board) {
 export function drawWhen(root, board) {
   const view = board.view();
   const span = board.span();
-  const select = h("select", { class: "quiet zone", "aria-label": "Time zone", value: view.zone, dataset: { key: "zone" } }, zones(view.zone, board.zone));
+  const select = h(
+    "select",
+    { class: "quiet zone", "aria-label": "Time zone", value: view.zone, dataset: { key: "zone" } },
+    zones(view.zone, board.zone),
+  );
   select.addEventListener("change", () => board.go({ ...view, zone: select.value }));
-  refill(root, h("span", { class: "when-days" }, dayRange(span.from, span.to)), h("span", { class: "soft when-in" }, "in"), select, h("span", { class: "print-only" }, view.zone));
+  refill(
+    root,
+    h("span", { class: "when-days" }, dayRange(span.from, span.to)),
+    h("span", { class: "soft when-in" }, "in"),
+    select,
+    h("span", { class: "print-only" }, view.zone),
+  );
 }
 
 /** Draws the choice between days and hours. */
@@ -60,30 +92,74 @@ export function drawInterval(root, board) {
       },
       words,
     );
-  refill(root, h("div", { class: "segments small", role: "group", "aria-label": "Bucket" }, choice("day", "Days"), choice("hour", "Hours")));
+  refill(
+    root,
+    h(
+      "div",
+      { class: "segments small", role: "group", "aria-label": "Bucket" },
+      choice("day", "Days"),
+      choice("hour", "Hours"),
+    ),
+  );
 }
 
 function zones(chosen, accounts) {
   const first = [...new Set([chosen, accounts, ownZone(), "UTC"])];
   const all = (Intl.supportedValuesOf?.("timeZone") || []).filter((zone) => !first.includes(zone));
   const option = (zone) => h("option", { value: zone }, zone.replaceAll("_", " "));
-  return [h("optgroup", { label: "Near at hand" }, first.map(option)), h("optgroup", { label: "All" }, all.map(option))];
+  return [
+    h("optgroup", { label: "Near at hand" }, first.map(option)),
+    h("optgroup", { label: "All" }, all.map(option)),
+  ];
 }
 
 /** Asks for the first and the last day. */
 export function daysDialog(board) {
   const span = board.span();
-  const last = h("input", { type: "date", id: "days-to", value: span.to, max: span.today, min: "1970-01-02", required: true });
-  const first = h("input", { type: "date", id: "days-from", value: span.from, max: span.today, min: "1970-01-02", required: true });
+  const last = h("input", {
+    type: "date",
+    id: "days-to",
+    value: span.to,
+    max: span.today,
+    min: "1970-01-02",
+    required: true,
+  });
+  const first = h("input", {
+    type: "date",
+    id: "days-from",
+    value: span.from,
+    max: span.today,
+    min: "1970-01-02",
+    required: true,
+  });
   const error = h("p", { class: "field-error", role: "alert", hidden: true });
   const form = h(
     "form",
     { id: "days-form" },
-    h("div", { class: "days-fields" }, h("div", { class: "field" }, h("label", { for: "days-from" }, "First day"), first), h("div", { class: "field" }, h("label", { for: "days-to" }, "Last day"), last)),
-    h("div", { class: "row" }, near(span.today).map(([words, from, to]) => h("button", { class: "button small", type: "button", onclick: () => ((first.value = from), (last.value = to)) }, words))),
+    h(
+      "div",
+      { class: "days-fields" },
+      h("div", { class: "field" }, h("label", { for: "days-from" }, "First day"), first),
+      h("div", { class: "field" }, h("label", { for: "days-to" }, "Last day"), last),
+    ),
+    h(
+      "div",
+      { class: "row" },
+      near(span.today).map(([words, from, to]) =>
+        h(
+          "button",
+          { class: "button small", type: "button", onclick: () => ((first.value = from), (last.value = to)) },
+          words,
+        ),
+      ),
+    ),
     error,
   );
-  const dialog = openDialog({ title: "Choose days", body: form, actions: h("button", { class: "button primary", type: "submit", form: "days-form" }, "Show these days") });
+  const dialog = openDialog({
+    title: "Choose days",
+    body: form,
+    actions: h("button", { class: "button primary", type: "submit", form: "days-form" }, "Show these days"),
+  });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     if (first.value > last.value) {

@@ -25,17 +25,31 @@ export function shareDialog(website) {
       return one;
     };
     if (!website.share) {
-      const words = "Whoever has the link sees these figures and nothing else: no other website, no account, nothing to change. Search engines are told to stay away, and you can take the link back.";
-      return fill(body, h("p", null, words), h("div", { class: "row end gap-above" }, button("Create link", "primary", "POST")));
+      const words =
+        "Whoever has the link sees these figures and nothing else: no other website, no account, nothing to change. Search engines are told to stay away, and you can take the link back.";
+      return fill(
+        body,
+        h("p", null, words),
+        h("div", { class: "row end gap-above" }, button("Create link", "primary", "POST")),
+      );
     }
     const link = new URL(website.share, location.origin).href + location.search;
     const field = h("input", { value: link, readonly: true, "aria-label": "The link", class: "mono" });
     field.addEventListener("focus", () => field.select());
     return fill(
       body,
-      h("p", null, "Whoever has this link sees the figures of this website, with the range and filters chosen just now."),
+      h(
+        "p",
+        null,
+        "Whoever has this link sees the figures of this website, with the range and filters chosen just now.",
+      ),
       h("div", { class: "row gap-above" }, h("div", { class: "grow" }, field), copyButton(link, "Copy link")),
-      h("div", { class: "row apart gap-above" }, h("a", { href: website.share, target: "_blank", rel: "noopener" }, "See it as others do"), h("div", { class: "row" }, button("New link", "", "POST"), button("Revoke link", "danger", "DELETE"))),
+      h(
+        "div",
+        { class: "row apart gap-above" },
+        h("a", { href: website.share, target: "_blank", rel: "noopener" }, "See it as others do"),
+        h("div", { class: "row" }, button("New link", "", "POST"), button("Revoke link", "warning", "DELETE")),
+      ),
     );
   }
   draw();

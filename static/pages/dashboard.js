@@ -16,8 +16,22 @@ export async function show(root, context) {
 }
 
 function full(root, context, website) {
-  const share = h("button", { class: "button quiet", type: "button", "aria-label": "Share", onclick: () => shareDialog(website) }, icon("share"), h("span", { class: "wide-only" }, "Share"));
-  const settings = h("a", { class: "button quiet square", href: `/websites/${website.id}#settings`, "aria-label": "Settings of this website", title: "Settings" }, icon("settings"));
+  const share = h(
+    "button",
+    { class: "button quiet", type: "button", "aria-label": "Share", onclick: () => shareDialog(website) },
+    icon("share"),
+    h("span", { class: "wide-only" }, "Share"),
+  );
+  const settings = h(
+    "a",
+    {
+      class: "button quiet square",
+      href: `/websites/${website.id}#settings`,
+      "aria-label": "Settings of this website",
+      title: "Settings",
+    },
+    icon("settings"),
+  );
   return dashboard(root, context, {
     base: `/api/account/websites/${website.id}`,
     name: website.name || website.domain,
@@ -43,9 +57,18 @@ async function untilFirst(root, context, website) {
     h(
       "div",
       { class: "page narrow" },
-      h("header", { class: "page-head" }, h("h1", null, name)),
-      h("section", { class: "card" }, h("h2", null, "Put this into your pages"), h("p", { class: "soft" }, "Into the head of each page you want to count; the first view shows up here by itself."), snippet(website, base)),
-      h("section", { class: "card" }, waiting(website, first)),
+      h(
+        "header",
+        { class: "page-head" },
+        h("h1", null, name),
+        h("a", { class: "button", href: `/websites/${website.id}#settings` }, icon("settings"), "Settings"),
+      ),
+      h(
+        "section",
+        { class: "card roomy" },
+        h("h2", null, "Put this into your pages"),
+        h("div", { class: "stack" }, snippet(website, base), waiting(website, first)),
+      ),
     ),
   );
   return {

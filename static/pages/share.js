@@ -11,9 +11,14 @@ export async function show(root, context) {
   if (!answer.ok) {
     const isGone = answer.status === 404;
     const words = { message: "The link may be mistyped, or its owner has taken it back." };
-    return noDashboard(root, isGone ? "This link shows nothing." : "This page cannot be shown.", isGone ? words : answer.error, isGone ? null : () => show(root, context));
+    return noDashboard(
+      root,
+      isGone ? "This link shows nothing." : "This page cannot be shown.",
+      isGone ? words : answer.error,
+      isGone ? null : () => show(root, context),
+    );
   }
   const { name, domain, time_zone: zone } = answer.data;
-  const home = h("p", { class: "share-home small-text soft" }, logo(), "Shared with Tally, to look at only");
+  const home = h("p", { class: "share-home small-text soft" }, logo(), "Shared with Tally, read-only");
   return dashboard(root, context, { base, name: name || domain, zone, home });
 }

@@ -43,7 +43,7 @@ export function chart(host) {
   const slider = h("div", { class: "chart", role: "slider", tabindex: "0", "aria-valuemin": "1" }, place, tip);
   fill(host, slider);
   const scheme = matchMedia("(prefers-color-scheme: dark)");
-  const state = { plot: null, data: null, at: -1, width: 0 };
+  const state = { plot: null, data: null, at: -1, width: 0, byTouch: false };
 
   function redraw() {
     if (!state.data || !window.uPlot || !place.clientWidth) return;
@@ -72,10 +72,21 @@ export function chart(host) {
     shown(at);
   }
 
+  // A touch shows a bucket; only a mouse goes to it.
+  slider.addEventListener("pointerdown", (event) => (state.byTouch = event.pointerType === "touch"), { capture: true });
   slider.addEventListener("keydown", (event) => {
     const last = (state.data?.now.length || 1) - 1;
     const from = state.at < 0 ? last + (event.key === "ArrowLeft" ? 1 : 0) : state.at;
-    const to = { ArrowLeft: from - 1, ArrowDown: from - 1, ArrowRight: from + 1, ArrowUp: from + 1, Home: 0, End: last, PageUp: from - 7, PageDown: from + 7 }[event.key];
+    const to = {
+      ArrowLeft: from - 1,
+      ArrowDown: from - 1,
+      ArrowRight: from + 1,
+      ArrowUp: from + 1,
+      Home: 0,
+      End: last,
+      PageUp: from - 7,
+      PageDown: from + 7,
+    }[event.key];
     if (to !== undefined) moveTo(to);
     else if (event.key === "Enter" && state.at >= 0) state.data.pick(state.at, state.at);
     else return;
@@ -137,10 +148,28 @@ function options(state, host, shown) {
       points: { size: 8, width: 2, fill: colour("--surface") },
       drag: { x: true, y: false, setScale: false },
     },
-    scales: { x: { time: false, range: [0, Math.max(last, 1)] }, y: { range: (_, __, most) => [0, Math.max(most || 0, 4) * 1.04] } },
+    scales: {
+      x: { time: false, range: [0, Math.max(last, 1)] },
+      y: { range: (_, __, most) => [0, Math.max(most || 0, 4) * 1.04] },
+    },
     axes: [
-      { ...axis, grid: { show: false }, splits: () => ticks.map(([at]) => at), values: () => ticks.map(([, text]) => text), size: 28, gap: 8 },
-      { ...axis, grid: { stroke: colour("--line"), width: 1 }, values: (_, values) => values.map(data.format), incrs: STEPS, space: 36, size: (_, values) => 16 + 7 * Math.max(2, ...(values || []).map((text) => text.length)), gap: 8 },
+      {
+        ...axis,
+        grid: { show: false },
+        splits: () => ticks.map(([at]) => at),
+        values: () => ticks.map(([, text]) => text),
+        size: 28,
+        gap: 8,
+      },
+      {
+        ...axis,
+        grid: { stroke: colour("--line"), width: 1 },
+        values: (_, values) => values.map(data.format),
+        incrs: STEPS,
+        space: 36,
+        size: (_, values) => 16 + 7 * Math.max(2, ...(values || []).map((text) => text.length)),
+        gap: 8,
+      },
     ],
     series: [
       {},
@@ -149,11 +178,28 @@ function options(state, host, shown) {
       { stroke: colour("--data"), width: 2, dash: [4, 4], fill: colour("--data-fill"), points },
     ],
     hooks: {
-      setCursor: [(plot) => plot.cursor.idx !== null && plot.cursor.left >= 0 ? shown(plot.cursor.idx) : plot.cursor.left < 0 && shown(-1)],
-      setSelect: [(plot) => plot.select.width > 8 && data.pick(...[plot.select.left, plot.select.left + plot.select.width].map((x) => plot.posToIdx(x)))],
-      ready: [(plot) => plot.over.addEventListener("click", () => plot.select.width <= 8 && state.at >= 0 && data.pick(state.at, state.at))],
+      setCursor: [
+        (plot) =>
+          plot.cursor.idx !== null && plot.cursor.left >= 0
+            ? shown(plot.cursor.idx)
+            : plot.cursor.left < 0 && shown(-1),
+      ],
+      setSelect: [
+        (plot) =>
+          plot.select.width > 8 &&
+          data.pick(...[plot.select.left, plot.select.left + plot.select.width].map((x) => plot.posToIdx(x))),
+      ],
+      ready: [
+        (plot) =>
+          plot.over.addEventListener(
+            "click",
+            () => !state.byTouch && plot.select.width <= 8 && state.at >= 0 && data.pick(state.at, state.at),
+          ),
+      ],
     },
   };
 }
 
-const STEPS = [1, 2, 5].flatMap((step) => Array.from({ length: 10 }, (_, power) => step * 10 ** power)).sort((a, b) => a - b);
+const STEPS = [1, 2, 5]
+  .flatMap((step) => Array.from({ length: 10 }, (_, power) => step * 10 ** power))
+  .sort((a, b) => a - b);

@@ -9,8 +9,8 @@ let box = null;
 let shownFor = null;
 let timer = 0;
 
-/** Gives an element a hint; `content` gives its nodes or text when it is to be shown. */
-export function hint(element, content) {
+/** Gives an element a hint; `content` gives its nodes when it is to be shown. `byTouch`: a touch shows it too. */
+export function hint(element, content, { byTouch = false } = {}) {
   element.addEventListener("pointerenter", (event) => {
     if (event.pointerType === "touch") return;
     clearTimeout(timer);
@@ -18,7 +18,12 @@ export function hint(element, content) {
   });
   element.addEventListener("focus", () => element.matches(":focus-visible") && show(element, content));
   for (const end of ["pointerleave", "blur", "pointerdown"]) element.addEventListener(end, () => hide(element));
-  element.addEventListener("click", () => matchMedia("(hover: none)").matches && show(element, content));
+  if (byTouch) element.addEventListener("click", () => matchMedia("(hover: none)").matches && show(element, content));
+}
+
+/** Takes away the hint that is shown: what it was about is drawn anew. */
+export function endHint() {
+  hide(shownFor);
 }
 
 function show(element, content) {

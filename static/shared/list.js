@@ -7,11 +7,16 @@ import { number, percent } from "./formats.js";
 const A_PAGE = 50;
 
 /**
- * A list of bars. `rows`: [{ key, label (nodes), text, count, share (of all, 0 to 1, or null), bar (0 to 1), pressed }];
+ * A list of bars. `rows`: [{ key, label (nodes), text, count, share (of all, 0 to 1, or null), bar (0 to 1), pressed,
+ * more (a node beside the figures) }];
  * `choose(row)` is called on press; `unit` names what is counted.
  */
 export function barList(rows, { choose, unit }) {
-  return h("ol", { class: "bars" }, rows.map((row) => h("li", null, barButton(row, choose, unit))));
+  return h(
+    "ol",
+    { class: "bars" },
+    rows.map((row) => h("li", null, barButton(row, choose, unit))),
+  );
 }
 
 function barButton(row, choose, unit) {
@@ -26,7 +31,8 @@ function barButton(row, choose, unit) {
       style: { "--bar": String(row.bar) },
       onclick: () => choose(row),
     },
-    h("span", { class: "bar-label" }, h("bdi", null, row.label)),
+    h("span", { class: row.value === "" ? "bar-label soft" : "bar-label" }, h("bdi", null, row.label)),
+    row.more || null,
     row.share === null ? null : h("span", { class: "bar-share" }, percent(100 * row.share, 1, 1)),
     h("span", { class: "bar-count" }, number(row.count), unseen(` ${unit}`)),
   );
@@ -38,16 +44,32 @@ function barButton(row, choose, unit) {
  */
 export function listDialog({ title, load, draw, matches, failed, actions }) {
   const found = { rows: [], page: 0, text: "" };
-  const search = h("input", { type: "search", class: "search", placeholder: "Search", "aria-label": `Search in ${title}`, autocomplete: "off", spellcheck: "false" });
+  const search = h("input", {
+    type: "search",
+    class: "search",
+    placeholder: "Search",
+    "aria-label": `Search in ${title}`,
+    autocomplete: "off",
+    spellcheck: "false",
+  });
   const list = h("div", { class: "list-page", "aria-busy": "true" }, h("p", { class: "soft" }, "Loading"));
   const count = h("span", { class: "soft", role: "status" });
   const back = pager("left", "Previous page", -1);
   const on = pager("right", "Next page", 1);
   const bar = h("div", { class: "row apart list-pager" }, count, h("div", { class: "row" }, back, on));
-  const dialog = openDialog({ title, wide: true, body: [h("div", { class: "list-search" }, icon("search"), search), list, bar], actions });
+  const dialog = openDialog({
+    title,
+    wide: true,
+    body: [h("div", { class: "list-search" }, icon("search"), search), list, bar],
+    actions,
+  });
 
   function pager(sign, label, by) {
-    const button = h("button", { class: "button small square", type: "button", "aria-label": label, disabled: true }, icon(sign));
+    const button = h(
+      "button",
+      { class: "button small square", type: "button", "aria-label": label, disabled: true },
+      icon(sign),
+    );
     button.addEventListener("click", () => show(found.page + by));
     return button;
   }
@@ -58,9 +80,16 @@ export function listDialog({ title, load, draw, matches, failed, actions }) {
     found.page = Math.min(Math.max(page, 0), last);
     const from = found.page * A_PAGE;
     const shown = hits.slice(from, from + A_PAGE);
-    fill(list, shown.length ? draw(shown) : h("p", { class: "soft" }, found.rows.length ? "Nothing matches." : "Nothing in this range."));
+    fill(
+      list,
+      shown.length
+        ? draw(shown)
+        : h("p", { class: "soft" }, found.rows.length ? "Nothing matches." : "Nothing in this range."),
+    );
     list.scrollTop = 0;
-    count.textContent = hits.length ? `${number(from + 1)} to ${number(from + shown.length)} of ${number(hits.length)}${found.note}` : "";
+    count.textContent = hits.length
+      ? `${number(from + 1)} to ${number(from + shown.length)} of ${number(hits.length)}${found.note}`
+      : "";
     back.disabled = !found.page;
     on.disabled = found.page === last;
   }

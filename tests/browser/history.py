@@ -30,8 +30,8 @@ DAY_S = 86_400
 class Told:
     """A running server and what was put into it."""
 
-    def __init__(self, server: Server, key: str, website: str, empty: str) -> None:
-        self.server, self.key, self.website, self.empty = server, key, website, empty
+    def __init__(self, server: Server, key: str, website: str, empty: str, second: str) -> None:
+        self.server, self.key, self.website, self.empty, self.second = server, key, website, empty, second
         self.url = server.url
 
     def ask(self, question: str) -> Any:
@@ -72,13 +72,15 @@ def told(folder: Path) -> Iterator[Told]:
     run(db, "account", "create", EMAIL, "--password-stdin", stdin=PASSWORD)
     website = run(db, "website", "add", "example.com", "--name", f"Example {IMG}")
     empty = run(db, "website", "add", "empty.example")
+    second = run(db, "website", "add", "second.example")
     key = run(db, "key", "create", "--name", "tests")
     file = folder / "history.ndjson"
     file.write_text("".join(json.dumps(event) + "\n" for event in history(time.time())))
     run(db, "import", str(file), "--website", website)
-    server = Server(db, (), {}, folder / "stderr.log", [])
+    # All tests of a module come from one session within some minutes.
+    server = Server(db, ("--key-per-minute", "100000"), {}, folder / "stderr.log", [])
     try:
-        yield Told(server, key, website, empty)
+        yield Told(server, key, website, empty, second)
     finally:
         server.kill()
 

@@ -172,6 +172,14 @@ def test_everything_shown_can_be_had_as_csv(dashboard: Dashboard) -> None:
         assert answer.headers["content-type"].startswith("text/csv")
 
 
+def test_pages_have_a_small_line_of_their_days(site: Told, dashboard: Dashboard) -> None:
+    page = dashboard("range=7d")
+    expect(page.locator(".card-pages .spark polyline")).to_have_count(10)
+    longest = dashboard("range=12m")
+    expect(longest.locator(".card-pages .bar")).to_have_count(10)
+    assert longest.locator(".spark polyline").count() == 0
+
+
 def test_who_is_here_now_comes_by_itself(site: Told, dashboard: Dashboard) -> None:
     page = dashboard()
     before = int(page.locator(".live strong").inner_text())
@@ -247,6 +255,15 @@ def test_days_of_ones_own(dashboard: Dashboard) -> None:
 def test_nonsense_in_the_address_is_passed_over(dashboard: Dashboard) -> None:
     page = dashboard("range=soon&tz=Mars/Base&figure=luck&interval=week&from=2026-02-30&to=x&tab_pages=country&other=1")
     assert query_of(page) == {"range": "7d", "tz": ZONE}
+
+
+def test_from_one_website_to_another_the_days_stay_and_filters_do_not(site: Told, dashboard: Dashboard) -> None:
+    page = dashboard("range=30d&filter_country=DE")
+    site.send(site.second, {"type": "screen_view", "name": "second"})
+    page.get_by_role("link", name="second.example").click()
+    expect(page.locator("h1").first).to_have_text("second.example")
+    drawn(page)
+    assert query_of(page) == {"range": "30d", "tz": ZONE}
 
 
 # --- filters and keys
@@ -402,6 +419,19 @@ def test_an_unknown_website_says_so(site: Told, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     page.goto(f"{site.url}/websites/00000000-0000-4000-8000-000000000000")
     expect(page.locator("main")).to_contain_text("There is no such website.")
+
+
+def test_a_refresh_shows_what_is_new_and_keeps_the_focus(site: Told, open_page: OpenPage) -> None:
+    page = site.log_in(open_page())
+    page.clock.install()
+    page.goto(f"{site.url}/websites/{site.website}?range=today")
+    drawn(page)
+    before = int(figures(page)["pageviews"])
+    page.locator(".card-browsers .bar").first.focus()
+    site.send(site.website, {"type": "screen_view", "name": "later", "session_id": "somebody-later"})
+    page.clock.run_for(61_000)
+    expect(page.locator("[data-figure=pageviews]")).to_have_attribute("data-value", str(before + 1))
+    assert page.evaluate("document.activeElement.matches('.card-browsers .bar')")
 
 
 # --- what visitors send
