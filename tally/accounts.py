@@ -308,15 +308,10 @@ def note_use(connection: sqlite3.Connection, used: Iterable[tuple[int, int]]) ->
     connection.executemany("/* accounts.note_use */ update api_key set last_used_ms = ? where number = ?", used)
 
 
-def traffic(connection: sqlite3.Connection, account: int) -> dict[int, int]:
-    """Traffic events stored of each of an account's websites, by its number: a row a quarter of an hour is read."""
-    return dict(
-        connection.execute(
-            "/* accounts.traffic */ select w.number, coalesce((select sum(views + events) from moment"
-            " where website = w.number), 0) from website w where w.account = ?",
-            (account,),
-        )
-    )
+def traffic(connection: sqlite3.Connection, websites: Iterable[int]) -> dict[int, int]:
+    """Traffic events stored of each website, by its number: a row a quarter of an hour is read, 100,000 in 10 ms."""
+    statement = "/* accounts.traffic */ select coalesce(sum(views + events), 0) from moment where website = ?"
+    return {website: int(connection.execute(statement, (website,)).fetchone()[0]) for website in websites}
 
 
 def change_website(connection: sqlite3.Connection, number: int, name: str, domain: str, origins: Iterable[str]) -> None:

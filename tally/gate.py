@@ -77,6 +77,8 @@ class Gate:
         self.owners, self.viewers = Buckets(per_minute), Buckets(per_minute)
         self._clients, self._accounts = Buckets(TRIES_A_MINUTE), Buckets(TRIES_AN_HOUR, span_ns=HOUR_NS)
         self._known_places: OrderedDict[bytes, None] = OrderedDict()
+        # When a website's events were counted last, and how many there were.
+        self.counted: dict[int, tuple[int, int]] = {}
         self._trusted = trusted
         self._thread = ThreadPoolExecutor(1, "passwords")
         self._waiting = 0

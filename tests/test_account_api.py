@@ -296,6 +296,28 @@ async def test_a_website_is_added_and_takes_events_at_once(house: House) -> None
     assert (await browser("GET", "/api/account/websites")).json["data"] == [website | {"events": 2}]
 
 
+async def test_a_large_count_may_be_some_minutes_old(house: House) -> None:
+    """ "events": "all stored traffic events ... cheap": what takes long to count is not counted with every page."""
+    browser = await logged_in(house)
+    website = await house.website()
+
+    async def events() -> int:
+        return int((await browser("GET", "/api/account/websites")).json["data"][0]["events"])
+
+    for views in (99_999, 1):
+        await house.admin(
+            lambda connection, views=views: connection.execute(
+                "insert into moment values (1, ?, ?, 0, 0, 0, 0, 0, 0, 0, 0)", (views, views)
+            )
+        )
+    assert await events() == 100_000
+    for expected in (100_001, 100_001):
+        assert (await house.collect(PAGE | {"website_id": website})).status == 202
+        assert await events() == expected
+    house.clock.advance(301)
+    assert await events() == 100_002
+
+
 @pytest.mark.parametrize("domain", ["", "co.uk", "a b", "ann@example.com", "exa_mple..com", "x" * 3_000, 5, None])
 async def test_what_is_no_domain_is_refused_in_the_words_of_the_command(
     house: House, command: Command, domain: Any
