@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import logged_in
-from conftest import NOON_MS, House, ManualClock
+from browsing import PASSWORD, logged_in
+from conftest import NOON_MS, OWNER, Command, House, ManualClock, Serve, until
 from past import Killed, built, take, writing
 
 from tally import accounts, deletion, importing
@@ -405,3 +405,37 @@ async def test_a_server_takes_it_out_of_the_file_by_itself(house: House) -> None
         assert b"canary" not in path.read_bytes(), path.name
     top = await owner("GET", f"/api/account/websites/{other}/top/pathname?from=2026-11-01&to=2026-11-30")
     assert [row["value"] for row in top.json["data"]] == ["/b"]
+
+
+def test_a_killed_server_goes_on_where_it_was(tmp_path: Path, serve: Serve, command: Command) -> None:
+    """ "survives restart": the real process, killed while rows go; the next one takes the rest, and events besides."""
+    path = tmp_path / "analytics.db"
+    command("account", "create", OWNER, "--password-stdin", stdin=PASSWORD)
+    website, other = (command("website", "add", domain).stdout.strip() for domain in ("example.com", "other.example"))
+    many = 150_000
+    sql(
+        path,
+        "insert into event with recursive n(v) as (select 1 union all select v + 1 from n where v < ?)"
+        f" select 1, v, v, 0, v, 0{', 0' * 15}, null from n",
+        many,
+    )
+
+    def left() -> int:
+        return int(sql(path, "select count(*) from event where website = 1")[0][0])
+
+    first = serve(db=path)
+    own = {"Sec-Fetch-Site": "same-origin", "Content-Type": "application/json"}
+    answer = first.request("POST", "/api/account/login", {"email": OWNER, "password": PASSWORD}, own)
+    own["Cookie"] = answer.headers["Set-Cookie"].partition(";")[0]
+    answer = first.request("DELETE", f"/api/account/websites/{website}", {"domain": "example.com"}, own)
+    assert answer.status == 202
+    until(lambda: left() < many)
+    first.kill()
+    assert sql(path, "select is_over from gone") == [(0,)]
+    second = serve(db=path)
+    assert second.request("POST", "/api/collect", PAGE | {"website_id": website}).status == 404
+    assert second.request("POST", "/api/collect", PAGE | {"website_id": other}).status == 202
+    until(lambda: left() == 0, seconds=120)
+    assert second.terminate() == 0
+    assert sql(path, "pragma integrity_check") == [("ok",)]
+    assert sql(path, "select count(*) from event") == [(1,)]
