@@ -104,6 +104,7 @@ export async function dashboard(root, context, site) {
     lastLoad = Date.now();
     clearTimeout(waiting);
     if (!isFast) return load();
+    places.figures.setAttribute("aria-busy", "true");
     waiting = setTimeout(load, FAST_MS);
   }
 
