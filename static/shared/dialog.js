@@ -18,7 +18,11 @@ export function openDialog({ title, body, actions, onclose, wide = false }) {
       "header",
       { class: "dialog-head" },
       h("h2", { id }, title),
-      h("button", { class: "button quiet square", type: "button", "aria-label": "Close", onclick: () => close() }, icon("close")),
+      h(
+        "button",
+        { class: "button quiet square", type: "button", "aria-label": "Close", onclick: () => close() },
+        icon("close"),
+      ),
     ),
     content,
     actions ? h("footer", { class: "dialog-actions" }, actions) : null,
@@ -43,7 +47,12 @@ export function confirmDialog({ title, words, action, danger = false }) {
     let agreed = false;
     const agree = h("button", { class: danger ? "button danger" : "button primary", type: "button" }, action);
     const cancel = h("button", { class: "button", type: "button" }, "Cancel");
-    const dialog = openDialog({ title, body: h("p", null, words), actions: [cancel, agree], onclose: () => resolve(agreed) });
+    const dialog = openDialog({
+      title,
+      body: h("p", null, words),
+      actions: [cancel, agree],
+      onclose: () => resolve(agreed),
+    });
     agree.addEventListener("click", () => {
       agreed = true;
       dialog.close();
@@ -55,7 +64,8 @@ export function confirmDialog({ title, words, action, danger = false }) {
 
 /** A message in the corner for some seconds, read out too. */
 export function notify(words) {
-  const region = document.getElementById("messages") || document.body.appendChild(h("div", { id: "messages", role: "status" }));
+  const region =
+    document.getElementById("messages") || document.body.appendChild(h("div", { id: "messages", role: "status" }));
   const message = h("p", { class: "message" }, words);
   region.append(message);
   setTimeout(() => message.remove(), 5000);

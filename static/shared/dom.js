@@ -25,7 +25,8 @@ export function fill(element, ...children) {
 
 /** As fill, but the focus stays on what has the same data-key, or near it: on the part itself. */
 export function refill(element, ...children) {
-  const had = element.contains(document.activeElement) && element !== document.activeElement ? document.activeElement : null;
+  const had =
+    element.contains(document.activeElement) && element !== document.activeElement ? document.activeElement : null;
   fill(element, ...children);
   if (!had) return element;
   const same = [...element.querySelectorAll("[data-key]")].find((one) => one.dataset.key === had.dataset.key);

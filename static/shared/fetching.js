@@ -48,11 +48,24 @@ async function body(response, signal) {
     return failed(status, "unreadable", `The server answered ${status}, but not in a way that can be read here.`);
   }
   if (response.ok) {
-    return { ok: true, status, data: read.data, meta: read.meta || {}, error: null, etag: response.headers.get("ETag") };
+    return {
+      ok: true,
+      status,
+      data: read.data,
+      meta: read.meta || {},
+      error: null,
+      etag: response.headers.get("ETag"),
+    };
   }
   const error = read.error || {};
   const retryAfter = Number(response.headers.get("Retry-After")) || 0;
-  return failed(status, error.code || "unreadable", error.message || `The server answered ${status}.`, error.field, retryAfter);
+  return failed(
+    status,
+    error.code || "unreadable",
+    error.message || `The server answered ${status}.`,
+    error.field,
+    retryAfter,
+  );
 }
 
 function failed(status, code, message, field = null, retryAfter = 0) {

@@ -13,7 +13,11 @@ export function number(value) {
 
 /** 12.5K, where space forces it; the exact number belongs in a hint. */
 export function shortNumber(value) {
-  return value === null || value === undefined ? "–" : Math.abs(value) < 10_000 ? whole.format(value) : short.format(value);
+  return value === null || value === undefined
+    ? "–"
+    : Math.abs(value) < 10_000
+      ? whole.format(value)
+      : short.format(value);
 }
 
 /** 43.1% of a figure that is in percent already; with so many decimals, or at most so many. */
@@ -68,14 +72,20 @@ export function date(moment, zone) {
 export function dayRange(from, to) {
   const [first, last] = [new Date(`${from}T12:00:00Z`), new Date(`${to}T12:00:00Z`)];
   const format = dateFormat("UTC", { day: "numeric", month: "short", year: "numeric" });
-  return from === to ? dateFormat("UTC", { weekday: "short", day: "numeric", month: "short", year: "numeric" }).format(first) : format.formatRange(first, last);
+  return from === to
+    ? dateFormat("UTC", { weekday: "short", day: "numeric", month: "short", year: "numeric" }).format(first)
+    : format.formatRange(first, last);
 }
 
 /** How long ago, in words: "3 minutes ago" */
 export function ago(moment, now = Date.now()) {
   const seconds = Math.round((new Date(moment).getTime() - now) / 1000);
   const words = new Intl.RelativeTimeFormat(english, { numeric: "auto" });
-  for (const [unit, size] of [["day", 86_400], ["hour", 3600], ["minute", 60]]) {
+  for (const [unit, size] of [
+    ["day", 86_400],
+    ["hour", 3600],
+    ["minute", 60],
+  ]) {
     if (Math.abs(seconds) >= size) return words.format(Math.round(seconds / size), unit);
   }
   return words.format(seconds, "second");

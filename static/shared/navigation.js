@@ -18,7 +18,13 @@ export function frame(context) {
   const menu = userMenu(context);
   const toggle = h(
     "button",
-    { class: "button quiet square", type: "button", "aria-label": "Menu", "aria-expanded": "false", "aria-controls": "sidebar" },
+    {
+      class: "button quiet square",
+      type: "button",
+      "aria-label": "Menu",
+      "aria-expanded": "false",
+      "aria-controls": "sidebar",
+    },
     icon("menu"),
   );
   const sidebar = h(
@@ -57,7 +63,11 @@ export function frame(context) {
     main,
     closeDrawer: () => setDrawer(false),
     mark: (session, path) => {
-      fill(list, session.websites.map((website) => entry(website, path)), addEntry());
+      fill(
+        list,
+        session.websites.map((website) => entry(website, path)),
+        addEntry(),
+      );
       menu.mark(session.account, path);
     },
   };
@@ -66,11 +76,28 @@ export function frame(context) {
 function entry(website, path) {
   const own = `/websites/${website.id}`;
   const label = website.name || website.domain;
-  return h("li", null, h("a", { class: "nav-item", href: own, "aria-current": path === own ? "page" : null, title: label }, h("span", { class: "nav-label" }, label)));
+  return h(
+    "li",
+    null,
+    h(
+      "a",
+      { class: "nav-item", href: own, "aria-current": path === own ? "page" : null, title: label },
+      h("span", { class: "nav-label" }, label),
+    ),
+  );
 }
 
 function addEntry() {
-  return h("li", null, h("a", { class: "nav-item nav-add", href: "/#add" }, icon("plus"), h("span", { class: "nav-label" }, "Add website")));
+  return h(
+    "li",
+    null,
+    h(
+      "a",
+      { class: "nav-item nav-add", href: "/#add" },
+      icon("plus"),
+      h("span", { class: "nav-label" }, "Add website"),
+    ),
+  );
 }
 
 function userMenu(context) {
@@ -90,7 +117,10 @@ function userMenu(context) {
   );
   const close = () => (element.open = false);
   element.addEventListener("click", (event) => event.target.closest("a") && close());
-  element.addEventListener("focusout", (event) => event.relatedTarget && !element.contains(event.relatedTarget) && close());
+  element.addEventListener(
+    "focusout",
+    (event) => event.relatedTarget && !element.contains(event.relatedTarget) && close(),
+  );
   document.addEventListener("pointerdown", (event) => !element.contains(event.target) && close());
   element.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || !element.open) return;
