@@ -11,6 +11,8 @@ import { ago, countryName, flag } from "../shared/formats.js";
 const EACH_MS = 2000;
 // our choice: by then a page that was just reloaded would have been here.
 const HELP_AFTER_MS = 20_000;
+// our choice: an older one does not say that events arrive now.
+const NEW_MS = 600_000;
 
 /** The snippet of a website with a button that copies it. `base` is the server's public address, or empty. */
 export function snippet(website, base) {
@@ -56,26 +58,19 @@ function localOnly(at) {
  */
 export function waiting(website, onFirst = () => {}) {
   styled("/assets/account/account.css");
-  const box = h("div", { class: "waiting", role: "status" });
+  const box = h("div", { class: "waiting", role: "status" }, notYet(website));
   const looked = h("p", { class: "soft small-text" });
   const element = h("div", { class: "waiting-place" }, box, looked);
   const began = Date.now();
-  fill(
-    box,
-    h("span", { class: "dot" }),
-    h(
-      "div",
-      null,
-      h("strong", null, "Waiting for the first event"),
-      h("p", null, `Open a page of ${website.domain}; it shows here within seconds.`),
-    ),
-  );
   const look = async () => {
     const answer = await get(`/api/account/websites/${website.id}/events?limit=1`);
     if (!element.isConnected) return true;
     const event = answer.ok && answer.data[0];
     if (event) {
-      fill(element, arrived(event));
+      // The box stays the same element: then its new words are read out.
+      box.classList.add("arrived");
+      fill(box, arrived(event));
+      fill(element, box);
       onFirst(event);
       return true;
     }
@@ -85,6 +80,12 @@ export function waiting(website, onFirst = () => {}) {
   };
   repeat(element, look);
   return element;
+}
+
+function notYet(website) {
+  const words = website.events ? "Waiting for the next event" : "Waiting for the first event";
+  const what = `Open a page of ${website.domain}; it shows here within seconds.`;
+  return [h("span", { class: "dot" }), h("div", null, h("strong", null, words), h("p", null, what))];
 }
 
 /** Calls `look` while the element is in the page and the page is seen, until it gives true. */
@@ -109,18 +110,17 @@ function repeat(element, look) {
 function arrived(event) {
   const place = event.country ? `${flag(event.country)} ${countryName(event.country)}` : null;
   const from = [ago(event.timestamp), event.browser, event.os, place].filter(Boolean).join(" · ");
-  return h(
-    "div",
-    { class: "waiting arrived", role: "status" },
+  const isNew = Date.now() - new Date(event.timestamp) < NEW_MS;
+  return [
     h("span", { class: "tick" }, icon("check")),
     h(
       "div",
       null,
-      h("strong", null, "Events arrive"),
+      h("strong", null, isNew ? "Events arrive" : "The newest event"),
       h("p", { class: "arrived-path mono" }, event.event_name || event.pathname || event.type),
       h("p", { class: "small-text" }, from),
     ),
-  );
+  ];
 }
 
 function help(website) {

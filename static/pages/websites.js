@@ -100,7 +100,11 @@ async function figures(element, website, zone, signal) {
     get(`${base}/realtime`, { signal }),
   ]);
   if (signal.aborted) return;
-  if (!week.ok) return fill(place, h("p", { class: "soft" }, week.error.message));
+  if (!week.ok) {
+    const again = () => figures(element, website, zone, signal);
+    const retry = h("button", { class: "button small above", type: "button", onclick: again }, "Try again");
+    return fill(place, h("p", { class: "soft" }, week.error.message), retry);
+  }
   const sum = week.data.reduce((total, row) => total + row.visitors, 0);
   if (!website.events && !sum) return fill(place, h("p", { class: "soft" }, "No event yet. Open it for the snippet."));
   const today = week.data.at(-1);

@@ -509,6 +509,21 @@ def test_a_website_is_added_renamed_and_deleted(server: Server, browse: Browse) 
     expect(page.get_by_role("heading", name="This website is not here")).to_be_visible()
 
 
+def test_a_list_whose_figures_fail_offers_to_try_again(server: Server, browse: Browse) -> None:
+    page = browse()
+    set_up(page, server)
+    website = add_website(page, server)
+    send_view(server, website["id"])
+    page.route("**/timeseries?*", lambda route: route.abort())
+    page.goto(server.url)
+    card = page.get_by_role("main").get_by_role("listitem").filter(has_text="example.com")
+    expect(card).to_contain_text("The server does not answer.")
+    page.unroute("**/timeseries?*")
+    card.get_by_role("button", name="Try again").click()
+    expect(card).to_contain_text("1 visitor in 7 days")
+    page.problems.forgive("net::ERR_FAILED")
+
+
 def test_other_addresses_may_send_once_they_are_listed(server: Server, browse: Browse) -> None:
     page = browse()
     set_up(page, server)
