@@ -28,6 +28,8 @@ const ROUTES = [
   [/^\/share\/(?<token>[A-Za-z0-9_-]+)$/, null, "share", false],
 ];
 
+const PARTS = { dashboard: ["./dashboard/page.js"], share: ["./dashboard/page.js"] };
+
 const app = document.getElementById("app");
 let session = null;
 let framed = null;
@@ -88,6 +90,8 @@ async function draw() {
     return current.page.update(current.context);
   }
   leave();
+  // What the page is made of comes while the session is asked for.
+  for (const module of [`./pages/${found.name}.js`, ...(PARTS[found.name] || [])]) import(module).catch(() => {});
   if (found.inFrame && !session) {
     const error = await load();
     if (mine !== turn) return;

@@ -14,7 +14,7 @@ const FIELDS = {
   country: ["country", "Countries"],
   language: ["language", "Languages"],
   browser: ["browser", "Browsers"],
-  os: ["operating system", "Systems"],
+  os: ["operating system", "OS"],
   os_version: ["system version", "Versions"],
   device: ["device", "Devices"],
   hostname: ["hostname", "Hostnames"],

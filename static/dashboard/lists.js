@@ -159,7 +159,7 @@ function footOf(field, hasMore, all, board) {
       ? h(
           "button",
           { class: "button small", type: "button", onclick: all, dataset: { key: "all" } },
-          `All ${fieldTitle(field).toLowerCase().replace("utm", "UTM")}`,
+          `All ${fieldTitle(field).replace(/^[A-Z](?=[a-z])/, (first) => first.toLowerCase())}`,
         )
       : h("span"),
     h("a", { class: "csv", href: csv, download: `${field}.csv`, "aria-label": `CSV of ${fieldTitle(field)}` }, "CSV"),

@@ -24,9 +24,11 @@ import { series } from "./series.js";
 const EVERY_MS = 60_000;
 const FAST_MS = 250;
 
+const look = styled("/assets/dashboard/dashboard.css");
+
 /** Shows it in `root`. `site`: { base, name, zone, tools (nodes), home }. Gives what the router needs. */
 export async function dashboard(root, context, site) {
-  await styled("/assets/dashboard/dashboard.css");
+  await look;
   const zone = site.zone || ownZone();
   let view = readView(context.query, zone);
   let total = 0;

@@ -42,6 +42,8 @@ export function chart(host) {
   const place = h("div", { class: "chart-plot" });
   const slider = h("div", { class: "chart", role: "slider", tabindex: "0", "aria-valuemin": "1" }, place, tip);
   fill(host, slider);
+  // While the figures are asked for; where it fails, draw() says so.
+  load().catch(() => {});
   const scheme = matchMedia("(prefers-color-scheme: dark)");
   const state = { plot: null, data: null, at: -1, width: 0, byTouch: false };
 

@@ -43,12 +43,19 @@ export function unseen(...children) {
 
 const sheets = new Map();
 
-/** Adds one of our style sheets, once; resolves when it is there. */
+/** Adds one of our style sheets, once; resolves when it is there, fails where it does not come. */
 export function styled(path) {
   if (!sheets.has(path)) {
     const link = h("link", { rel: "stylesheet", href: path });
-    sheets.set(path, new Promise((resolve) => link.addEventListener("load", resolve, { once: true })));
-    link.addEventListener("error", () => sheets.delete(path), { once: true });
+    const loading = new Promise((resolve, reject) => {
+      link.addEventListener("load", resolve, { once: true });
+      link.addEventListener("error", () => reject(new Error(`${path} did not load`)), { once: true });
+    });
+    loading.catch(() => {
+      sheets.delete(path);
+      link.remove();
+    });
+    sheets.set(path, loading);
     document.head.append(link);
   }
   return sheets.get(path);
