@@ -137,10 +137,10 @@ async def _listen(runner: web.AppRunner, settings: Settings) -> None:
         ) from None
     host, port = runner.addresses[0][:2]
     shown = f"[{host}]" if ":" in host else host
-    print(f"listening on http://{shown}:{port}", flush=True)
     gate = runner.app[GATE]
     if gate.needs_setup:
         reached = "127.0.0.1" if host in ("0.0.0.0", "::") else shown
         # After the #: no proxy's log and no Referer ever sees it.
         link = f"{settings.base_url or f'http://{reached}:{port}'}/setup#{gate.setup_token}"
         print(f"set up Tally: {link}", file=sys.stderr, flush=True)
+    print(f"listening on http://{shown}:{port}", flush=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from browsing import PASSWORD, Browser, account, logged_in
-from conftest import OWNER, Answer, Command, House, MakeHouse, Serve, until
+from conftest import OWNER, Answer, Command, House, MakeHouse, Serve
 
 from tally.gate import GATE, TRIES_A_MINUTE
 from tally.websites_api import MOST_ORIGINS
@@ -125,7 +125,7 @@ def test_the_link_is_printed_on_standard_error(serve: Serve, command: Command) -
     links = []
     for arguments, place in ((("--base-url", "https://stats.example.com"), "https://stats.example.com"), ((), None)):
         server = serve(*arguments)
-        (line,) = until(lambda: [line for line in server.stderr().splitlines() if "/setup#" in line])  # noqa: B023
+        (line,) = [line for line in server.stderr().splitlines() if "/setup#" in line]
         assert line.startswith(f"set up Tally: {place or server.url}/setup#")
         links.append(line.partition("#")[2])
         found = server.request("GET", f"/api/account/setup?token={links[-1]}", headers={"Sec-Fetch-Site": "none"})
