@@ -3,6 +3,7 @@
 import { openDialog } from "../shared/dialog.js";
 import { fill, h, icon, refill } from "../shared/dom.js";
 import { dayRange, ownZone } from "../shared/formats.js";
+import { allZones, spokenZone } from "../shared/zones.js";
 import { RANGES, daysLater, shifted, withDays, withRange } from "./asking.js";
 
 /** Draws the range picker. */
@@ -105,8 +106,8 @@ export function drawInterval(root, board) {
 
 function zones(chosen, accounts) {
   const first = [...new Set([chosen, accounts, ownZone(), "UTC"])];
-  const all = (Intl.supportedValuesOf?.("timeZone") || []).filter((zone) => !first.includes(zone));
-  const option = (zone) => h("option", { value: zone }, zone.replaceAll("_", " "));
+  const all = allZones().filter((zone) => !first.includes(zone));
+  const option = (zone) => h("option", { value: zone }, spokenZone(zone));
   return [
     h("optgroup", { label: "Near at hand" }, first.map(option)),
     h("optgroup", { label: "All" }, all.map(option)),
