@@ -80,7 +80,7 @@ async def set_up(request: web.Request) -> web.Response:
     if number is None:
         raise ApiError(errors.UNKNOWN_SETUP_LINK)
     gate.setup_token = ""
-    await gate.log_in(request, number)
+    await gate.log_in(request, number, password_hash)
     return _data(_account(gate, gate.store.registry.owners[number]), 201)
 
 
@@ -122,26 +122,25 @@ async def log_in(request: web.Request) -> web.Response:
     give_back = gate.take_try(request, email)
     await gate.store.look_again()
     owner = next((one for one in gate.store.registry.owners.values() if one.email.lower() == email.lower()), None)
-    if owner is None or not await _is_right(gate, owner.number, password):
-        # Unknown addresses cost the same work.
-        if owner is None:
-            await gate.store.read(lambda connection: accounts.password_hash(connection, 0))
-            await gate.hashing(passwords.is_right, passwords.NOBODY, password)
+    # Unknown addresses cost the same work: no account has the number 0.
+    password_hash = await _checked(gate, 0 if owner is None else owner.number, password)
+    if owner is None or password_hash is None:
         raise ApiError(errors.WRONG_CREDENTIALS)
     give_back()
-    await gate.log_in(request, owner.number)
+    await gate.log_in(request, owner.number, password_hash)
     return _data(_account(gate, owner))
 
 
-async def _is_right(gate: Gate, account: int, password: str) -> bool:
-    """Whether it is the account's password; a hash with outdated parameters is made anew."""
+async def _checked(gate: Gate, account: int, password: str) -> str | None:
+    """The hash of the account's password if it is this one; one with outdated parameters is made anew."""
     stored = await gate.store.read(lambda connection: accounts.password_hash(connection, account))
     if not await gate.hashing(passwords.is_right, stored or passwords.NOBODY, password) or stored is None:
-        return False
-    if passwords.is_outdated(stored):
-        anew = await gate.hashing(passwords.hashed, password)
-        await gate.store.change(lambda connection: accounts.set_password_hash(connection, account, anew, stored))
-    return True
+        return None
+    if not passwords.is_outdated(stored):
+        return stored
+    anew = await gate.hashing(passwords.hashed, password)
+    await gate.store.change(lambda connection: accounts.set_password_hash(connection, account, anew, stored))
+    return anew
 
 
 async def log_out(request: web.Request) -> web.Response:
@@ -192,7 +191,7 @@ async def change_password(request: web.Request) -> web.Response:
     current, new = text(sent, "current"), _new_password(sent, "new")
     give_back = gate.take_try(request, session.owner.email)
     number = session.owner.number
-    if not await _is_right(gate, number, current):
+    if await _checked(gate, number, current) is None:
         raise ApiError(errors.WRONG_PASSWORD, field="current")
     give_back()
     password_hash = await gate.hashing(passwords.hashed, new)

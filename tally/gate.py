@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 import orjson
 from aiohttp import web
 
-from tally import errors, logins
+from tally import accounts, errors, logins
 from tally.accounts import Owner
 from tally.clock import Clock
 from tally.collect import DESK, read_body
@@ -150,8 +150,11 @@ class Gate:
             return None
         return Session(registry.owners[login.account], digest, login)
 
-    async def log_in(self, request: web.Request, account: int) -> None:
-        """Begins a session under a new value; the one that the browser had ends."""
+    async def log_in(self, request: web.Request, account: int, password_hash: str) -> None:
+        """Begins a session under a new value; the one that the browser had ends.
+
+        Raises ApiError 401 where the password that was given has been changed meanwhile.
+        """
         now_ms, value = self.clock.wall_ms(), logins.new_value()
         digest, login = logins.digest_of(value, self.store.key_salt), Login(account, now_ms, now_ms + LASTS_MS)
         known, before = self.store.registry.logins, self.found(request)
@@ -159,6 +162,8 @@ class Gate:
         over += logins.of_account(known, account)[: 1 - MOST_OF_ACCOUNT]
 
         def begin(connection: sqlite3.Connection) -> None:
+            if accounts.password_hash(connection, account) != password_hash:
+                raise ApiError(errors.WRONG_CREDENTIALS)
             logins.forget(connection, over)
             logins.store(connection, digest, login)
 

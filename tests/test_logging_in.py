@@ -432,6 +432,24 @@ async def test_a_new_password_ends_the_other_sessions(house: House) -> None:
     assert (await Browser(house).log_in(password="another password")).status == 200
 
 
+async def test_a_password_that_is_changed_meanwhile_opens_nothing(house: House) -> None:
+    """Who has given the old one just before would otherwise have a session that the change does not end."""
+    browser, late = await logged_in(house), Browser(house)
+    gate = house.app[GATE]
+    log_in = gate.log_in
+
+    async def change_first(*what: Any) -> None:
+        gate.log_in = log_in
+        sent = {"current": PASSWORD, "new": "another password"}
+        assert (await browser("POST", "/api/account/password", sent)).status == 204
+        await log_in(*what)
+
+    gate.log_in = change_first
+    assert error(await late.log_in()) == (401, "wrong_credentials")
+    assert late.cookies == {}
+    assert house.sql("select count(*) from login") == [(1,)]
+
+
 async def test_guessing_the_present_password_is_counted_too(house: House) -> None:
     browser = await logged_in(house)
     sent = {"current": WRONG, "new": "another password"}
