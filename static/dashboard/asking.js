@@ -14,6 +14,8 @@ const DAY_MS = 86_400_000;
 const DATE = /^\d{4}-\d{2}-\d{2}$/;
 // CONTRACT: a series has at most 10,000 buckets.
 const MOST_HOURS = 10_000;
+// our choice: what a page asks of its own accord is of at most a month; a filtered year takes the server some seconds.
+export const CHEAP_DAYS = 31;
 
 export const RANGES = [
   { name: "today", short: "Today", long: "today", first: (today) => today },

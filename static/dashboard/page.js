@@ -6,8 +6,8 @@
 import { failureNotice } from "../shared/dialog.js";
 import { fill, h, refill, styled } from "../shared/dom.js";
 import { get } from "../shared/fetching.js";
-import { dayRange, ownZone } from "../shared/formats.js";
-import { questionOf, readView, spanOf, toggled, writeView } from "./asking.js";
+import { counted, dayRange, ownZone } from "../shared/formats.js";
+import { CHEAP_DAYS, questionOf, readView, spanOf, toggled, writeView } from "./asking.js";
 import { events } from "./events.js";
 import { CARDS, fieldName, valueText } from "./fields.js";
 import { drawFigures, figureNamed } from "./figures.js";
@@ -59,6 +59,8 @@ export async function dashboard(root, context, site) {
     what: () => "The key figures cannot be shown.",
     ask: (signal) => askFigures(board, signal),
     draw: (answer) => {
+      const words = `${dayRange(board.span().from, board.span().to)}: ${counted(answer.data.visitors, "visitor")}`;
+      if (total !== answer.data.visitors) places.status.textContent = words;
       total = answer.data.visitors;
       drawFigures(places.figures, {
         ...answer,
@@ -112,9 +114,10 @@ export async function dashboard(root, context, site) {
 
   let today = board.span().today;
   function again() {
-    if (document.visibilityState !== "visible" || !board.span().isOpen) return;
-    if (today !== board.span().today) drawFrame();
-    today = board.span().today;
+    const span = board.span();
+    if (document.visibilityState !== "visible" || !span.isOpen || span.days > CHEAP_DAYS) return;
+    if (today !== span.today) drawFrame();
+    today = span.today;
     load({ quietly: true });
   }
 
@@ -158,6 +161,8 @@ function placesOf(site) {
     figures: h("div", { class: "figures-place" }),
     chart: h("div", { class: "chart-place" }),
     cards: h("div", { class: "cards" }),
+    // Says by ear what has changed.
+    status: h("p", { class: "unseen", role: "status" }),
     print: h("div", { class: "print-only print-head" }),
   };
   places.page = h(
@@ -180,6 +185,7 @@ function placesOf(site) {
     h("section", { class: "card main-card", "aria-label": "Key figures and chart" }, places.figures, places.chart),
     places.cards,
     footer(),
+    places.status,
   );
   return places;
 }

@@ -4,10 +4,8 @@
 import { h, svg } from "../shared/dom.js";
 import { get } from "../shared/fetching.js";
 import { number } from "../shared/formats.js";
-import { questionOf } from "./asking.js";
+import { CHEAP_DAYS, questionOf } from "./asking.js";
 
-// our choice: a filtered series of a month takes the server some ten milliseconds, of a year some seconds.
-const MOST_DAYS = 31;
 const ROOM = "(min-width: 1081px)";
 const [WIDTH, HEIGHT] = [64, 16];
 // Who goes from range to range asks for none of them.
@@ -22,7 +20,7 @@ export function sparkPlace() {
 export function drawSparks(list, rows, field, board) {
   const ending = new AbortController();
   const span = board.span();
-  const isCheap = span.days <= MOST_DAYS && matchMedia(ROOM).matches;
+  const isCheap = span.days <= CHEAP_DAYS && matchMedia(ROOM).matches;
   const timer = isCheap && setTimeout(() => drawAll(list, rows, field, board, span, ending.signal), AFTER_MS);
   return () => {
     clearTimeout(timer);

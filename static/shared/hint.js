@@ -35,7 +35,8 @@ function show(element, content) {
   }
   (element.closest("dialog") || document.body).append(box);
   fill(box, content());
-  box.showPopover();
+  // Older browsers know no top layer: a fixed box above the page does there.
+  box.showPopover?.();
   shownFor = element;
   place(element.getBoundingClientRect());
 }
@@ -52,6 +53,6 @@ function place(at) {
 function hide(element) {
   clearTimeout(timer);
   if (!box || shownFor !== element || !element) return;
-  if (box.matches(":popover-open")) box.hidePopover();
+  box.remove();
   shownFor = null;
 }

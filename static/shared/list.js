@@ -34,7 +34,7 @@ function barButton(row, choose, unit) {
     h("span", { class: row.value === "" ? "bar-label soft" : "bar-label" }, h("bdi", null, row.label)),
     row.more || null,
     row.share === null ? null : h("span", { class: "bar-share" }, percent(100 * row.share, 1, 1)),
-    h("span", { class: "bar-count" }, number(row.count), unseen(` ${unit}`)),
+    row.count === null ? null : h("span", { class: "bar-count" }, number(row.count), unseen(` ${unit}`)),
   );
 }
 
