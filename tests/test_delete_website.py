@@ -373,6 +373,23 @@ async def test_deletion_is_confirmed_by_the_domain(house: House, typed: Any) -> 
     assert (await house.collect(PAGE | {"website_id": website})).status == 202
 
 
+@pytest.mark.parametrize("looks_first", [True, False])
+async def test_a_look_at_the_file_in_the_same_moment_brings_nothing_back(house: House, looks_first: bool) -> None:
+    """Another process has written just before: what was read of the file then is older than what is changed here."""
+    for number in range(5):
+        id_ = await house.website(f"{number}.example.com")
+        await asyncio.to_thread(sql, house.db, "insert or replace into meta values ('elsewhere', ?)", number)
+        website = house.store.website(id_)
+        both = [
+            house.store.refresh(),
+            house.store.change(lambda run, website=website: deletion.begin(run, website.number, NOON_MS)),
+        ]
+        await asyncio.gather(*(both if looks_first else reversed(both)))
+        assert house.store.website(id_) is None
+        await house.store.refresh()
+        assert house.store.website(id_) is None
+
+
 async def test_a_server_takes_it_out_of_the_file_by_itself(house: House) -> None:
     """The whole way: sent, deleted, and after a minute not a byte of it is in the database or its log."""
     owner = await logged_in(house)
