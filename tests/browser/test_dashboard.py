@@ -3,6 +3,7 @@
 Everything is waited for by condition. Figures are compared with the API asked with a key, for the same days and zone.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
@@ -108,7 +109,8 @@ def test_figures_are_those_of_the_read_api(site: Told, dashboard: Dashboard, ran
     told_by_api = site.ask(f"stats?{question(range_)}")["data"]
     expect(page.locator("[data-figure=visitors]")).to_have_attribute("data-value", str(told_by_api["visitors"]))
     shown = figures(page)
-    assert {name: float(value) for name, value in shown.items()} == {name: float(v) for name, v in told_by_api.items()}
+    # Where there were no visits, as just after midnight, some figures are null.
+    assert {name: json.loads(value) for name, value in shown.items()} == told_by_api
     assert page.locator("[data-figure=visitors] .figure-value").inner_text() == f"{told_by_api['visitors']:,}"
 
 
@@ -430,7 +432,7 @@ def test_an_unknown_website_says_so(site: Told, open_page: OpenPage) -> None:
 def test_a_refresh_shows_what_is_new_and_keeps_the_focus(site: Told, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     page.clock.install()
-    page.goto(f"{site.url}/websites/{site.website}?range=today")
+    page.goto(f"{site.url}/websites/{site.website}?range=7d")
     drawn(page)
     before = int(figures(page)["pageviews"])
     page.locator(".card-browsers .bar").first.focus()
@@ -469,7 +471,7 @@ def test_the_shared_link_shows_the_same_and_can_be_taken_back(
 ) -> None:
     page = dashboard("range=30d&filter_country=DE")
     page.get_by_role("button", name="Share").click()
-    page.get_by_role("button", name="Create link").click()
+    page.get_by_role("button", name="Create link").or_(page.get_by_role("button", name="New link")).click()
     link = page.get_by_label("The link").input_value()
     assert "/share/" in link
     assert "filter_country=DE" in link
