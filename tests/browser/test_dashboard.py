@@ -94,6 +94,17 @@ def query_of(page: Any) -> dict[str, str]:
     return dict(page.evaluate("[...new URL(location.href).searchParams]"))
 
 
+def shared_link(page: Any) -> str:
+    """The website's link, made where there is none yet."""
+    page.get_by_role("button", name="Share").click()
+    create, link = page.get_by_role("button", name="Create link"), page.get_by_label("The link")
+    expect(create.or_(link)).to_be_visible()
+    if create.is_visible():
+        create.click()
+    expect(link).to_be_visible()
+    return str(link.input_value())
+
+
 def faults(page: Any) -> list[str]:
     """What axe-core finds on the page as it is."""
     found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa", "best-practice"]})
@@ -470,9 +481,7 @@ def test_the_shared_link_shows_the_same_and_can_be_taken_back(
     site: Told, dashboard: Dashboard, open_page: OpenPage
 ) -> None:
     page = dashboard("range=30d&filter_country=DE")
-    page.get_by_role("button", name="Share").click()
-    page.get_by_role("button", name="Create link").or_(page.get_by_role("button", name="New link")).click()
-    link = page.get_by_label("The link").input_value()
+    link = shared_link(page)
     assert "/share/" in link
     assert "filter_country=DE" in link
     stranger = drawn(open_page(link))
@@ -511,12 +520,9 @@ def test_axe_finds_nothing_on_shared_empty_and_failed_pages(
     site: Told, dashboard: Dashboard, open_page: OpenPage, scheme: str
 ) -> None:
     page = dashboard("range=7d", color_scheme=scheme)
-    page.get_by_role("button", name="Share").click()
-    page.get_by_role("button", name="Create link").or_(page.get_by_role("button", name="New link")).click()
-    link = page.get_by_label("The link")
-    expect(link).to_be_visible()
+    link = shared_link(page)
     assert faults(page) == []
-    shared = drawn(open_page(link.input_value(), color_scheme=scheme))
+    shared = drawn(open_page(link, color_scheme=scheme))
     assert faults(shared) == []
     shared.goto(shared.url.partition("?")[0] + "?from=2001-01-01&to=2001-01-07")
     expect(shared.locator(".card-pages .nothing")).to_be_visible()
