@@ -1,4 +1,4 @@
-// Tally: see static/tracker/README.md
+// static/tracker/README.md
 {
 const safe = (work) => (...given) => {
 	try {
@@ -17,12 +17,12 @@ safe(() => {
 	const api = dataset.api || new URL("api/collect", src), own = `tally.${website_id}.`;
 	const shelf = safe(() => localStorage)() || {}, tab = safe(() => sessionStorage)() || {};
 	const context = navigator.maxTouchPoints > 1 && /Macintosh/.test(navigator.userAgent) ? { device: "tablet", os: "iOS" } : {};
-	let queue = [], last, timer, later;
-	let off = !/^http/.test(location) || shelf["tally.ignore"] || ("respectGpc" in dataset && navigator.globalPrivacyControl);
+	let queue = [], flying = 0, last, timer, later;
+	let off = !/^http/.test(location) || shelf["tally.ignore"] || "respectGpc" in dataset && navigator.globalPrivacyControl;
 
 	const on = (type, work) => addEventListener(type, safe(work), true);
-	const part = safe((name) => import(src.replace(/\.js[^/]*$/, `/${name}.js`)).then((part) => part.default(push, flush, dataset, here)));
-	const kept = () => Object.keys(shelf).filter((key) => key.startsWith(own));
+	const part = safe((name) => import(src.replace(/\.js[^/]*$/, `/${name}.js`)).then((work) => work.default(push, flush, dataset, here)));
+	const kept = () => Object.keys(shelf).filter((key) => key.startsWith(own) && (shelf[key] > Date.now() - 2592e5 || !delete shelf[key]));
 	const here = () => {
 		const { origin, pathname, search, hash } = location;
 		return origin + ("hash" in dataset ? pathname.replace(/\/?$/, hash.replace(/^#?!?\/?/, "/")) : pathname) + search;
@@ -32,7 +32,7 @@ safe(() => {
 		const event_id = crypto.getRandomValues(new Uint32Array(4)).join();
 		const key = own + JSON.stringify({ url: here(), ...event, event_id });
 		if (!off && key.length < 19e3) queue.push(key);
-		timer ||= setTimeout(flush, 1000);
+		timer ||= setTimeout(flush, 1e3);
 	});
 
 	const flush = safe((all) => {
@@ -44,29 +44,27 @@ safe(() => {
 		const keys = [], now = Date.now();
 		let size = 0, done;
 		while (from[0] && keys.length < 50 && (size += from[0].length) < 19e3) keys.push(from.shift());
-		const events = keys.map((key) => ({ ...JSON.parse(key.slice(own.length)), timestamp: +shelf[key] || undefined }));
+		const events = keys.map((key) => ({ ...JSON.parse(key.slice(own.length)), timestamp: +shelf[key] || void 0 }));
 		const body = JSON.stringify({ website_id, context, events });
-		if (!(shelf["tally.until"] > now) && navigator.onLine)
+		flying += body.length;
+		if (keys[0] && !(shelf["tally.until"] > now) && navigator.onLine && flying < 21e3)
 			if (all && !("keepalive" in Request.prototype)) done = navigator.sendBeacon(api, body);
 			else try {
 				const { status, headers } = await fetch(api, { method: "POST", credentials: "omit", keepalive: true, body });
 				done = status != 429 && status < 500;
 				if (!done) shelf["tally.until"] = Date.now() + headers.get("Retry-After") * 1e3;
 			} catch {}
-		if (!done) later ||= setTimeout(resend, 3e4);
+		flying -= body.length;
 		for (const key of keys)
 			if (done) delete shelf[key];
 			else if (kept().length < 500) shelf[key] ||= now;
-		return done;
+		clearTimeout(later);
+		later = setTimeout(resend, done ? 99 : 3e4);
 	});
 
 	const resend = safe(() => {
-		later = 0;
-		const work = async () => {
-			const keys = kept().filter((key) => shelf[key] > Date.now() - 2592e5 || !delete shelf[key]);
-			while (keys[0] && (await post(keys)));
-		};
-		return !off && kept()[0] && (navigator.locks?.request(own, work) || work());
+		const work = () => post(kept());
+		if (!off && kept()[0]) return navigator.locks?.request(own, work) || work();
 	});
 
 	const view = safe(() => {
@@ -83,7 +81,7 @@ safe(() => {
 	};
 
 	tally.track = (event_name, event_data) => push({ type: "event", event_name, event_data });
-	tally.convert = (experiment, more) => push({ variant: tab["tally." + experiment], ...more, type: "ab_convert", experiment });
+	tally.convert = (experiment, data) => push({ variant: tab["tally." + experiment], ...data, type: "ab_convert", experiment });
 	tally.variant = safe((experiment, variants) => {
 		const key = "tally." + experiment;
 		if (off) return variants[0];
