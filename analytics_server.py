@@ -6,6 +6,7 @@ command `analytics-server` (also `python analytics_server.py`); what its words d
 """
 
 import re
+import secrets
 import sys
 from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
@@ -13,17 +14,18 @@ from typing import NamedTuple
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from tally import collect, commands, ops, read_api
+from tally import account_api, collect, commands, ops, pages, read_api, tracking, websites_api
+from tally.answers import READER, Reader
 from tally.assets import asset
 from tally.clock import Clock
 from tally.collect import DESK, Desk
 from tally.country import Countries
-from tally.errors import UNDER_WAY, answer_errors, expectation
+from tally.errors import COLLECT_PATH, UNDER_WAY, answer_errors, expectation
 from tally.events import MOST_BODY_BYTES
+from tally.gate import GATE, Gate
 from tally.ingest import Ingest
 from tally.limits import Buckets
 from tally.origin import parse_proxies
-from tally.read_api import READER, Reader
 from tally.sessions import Sessions
 from tally.settings import Settings
 from tally.store import opened
@@ -47,6 +49,46 @@ ROUTES = (
     Route("GET", "/api/v1/websites/{id}/top/{field}", read_api.top, read_api.preflight),
     Route("GET", "/api/v1/websites/{id}/events", read_api.events, read_api.preflight),
     Route("GET", "/api/v1/websites/{id}/realtime", read_api.realtime, read_api.preflight),
+    Route("GET", "/api/account/state", account_api.state),
+    Route("GET", "/api/account/setup", account_api.look_at_setup),
+    Route("POST", "/api/account/setup", account_api.set_up),
+    Route("POST", "/api/account/login", account_api.log_in),
+    Route("POST", "/api/account/logout", account_api.log_out),
+    Route("POST", "/api/account/logout-everywhere", account_api.log_out_everywhere),
+    Route("GET", "/api/account", account_api.account),
+    Route("PATCH", "/api/account", account_api.change),
+    Route("POST", "/api/account/password", account_api.change_password),
+    Route("GET", "/api/account/keys", account_api.keys),
+    Route("POST", "/api/account/keys", account_api.create_key),
+    Route("DELETE", "/api/account/keys/{number}", account_api.revoke_key),
+    Route("GET", "/api/account/websites", websites_api.websites),
+    Route("POST", "/api/account/websites", websites_api.add),
+    Route("PATCH", "/api/account/websites/{id}", websites_api.change),
+    Route("DELETE", "/api/account/websites/{id}", websites_api.delete),
+    Route("POST", "/api/account/websites/{id}/share", websites_api.share),
+    Route("DELETE", "/api/account/websites/{id}/share", websites_api.unshare),
+    Route("GET", "/api/account/websites/{id}/stats", websites_api.stats),
+    Route("GET", "/api/account/websites/{id}/timeseries", websites_api.timeseries),
+    Route("GET", "/api/account/websites/{id}/top/{field}", websites_api.top),
+    Route("GET", "/api/account/websites/{id}/events", websites_api.events),
+    Route("GET", "/api/account/websites/{id}/realtime", websites_api.realtime),
+    Route("GET", "/api/share/{token}", websites_api.shared),
+    Route("GET", "/api/share/{token}/stats", websites_api.shared_stats),
+    Route("GET", "/api/share/{token}/timeseries", websites_api.shared_timeseries),
+    Route("GET", "/api/share/{token}/top/{field}", websites_api.shared_top),
+    Route("GET", "/api/share/{token}/events", websites_api.shared_events),
+    Route("GET", "/api/share/{token}/realtime", websites_api.shared_realtime),
+    Route("GET", "/", pages.page),
+    Route("GET", "/login", pages.page),
+    Route("GET", "/setup", pages.page),
+    Route("GET", "/websites/{id}", pages.page),
+    Route("GET", "/account", pages.page),
+    Route("GET", "/account/{section}", pages.page),
+    Route("GET", "/share/{token}", pages.page),
+    Route("GET", "/assets/{path}", pages.asset_file),
+    Route("GET", tracking.SCRIPT, tracking.script),
+    Route("GET", tracking.part_path(tracking.SCRIPT), tracking.script),
+    Route("GET", "/pixel.gif", tracking.pixel),
     Route("GET", "/api/v1/openapi.yaml", ops.openapi),
     Route("GET", "/healthz", ops.healthz),
     Route("GET", "/metrics", ops.metrics),
@@ -66,18 +108,26 @@ def build_app(settings: Settings, clock: Clock | None = None) -> web.Application
             clients, client_websites = Buckets(settings.client_per_minute), Buckets(settings.website_per_minute)
             app[DESK] = Desk(store, clock, clients, client_websites, countries, trusted, settings.forwarded_header)
             app[READER] = Reader(store, clock, Buckets(settings.key_per_minute), settings.base_url)
+            token = secrets.token_urlsafe(24)
+            app[GATE] = Gate(store, clock, settings.base_url, trusted, settings.key_per_minute, token)
             store.each_second += [app[DESK].salts.forget, app[READER].remembered.sweep]
             yield
+            app[GATE].close()
         countries.close()
 
     app = web.Application(middlewares=[answer_errors], client_max_size=MOST_BODY_BYTES)
     app[UNDER_WAY] = set()
     app[ops.OPENAPI] = asset("static/openapi.yaml").read_bytes()
+    app[pages.FILES] = pages.files()
+    app[tracking.TRACKER] = tracking.tracker_files(settings)
+    app[COLLECT_PATH] = settings.collect_path
     app[ops.METRICS_TOKEN] = settings.metrics_token
     app.cleanup_ctx.append(rooms)
-    for route in ROUTES:
+    chosen = tracking.chosen_routes(settings, (route.path for route in ROUTES))
+    for route in (*ROUTES, *(Route(*row) for row in chosen)):
         # aiohttp's own pattern for a part of a path leaves out braces, which would make another 404 of them.
-        resource = app.router.add_resource(re.sub(r"{(\w+)}", r"{\1:[^/]+}", route.path))
+        pattern = re.sub(r"{(\w+)}", r"{\1:[^/]+}", route.path).replace("{path:[^/]+}", "{path:.+}")
+        resource = app.router.add_resource(pattern)
         resource.add_route(route.method, route.handler, expect_handler=expectation)
         if route.method == "GET":
             resource.add_route("HEAD", route.handler, expect_handler=expectation)

@@ -18,8 +18,17 @@ create table account (
   email          text    not null unique collate nocase,
   plan           text    not null check (plan in ('free', 'pro', 'business')),
   password_hash  text,                     -- argon2id; null until a password is set
-  created_ms     integer not null
+  created_ms     integer not null,
+  time_zone      text                      -- IANA name; null: the browser's own
 ) strict;
+
+-- Who is logged in to the pages, a row a browser. Nothing here says which browser, or from where.
+create table login (
+  digest      blob    not null primary key check (length(digest) = 32),   -- of the cookie's value, keyed (tally/logins.py)
+  account     integer not null references account (number) on delete cascade,
+  created_ms  integer not null,
+  ends_ms     integer not null             -- moved on while the browser comes back
+) strict, without rowid;
 
 create table website (
   number      integer primary key,         -- what every other table calls `website`
@@ -37,6 +46,21 @@ create table website_origin (
   origin   text    not null,
   primary key (website, origin)
 ) strict, without rowid;
+
+-- The link that shows a website to whoever has it, without an account. Kept as it is: its owner is to see it again.
+create table share (
+  website     integer not null primary key references website (number) on delete cascade,
+  token       text    not null unique check (length(token) = 24),
+  created_ms  integer not null
+) strict;
+
+-- Deleted websites: their rows in the tables below go in the background (tally/deletion.py). A number stays here for good,
+-- so that it is never given to another website and what arrives late under it goes as well.
+create table gone (
+  website     integer not null primary key,
+  deleted_ms  integer not null,
+  is_over     integer not null check (is_over in (0, 1))     -- nothing is left in any table
+) strict;
 
 create table api_key (
   number        integer primary key,

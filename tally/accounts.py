@@ -39,6 +39,16 @@ class Account(NamedTuple):
     plan: str
 
 
+class Owner(NamedTuple):
+    """An account as the server keeps it in memory."""
+
+    number: int
+    email: str
+    plan: str
+    time_zone: str | None
+    has_password: bool
+
+
 class Website(NamedTuple):
     """A website as the server keeps it in memory; `number` is what the other tables call it."""
 
@@ -76,6 +86,14 @@ def websites(connection: sqlite3.Connection) -> list[Website]:
     return [Website._make((*row, frozenset(origins.get(row[0], ())))) for row in rows]
 
 
+def website_is_there(connection: sqlite3.Connection, number: int) -> bool:
+    """Whether the website of that number has not been deleted."""
+    return (
+        connection.execute("/* accounts.is_there */ select 1 from website where number = ?", (number,)).fetchone()
+        is not None
+    )
+
+
 def keys(connection: sqlite3.Connection) -> dict[bytes, Key]:
     """Every API key by its digest."""
     rows = connection.execute(
@@ -83,6 +101,25 @@ def keys(connection: sqlite3.Connection) -> dict[bytes, Key]:
         " k.last_used_ms from api_key k join account a on a.number = k.account order by k.number"
     )
     return {digest: Key(*rest) for digest, *rest in rows}
+
+
+def owners(connection: sqlite3.Connection) -> dict[int, Owner]:
+    """Every account by its number, oldest first."""
+    rows = connection.execute(
+        "/* accounts.owners */ select number, email, plan, time_zone, password_hash is not null from account"
+        " order by number"
+    )
+    return {number: Owner(number, email, plan, zone, bool(has)) for number, email, plan, zone, has in rows}
+
+
+def shares(connection: sqlite3.Connection) -> dict[str, str]:
+    """The id of every website that has a shared link, by the link's token."""
+    return dict(
+        connection.execute(
+            "/* accounts.shares */ select share.token, website.id from share"
+            " join website on website.number = share.website order by share.website"
+        )
+    )
 
 
 def usage(connection: sqlite3.Connection, month: int) -> dict[tuple[int, int], int]:
@@ -153,6 +190,13 @@ def check_email(email: str) -> None:
         raise AccountError(f"{email!r} is no e-mail address.")
 
 
+def one_line(text: str, what: str) -> str:
+    """A name as it may be given to a website or a key. Raises AccountError."""
+    if not text.isprintable() or len(text) > 100:
+        raise AccountError(f"{what} is at most 100 characters on one line, without control characters.")
+    return text
+
+
 def create_account(
     connection: sqlite3.Connection, email: str, plan: str, password_hash: str | None, now_ms: int
 ) -> Account:
@@ -175,14 +219,44 @@ def set_plan(connection: sqlite3.Connection, email: str, plan: str) -> None:
     connection.execute("/* accounts.set_plan */ update account set plan = ? where number = ?", (plan, number))
 
 
+def password_hash(connection: sqlite3.Connection, number: int) -> str | None:
+    """The hash of an account's password; None where it has none."""
+    statement = "/* accounts.password_hash */ select password_hash from account where number = ?"
+    row = connection.execute(statement, (number,)).fetchone()
+    return None if row is None else row[0]
+
+
+def set_password_hash(
+    connection: sqlite3.Connection, number: int, password_hash: str, instead_of: str | None = None
+) -> None:
+    """Sets an account's password; with `instead_of` only if it is that one still."""
+    connection.execute(
+        "/* accounts.set_password */ update account set password_hash = ? where number = ?"
+        " and coalesce(password_hash = ?, 1)",
+        (password_hash, number, instead_of),
+    )
+
+
+def set_email(connection: sqlite3.Connection, number: int, email: str) -> None:
+    """Changes an account's address."""
+    connection.execute("/* accounts.set_email */ update account set email = ? where number = ?", (email, number))
+
+
+def set_time_zone(connection: sqlite3.Connection, number: int, name: str | None) -> None:
+    """The time zone in which an account's figures are shown; None is the browser's own."""
+    connection.execute("/* accounts.set_zone */ update account set time_zone = ? where number = ?", (name, number))
+
+
 def add_website(
     connection: sqlite3.Connection, owner: Account, domain: str, name: str, origins: Iterable[str], now_ms: int
 ) -> str:
     """A new website of an account; its id."""
     id = str(uuid.uuid4())
+    # Never a number that a deleted one had: rows of it may still be there.
     row = connection.execute(
-        "/* accounts.add_website */ insert into website (id, account, domain, name, created_ms)"
-        " values (?, ?, ?, ?, ?) returning number",
+        "/* accounts.add_website */ insert into website (number, id, account, domain, name, created_ms)"
+        " values (1 + max((select coalesce(max(number), 0) from website),"
+        " (select coalesce(max(website), 0) from gone)), ?, ?, ?, ?, ?) returning number",
         (id, owner.number, domain, name, now_ms),
     ).fetchone()
     connection.executemany(
@@ -219,6 +293,11 @@ def revoke_key(connection: sqlite3.Connection, prefix: str) -> Key:
     return found[0]
 
 
+def delete_key(connection: sqlite3.Connection, number: int) -> None:
+    """Revokes the key of that number."""
+    connection.execute("/* accounts.delete_key */ delete from api_key where number = ?", (number,))
+
+
 def _is_meant(shown: str, given: str) -> bool:
     # Somebody who still has the whole key may paste it; only its beginning is known here.
     return shown.startswith(given) or (len(given) > len(shown) and given.startswith(shown))
@@ -227,3 +306,31 @@ def _is_meant(shown: str, given: str) -> bool:
 def note_use(connection: sqlite3.Connection, used: Iterable[tuple[int, int]]) -> None:
     """Notes when keys were last used: pairs of (milliseconds, key number)."""
     connection.executemany("/* accounts.note_use */ update api_key set last_used_ms = ? where number = ?", used)
+
+
+def traffic(connection: sqlite3.Connection, websites: Iterable[int]) -> dict[int, int]:
+    """Traffic events stored of each website, by its number: a row a quarter of an hour is read, 100,000 in 10 ms."""
+    statement = "/* accounts.traffic */ select coalesce(sum(views + events), 0) from moment where website = ?"
+    return {website: int(connection.execute(statement, (website,)).fetchone()[0]) for website in websites}
+
+
+def change_website(connection: sqlite3.Connection, number: int, name: str, domain: str, origins: Iterable[str]) -> None:
+    """Another name, domain and list of exact origins."""
+    connection.execute(
+        "/* accounts.change_website */ update website set name = ?, domain = ? where number = ?", (name, domain, number)
+    )
+    connection.execute("/* accounts.clear_origins */ delete from website_origin where website = ?", (number,))
+    connection.executemany(
+        "/* accounts.add_origin */ insert or ignore into website_origin (website, origin) values (?, ?)",
+        [(number, origin) for origin in origins],
+    )
+
+
+def share_website(connection: sqlite3.Connection, number: int, token: str, now_ms: int) -> None:
+    """A website's shared link; one that it had before opens nothing from now on."""
+    connection.execute("/* accounts.share */ insert or replace into share values (?, ?, ?)", (number, token, now_ms))
+
+
+def unshare_website(connection: sqlite3.Connection, number: int) -> None:
+    """Withdraws a website's shared link."""
+    connection.execute("/* accounts.unshare */ delete from share where website = ?", (number,))

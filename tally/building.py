@@ -134,6 +134,8 @@ class Builder:
         await asyncio.sleep(took_s * self._rest)
         return result
 
+    write = _write
+
 
 def _todo(connection: sqlite3.Connection) -> dict[int, list[tuple[int, Day]]]:
     """The days of each website that are stale or open."""

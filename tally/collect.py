@@ -161,13 +161,8 @@ class Desk:
         if self.clock.monotonic_ns() - self._warned_ns < _WARN_NS:
             return
         self._warned_ns = self.clock.monotonic_ns()
-        log.warning(
-            "%s came from an address in %s that is not trusted, so all who come through it count as one client:"
-            " if that is your proxy, add --trusted-proxy %s",
-            self.header,
-            network,
-            network,
-        )
+        advice = "so all who come through it count as one client: if that is your proxy, add --trusted-proxy"
+        log.warning("%s came from an address in %s that is not trusted, %s %s", self.header, network, advice, network)
 
     def look_at_client(self, client: bytes) -> None:
         """Check 1."""
@@ -298,7 +293,11 @@ async def collect(request: web.Request) -> web.Response:
     desk = request.app[DESK]
     sender = desk.sender(request)
     desk.look_at_client(sender.caller.client)
-    batch = read_batch(await read_body(request))
+    return await take(desk, sender, read_batch(await read_body(request)))
+
+
+async def take(desk: Desk, sender: Sender, batch: Batch) -> web.Response:
+    """Checks 4 to 8."""
     claim = desk.claim(batch, await desk.known_places(batch), sender)
     if not claim.job.rows and not claim.is_crawler:
         raise _no_valid_event(desk, claim.verdicts)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 
 from aiohttp import web
 
-from tally import accounts, porting, upkeep
+from tally import accounts, logins, passwords, porting, upkeep
 from tally.accounts import FIRST_ACCOUNT, PLANS, AccountError
 from tally.assets import tally_version
 from tally.console import Failure, add_command, add_setting, database, now_ms, say
@@ -98,7 +98,7 @@ def _version() -> str:
 
 
 def _add_account(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    account = words.add_parser("account", help="create an account, change its plan").add_subparsers(
+    account = words.add_parser("account", help="create an account, change its plan or password").add_subparsers(
         title="commands", metavar="COMMAND", required=True
     )
     create = add_command(account, "create", _create_account, "create an account; asks for its password")
@@ -108,6 +108,9 @@ def _add_account(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     plan = add_command(account, "plan", _set_plan, "move an account to another plan")
     plan.add_argument("email", metavar="EMAIL")
     plan.add_argument("plan", metavar="PLAN", choices=PLANS, help=" or ".join(PLANS))
+    password = add_command(account, "password", _set_password, "set an account's password, forgotten or not")
+    password.add_argument("email", metavar="EMAIL")
+    password.add_argument("--password-stdin", action="store_true", help="read the password from standard input")
 
 
 def _add_website(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -161,18 +164,10 @@ def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return new_event_loop
 
 
-def _one_line(text: str, what: str) -> str:
-    if not text.isprintable() or len(text) > 100:
-        raise Failure(f"{what} is at most 100 characters on one line, without control characters.")
-    return text
-
-
 def _create_account(given: argparse.Namespace, settings: Settings) -> None:
     accounts.check_email(given.email)  # before a file is made for it
     password = _password(given.password_stdin)
-    from argon2 import PasswordHasher  # here: no other command needs it
-
-    password_hash = PasswordHasher().hash(password)
+    password_hash = passwords.hashed(password)
     with database(settings, create=True) as connection:
         account = accounts.create_account(connection, given.email, given.plan, password_hash, now_ms())
     say(f"created account {account.email} on the {account.plan} plan")
@@ -198,9 +193,20 @@ def _set_plan(given: argparse.Namespace, settings: Settings) -> None:
     say(f"{given.email} is on the {given.plan} plan")
 
 
+def _set_password(given: argparse.Namespace, settings: Settings) -> None:
+    with database(settings, write=False) as connection:
+        number = accounts.account(connection, given.email).number
+    # Asked for and hashed while the file is free.
+    password_hash = passwords.hashed(_password(given.password_stdin))
+    with database(settings) as connection:
+        accounts.set_password_hash(connection, number, password_hash)
+        logins.forget_account(connection, number)
+    say(f"{given.email} has a new password; every browser that was logged in is logged out")
+
+
 def _add_one_website(given: argparse.Namespace, settings: Settings) -> None:
     domain, notes = registrable_domain(given.domain)
-    name = _one_line(given.name or domain, "A name")
+    name = accounts.one_line(given.name or domain, "A name")
     origins = [exact_origin(text) for text in given.allow_origin]
     # Only the very first website may make the database: --account names one that must exist.
     with database(settings, create=given.account is None) as connection:
@@ -224,7 +230,7 @@ def _list_websites(given: argparse.Namespace, settings: Settings) -> None:
 
 
 def _create_key(given: argparse.Namespace, settings: Settings) -> None:
-    name = _one_line(given.name, "A name")
+    name = accounts.one_line(given.name, "A name")
     with database(settings) as connection:
         value = accounts.create_key(connection, accounts.account(connection, given.account), name, now_ms())
     say("this is shown once; only a hash of it is kept:")

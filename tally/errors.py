@@ -21,7 +21,10 @@ from aiohttp.http_exceptions import HttpProcessingError
 log = logging.getLogger("tally")
 
 COLLECT_PATHS = ("/api/collect", "/api/v1/collect")
+# Another path of collect, by the owner's choice.
+COLLECT_PATH = web.AppKey("collect_path", str)
 READ_PATHS = "/api/v1/websites"
+ACCOUNT_PATHS = ("/api/account", "/api/share")
 # Where a handler leaves headers that its answer carries whether it succeeds or is refused.
 ANSWER_HEADERS = web.RequestKey("answer_headers", dict[str, str])
 
@@ -35,6 +38,8 @@ _ON_READ = _ALWAYS | {
     "Access-Control-Allow-Origin": "*",
     "Access-Control-Expose-Headers": "Retry-After, ETag, Link, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset",
 }
+# Answers of the pages' own: no page of another origin may read or embed them, whatever it sends along.
+_ON_ACCOUNT = _ALWAYS | {"Cross-Origin-Resource-Policy": "same-origin"}
 
 # CONTRACT, collect's check 2.
 MOST_THROWN_AWAY_BYTES = 1_048_576
@@ -76,6 +81,17 @@ UNAUTHORIZED = Kind(401, "unauthorized", "Send an API key: Authorization: Bearer
 PLAN_HAS_NO_KEYS = Kind(403, "plan_has_no_keys", "This account's plan has no API keys: raise it to pro or business.")
 INVALID_PARAMETER = Kind(400, "invalid_parameter", "A parameter cannot be used.")
 BEYOND_RETENTION = Kind(400, "beyond_retention", "The single events that this question needs are no longer kept.")
+CROSS_SITE = Kind(403, "cross_site", "Changes are taken from this server's own pages alone.")
+NOT_LOGGED_IN = Kind(401, "not_logged_in", "Log in first.")
+WRONG_CREDENTIALS = Kind(401, "wrong_credentials", "This address and this password do not belong together.")
+WRONG_PASSWORD = Kind(403, "wrong_password", "That is not the account's present password.")
+UNKNOWN_SETUP_LINK = Kind(
+    404, "unknown_setup_link", "This setup link is wrong or used: the server prints a new one when it starts."
+)
+UNKNOWN_SHARE_LINK = Kind(404, "unknown_share_link", "This link shows nothing: it is wrong, or was withdrawn.")
+UNKNOWN_KEY = Kind(404, "unknown_key", "There is no such API key: it may have been revoked already.")
+INVALID_FIELD = Kind(400, "invalid_field", "A field of the body cannot be used.")
+UNSUPPORTED_MEDIA_TYPE = Kind(415, "unsupported_media_type", "Send the body as application/json.")
 FORBIDDEN = Kind(403, "forbidden", "Only this machine itself, or a bearer of the metrics token, may read this.")
 NOT_FOUND = Kind(404, "not_found", "There is nothing at this path: /api/v1/openapi.yaml lists what there is.")
 METHOD_NOT_ALLOWED = Kind(405, "method_not_allowed", "This path does not take that method: see the Allow header.")
@@ -86,6 +102,12 @@ STORAGE_UNAVAILABLE = Kind(
 )
 QUERY_TIMEOUT = Kind(503, "query_timeout", "This question takes too long: ask for a shorter range, or again later.")
 OVERLOADED = Kind(503, "overloaded", "More arrives than can be stored just now: send it again later.")
+
+OF_PAGES = (
+    *(CROSS_SITE, NOT_LOGGED_IN, WRONG_CREDENTIALS, WRONG_PASSWORD, UNKNOWN_SETUP_LINK, UNKNOWN_SHARE_LINK),
+    *(UNKNOWN_KEY, INVALID_FIELD, UNSUPPORTED_MEDIA_TYPE),
+)
+"""Those of the pages' own API alone."""
 
 
 class ApiError(Exception):
@@ -186,15 +208,17 @@ async def _answered(request: web.Request, handler: Handler) -> web.StreamRespons
     except Exception as failure:
         response = error_answer(refusal_of(failure, request.match_info.route.resource))
     response.headers.update(_common_headers(request))
+    if request.path.startswith(ACCOUNT_PATHS):
+        response.headers.setdefault("Cache-Control", "no-store")
     if not request.content.is_eof():
         await throw_away(request)
     return response
 
 
 def _common_headers(request: web.Request) -> dict[str, str]:
-    if request.path in COLLECT_PATHS:
+    if request.path in COLLECT_PATHS or request.path == request.app[COLLECT_PATH]:
         return COLLECT_HEADERS
+    own: dict[str, str] = request.get(ANSWER_HEADERS, {})
     if request.path.startswith(READ_PATHS):
-        own: dict[str, str] = request.get(ANSWER_HEADERS, {})
         return _ON_READ | own
-    return _ALWAYS
+    return (_ON_ACCOUNT if request.path.startswith(ACCOUNT_PATHS) else _ALWAYS) | own

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import orjson
 
-from tally.accounts import key_salt
+from tally.accounts import key_salt, website_is_there
 from tally.events import APP_EVENT, Rejection
 from tally.intake import Check, Part
 from tally.labels import Labels
@@ -183,6 +183,8 @@ class _Import:
         done = before.done + len(lines)
         is_whole = done >= len(chunk.lines)
         with transaction(self._connection):
+            if self._book.labels_were_swept():
+                self._labels = Labels()
             if self._book.another_wrote():
                 self._load_visits(chunk.lines[before.done :])
             part = Part(self._connection, self._website, self._labels, self._visits)
@@ -270,18 +272,26 @@ class _Book:
     """What an import keeps in `meta`: how far its file has been taken, and who wrote to the website last."""
 
     def __init__(self, connection: sqlite3.Connection, website: int, source: Source) -> None:
-        self._connection, self._file = connection, source.name
+        self._connection, self._website, self._file = connection, website, source.name
         self._name = f"import:{website}:{source.digest}" if source.digest else ""
         self._token_name, self._token = f"importing:{website}", secrets.token_hex(8)
         stored = self._value(self._name)
         self.progress = Progress(**orjson.loads(stored)) if stored else None
+        self._swept: str | None = None
 
     def another_wrote(self) -> bool:
         """Whether another import has written to the website since this one did. Raises BadFile if it is the same."""
+        if not website_is_there(self._connection, self._website):
+            raise BadFile("The website has been deleted meanwhile: what was taken of the file is gone with it.")
         stored = self._value(self._name)
         if (Progress(**orjson.loads(stored)) if stored else None) != self.progress:
             raise BadFile(f"Another import of {self._file} into this website is under way: let it come to its end.")
         return self._value(self._token_name) != self._token
+
+    def labels_were_swept(self) -> bool:
+        """Whether a server has taken labels away since this was asked last: remembered numbers may point nowhere."""
+        before, self._swept = self._swept, self._value("swept")
+        return before != self._swept
 
     def note(self, progress: Progress) -> None:
         """Writes down how far the file has been taken, and that it was this import that wrote last."""

@@ -151,6 +151,11 @@ class Ingest:
         """The label number of each text."""
         return self._labels.numbers_of(connection, texts).__getitem__
 
+    @property
+    def labels(self) -> Labels:
+        """What it remembers of labels; for the writer's thread."""
+        return self._labels
+
     def digest(self, event_id: str) -> bytes:
         """What is stored of an event_id: 16 bytes whatever the client chose, which do not tell it without the file."""
         return blake2b(event_id.encode(), digest_size=16, key=self._salt).digest()

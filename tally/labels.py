@@ -22,6 +22,8 @@ class Labels:
         self._most = most
         self._numbers: dict[str, int] = {"": 0}
         self._fresh: list[str] = []
+        self.watched: set[int] = set()
+        self._is_watched = False
 
     def numbers_of(self, connection: sqlite3.Connection, texts: Collection[str]) -> Mapping[str, int]:
         """A mapping that has a number for each of `texts`, stored where it was not yet."""
@@ -29,7 +31,10 @@ class Labels:
         for start in range(0, len(missing), _AT_ONCE):
             some = missing[start : start + _AT_ONCE]
             self._fresh += some
-            self._numbers.update(_stored(connection, some))
+            found = _stored(connection, some)
+            self._numbers.update(found)
+            if self._is_watched:
+                self.watched.update(number for _, number in found)
         return self._numbers
 
     def keep(self) -> None:
@@ -47,6 +52,14 @@ class Labels:
         for text in self._fresh:
             self._numbers.pop(text, None)
         self._fresh.clear()
+
+    def watch(self) -> None:
+        """From now on `watched` has every number that is given: the cache starts over, so each is looked up once."""
+        self._numbers, self.watched, self._is_watched = {"": 0}, set(), True
+
+    def unwatch(self) -> None:
+        """Notes no more; from any thread."""
+        self.watched, self._is_watched = set(), False
 
 
 def _stored(connection: sqlite3.Connection, texts: list[str]) -> list[tuple[str, int]]:

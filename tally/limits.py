@@ -2,7 +2,8 @@
 
 A bucket holds `per_minute` tokens, is full at the start and refills evenly. It is kept as one number, the moment at
 which it will be full again (generic cell rate algorithm): taking a token moves that moment one interval ahead, and
-there is a token as long as it lies less than a minute minus one interval ahead of now.
+there is a token as long as it lies less than a minute minus one interval ahead of now. A minute, or the span that
+buckets are made with.
 
 A bucket left alone for a minute is full, and a full bucket is no bucket: so two generations of at least a minute each
 forget nothing that matters. A flood of fresh clients turns the generations earlier, at `most` buckets each: what is
@@ -20,10 +21,10 @@ MOST_BUCKETS = 32_768
 class Buckets:
     """Token buckets by key, all of one size."""
 
-    def __init__(self, per_minute: int, most: int = MOST_BUCKETS) -> None:
+    def __init__(self, per_minute: int, most: int = MOST_BUCKETS, span_ns: int = MINUTE_NS) -> None:
         self.per_minute = per_minute
         self.turned_early = 0
-        self._interval_ns = max(1, MINUTE_NS // per_minute)
+        self._span_ns, self._interval_ns = span_ns, max(1, span_ns // per_minute)
         self._most_ns = self._interval_ns * (per_minute - 1)
         self._most = most
         self._young: dict[bytes | int, int] = {}
@@ -42,8 +43,8 @@ class Buckets:
     def take(self, key: bytes | int, now_ns: int) -> None:
         """Takes a token; the caller has looked with `wait_s`."""
         full_at = self._full_at(key, now_ns) + self._interval_ns
-        if now_ns - self._turned_ns >= MINUTE_NS or len(self._young) >= self._most:
-            self.turned_early += now_ns - self._turned_ns < MINUTE_NS
+        if now_ns - self._turned_ns >= self._span_ns or len(self._young) >= self._most:
+            self.turned_early += now_ns - self._turned_ns < self._span_ns
             self._old, self._young, self._turned_ns = self._young, {}, now_ns
         self._young[key] = full_at
 

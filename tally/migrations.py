@@ -63,5 +63,29 @@ def _next_day(connection: sqlite3.Connection, website: int, first: int) -> int |
     return None if row is None else int(row[0])
 
 
-MIGRATIONS: tuple[Migration, ...] = (_add_rollups,)
+_PAGES = (
+    "/* migrations.time_zone */ alter table account add column time_zone text",
+    """/* migrations.login */ create table login (
+  digest blob not null primary key check (length(digest) = 32),
+  account integer not null references account (number) on delete cascade,
+  created_ms integer not null, ends_ms integer not null
+) strict, without rowid""",
+    """/* migrations.share */ create table share (
+  website integer not null primary key references website (number) on delete cascade,
+  token text not null unique check (length(token) = 24), created_ms integer not null
+) strict""",
+    """/* migrations.gone */ create table gone (
+  website integer not null primary key, deleted_ms integer not null,
+  is_over integer not null check (is_over in (0, 1))
+) strict""",
+)
+
+
+def _add_pages(connection: sqlite3.Connection) -> None:
+    """Version 3: logins, links that share a website, websites being deleted, an account's time zone."""
+    for statement in _PAGES:
+        connection.execute(statement)
+
+
+MIGRATIONS: tuple[Migration, ...] = (_add_rollups, _add_pages)
 """The n-th brings a file of version n + 1 to n + 2. Statements only, no commit."""

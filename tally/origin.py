@@ -177,6 +177,11 @@ def client_address(
     return believed
 
 
+def is_proxy(peer: str | None, trusted: tuple[Network, ...]) -> bool:
+    """Whether the socket's peer is a proxy whose headers are believed."""
+    return _is_trusted(client_address(peer, (), trusted), trusted)
+
+
 def _is_trusted(address: Address, trusted: tuple[Network, ...]) -> bool:
     # A loop, not any(): half the cost, and this runs twice a request.
     for network in trusted:  # noqa: SIM110

@@ -1,393 +1,84 @@
-"""The read API's GET handlers: key, website, question, one snapshot, answer.
+"""The read API: GET /api/v1/..., for whoever has an API key. What it answers is in tally/answers.py.
 
 Order of checks: key (401), the key's bucket (429), its account's plan (403), the website (404; another account's is as
-unknown as one that does not exist), the parameters (400). Then the ETag: a hash of the question as understood and of
-the website's change counter; a client that has that one is answered 304 before anything is read.
-
-Figures come out of SQL as exact integers. What is a ratio is a Fraction until it is written, rounded half away from
-zero.
+unknown as one that does not exist); then those of every question. A key is looked for in the Authorization header
+alone: no cookie and no shared link opens anything here, and so pages of every origin may read with a key (CORS).
 """
 
-import base64
 import re
-import secrets
-import sqlite3
-import struct
-from collections.abc import Awaitable, Callable
-from fractions import Fraction
-from hashlib import blake2b
-from typing import Any, TypeVar
 
-import orjson
 from aiohttp import web
 
-from tally import errors, figures, queries, tables, toplists
-from tally.accounts import PLANS_WITH_KEYS, Key, Website
-from tally.asking import Question, question
-from tally.clock import Clock
-from tally.enrich import FIELDS
+from tally import errors
+from tally.accounts import PLANS_WITH_KEYS, Key
+from tally.answers import READER, Reader, View, caching, endpoint, has_any_tag, has_tag
+from tally.asking import question
 from tally.errors import ANSWER_HEADERS, ApiError, json_answer
-from tally.events import METRICS, TYPES
-from tally.ground import BeyondRetention, refuse_gone
-from tally.instants import BadTime, iso
-from tally.limits import Buckets
-from tally.live import WINDOW_MS, Present, look, most_visited
-from tally.queries import Place, Scope
-from tally.remembered import Remembered
-from tally.store import Store
-from tally.timerange import buckets, previous
+from tally.instants import iso
 
-# our choice: 1,000 usual events are a quarter of it; a page of the longest paths would be 33 MB for each who asks.
-MOST_PAGE_CHARACTERS = 2_000_000
-AB_COLUMNS = ("experiment", "variant", "goal", "value")
 PREFLIGHT = {
     "Access-Control-Allow-Methods": "GET, HEAD, OPTIONS",
     "Access-Control-Allow-Headers": "Authorization, If-None-Match",
     "Access-Control-Max-Age": "86400",
 }
 _BEARER = re.compile(r"bearer +([^\s]+)", re.IGNORECASE)
-_CURSOR = struct.Struct(">16sqqqqq")
-_FIRST = 1 << 62
-
-T = TypeVar("T")
-Answer = Callable[["Reader", Website, Question], Awaitable[web.Response]]
+_BY = "Authorization"
 
 
-class Reader:
-    """What reading needs at hand."""
-
-    def __init__(self, store: Store, clock: Clock, keys: Buckets, base_url: str) -> None:
-        self.store, self.clock, self.keys, self.base_url = store, clock, keys, base_url
-        # ETags of an earlier process mean nothing: the change counter starts anew.
-        self.boot = secrets.token_bytes(8)
-        self.remembered = Remembered()
-
-    async def key(self, request: web.Request) -> Key:
-        """The request's API key, its bucket and its plan looked at. Raises ApiError 401, 429, 403."""
-        given = request.headers.getall("Authorization", [])
-        match = _BEARER.fullmatch(given[0].strip()) if len(given) == 1 else None
-        key = self.store.key(match[1]) if match else None
-        if key is None and match:
-            await self.store.look_again()
-            key = self.store.key(match[1])
-        if key is None:
-            raise ApiError(errors.UNAUTHORIZED, headers={"WWW-Authenticate": "Bearer"})
-        self._take_token(request, key)
-        self.store.note_use(key, self.clock.wall_ms())
-        if key.plan not in PLANS_WITH_KEYS:
-            raise ApiError(errors.PLAN_HAS_NO_KEYS)
-        return key
-
-    def _take_token(self, request: web.Request, key: Key) -> None:
-        now_ns = self.clock.monotonic_ns()
-        wait_s = self.keys.wait_s(key.number, now_ns)
-        if not wait_s:
-            self.keys.take(key.number, now_ns)
-        request[ANSWER_HEADERS] = {
-            "RateLimit-Limit": str(self.keys.per_minute),
-            "RateLimit-Remaining": str(self.keys.remaining(key.number, now_ns)),
-            "RateLimit-Reset": str(self.keys.full_in_s(key.number, now_ns)),
-        }
-        if wait_s:
-            raise ApiError(errors.RATE_LIMITED, retry_after_s=wait_s)
-
-    async def website(self, request: web.Request, key: Key) -> Website:
-        """The website of the path. Raises ApiError 404."""
-        id = request.match_info["id"].lower()
-        if self.store.website(id) is None:
-            await self.store.look_again()
-        website = self.store.website(id)
-        if website is None or website.account != key.account:
-            raise ApiError(errors.UNKNOWN_WEBSITE)
-        return website
-
-    def etag(self, *what: object) -> str:
-        """A hash of what determines an answer."""
-        return blake2b(repr(what).encode(), digest_size=16, key=self.boot).hexdigest()
-
-    async def find(self, asked: Question, look: Callable[[sqlite3.Connection], T]) -> T:
-        """What a look finds, in one snapshot. Raises ApiError 503, and 400 where it needs rows that are gone."""
-        try:
-            return await self.store.read(look, asked.is_gone)
-        except BeyondRetention as beyond:
-            message = (
-                f"Single events are kept from {iso(beyond.from_ms)} on: ask from then on, or without filters for whole"
-                " UTC days."
-            )
-            raise ApiError(errors.BEYOND_RETENTION, message, field="from") from None
+async def _key(request: web.Request, reader: Reader) -> Key:
+    """The request's API key, its bucket and its plan looked at. Raises ApiError 401, 429, 403."""
+    given = request.headers.getall("Authorization", [])
+    match = _BEARER.fullmatch(given[0].strip()) if len(given) == 1 else None
+    key = reader.store.key(match[1]) if match else None
+    if key is None and match:
+        await reader.store.look_again()
+        key = reader.store.key(match[1])
+    if key is None:
+        raise ApiError(errors.UNAUTHORIZED, headers={"WWW-Authenticate": "Bearer"})
+    _take_token(request, reader, key)
+    reader.store.note_use(key, reader.clock.wall_ms())
+    if key.plan not in PLANS_WITH_KEYS:
+        raise ApiError(errors.PLAN_HAS_NO_KEYS)
+    return key
 
 
-READER = web.AppKey("reader", Reader)
+def _take_token(request: web.Request, reader: Reader, key: Key) -> None:
+    now_ns = reader.clock.monotonic_ns()
+    wait_s = reader.keys.wait_s(key.number, now_ns)
+    if not wait_s:
+        reader.keys.take(key.number, now_ns)
+    request[ANSWER_HEADERS] = {
+        "RateLimit-Limit": str(reader.keys.per_minute),
+        "RateLimit-Remaining": str(reader.keys.remaining(key.number, now_ns)),
+        "RateLimit-Reset": str(reader.keys.full_in_s(key.number, now_ns)),
+    }
+    if wait_s:
+        raise ApiError(errors.RATE_LIMITED, retry_after_s=wait_s)
 
 
-def _endpoint(name: str, answer: Answer | None) -> Callable[[web.Request], Awaitable[web.Response]]:
-    """The handler of an endpoint about one website; None for the one that has a field in its path."""
-
-    async def handle(request: web.Request) -> web.Response:
-        reader = request.app[READER]
-        website = await reader.website(request, await reader.key(request))
-        asked = question(request, name, reader.clock.wall_ms())
-        field = request.match_info.get("field", "")
-        if name == "top" and field not in FIELDS:
-            raise ApiError(errors.INVALID_PARAMETER, f"A top list is of one of {', '.join(FIELDS)}.", field="field")
-        version = reader.store.version_of(website.number)
-        etag = reader.etag(website.id, version, field, asked.identity())
-        if _has(request, etag):
-            return web.Response(status=304, headers=_caching(etag))
-        response = await (_top(reader, website, asked, field) if answer is None else answer(reader, website, asked))
-        if _has_any(request):
-            return web.Response(status=304, headers=_caching(etag))
-        response.headers.update(_caching(etag))
-        return response
-
-    return handle
-
-
-def _has(request: web.Request, etag: str) -> bool:
-    """Whether the client names this very tag: it has then seen the answer, so the question was a good one."""
-    return any(f'"{etag}"' in given for given in request.headers.getall("If-None-Match", ()))
-
-
-def _has_any(request: web.Request) -> bool:
-    # `*` is any answer at all, but only where there is one: a refusal is never 304.
-    return request.headers.get("If-None-Match", "").strip() == "*"
-
-
-def _caching(etag: str) -> dict[str, str]:
-    return {"ETag": f'"{etag}"', "Cache-Control": "private, no-cache", "Vary": "Accept, Authorization"}
+async def by_key(request: web.Request) -> View:
+    """What the request's API key opens of the website in the path."""
+    reader = request.app[READER]
+    key = await _key(request, reader)
+    return View(await reader.website(request, key.account), _BY)
 
 
 async def websites(request: web.Request) -> web.Response:
     """GET /api/v1/websites: the account's websites, oldest first."""
     reader = request.app[READER]
-    key = await reader.key(request)
+    key = await _key(request, reader)
     question(request, "websites", reader.clock.wall_ms())
     own = [website for website in reader.store.registry.websites.values() if website.account == key.account]
     etag = reader.etag("websites", own)
-    if _has(request, etag) or _has_any(request):
-        return web.Response(status=304, headers=_caching(etag))
+    if has_tag(request, etag) or has_any_tag(request):
+        return web.Response(status=304, headers=caching(etag, _BY))
     data = [{"id": w.id, "name": w.name, "domain": w.domain, "created_at": iso(w.created_ms)} for w in own]
-    return json_answer({"data": data, "meta": {}}, headers=_caching(etag))
+    return json_answer({"data": data, "meta": {}}, headers=caching(etag, _BY))
 
 
-def _scope(website: Website, asked: Question) -> Scope:
-    return Scope(website.number, asked.range.from_ms, asked.range.to_ms, asked.filters)
-
-
-async def _stats(reader: Reader, website: Website, asked: Question) -> web.Response:
-    scope = _scope(website, asked)
-    meta = asked.meta(website.id) | {"compare": "previous" if asked.compare else None}
-    scopes = [scope]
-    if asked.compare:
-        from_ms, to_ms = previous(asked.range)
-        scopes.append(scope._replace(from_ms=from_ms, to_ms=to_ms))
-        meta |= {"previous_from": iso(from_ms, asked.range.tz), "previous_to": iso(to_ms, asked.range.tz)}
-    found = await reader.find(
-        asked, lambda connection: [_figures(figures.stats(connection, one, reader.remembered)) for one in scopes]
-    )
-    now = found[0]
-    data = _rounded(now)
-    if asked.compare:
-        before = found[1]
-        data |= {"previous": _rounded(before), "change": {name: _change(now[name], before[name]) for name in now}}
-    return json_answer({"data": data, "meta": meta})
-
-
-def _figures(found: figures.Stats) -> dict[str, Fraction | None]:
-    """The seven key figures, unrounded; durations in seconds."""
-    visits = found.visits
-    return {
-        "visitors": Fraction(found.visitors),
-        "visits": Fraction(visits),
-        "pageviews": Fraction(found.pageviews),
-        "events": Fraction(found.events),
-        "bounce_rate": Fraction(100 * found.bounces, visits) if visits else None,
-        "views_per_visit": Fraction(found.visit_views, visits) if visits else None,
-        "visit_duration": Fraction(found.visit_ms, 1000 * visits) if visits else None,
-    }
-
-
-_DECIMALS = {"bounce_rate": 1, "views_per_visit": 2}
-
-
-def _rounded(figures: dict[str, Fraction | None]) -> dict[str, Any]:
-    return {name: round_half_away(figure, _DECIMALS.get(name, 0)) for name, figure in figures.items()}
-
-
-def _change(now: Fraction | None, before: Fraction | None) -> float | None:
-    if now is None or not before:
-        return None
-    return round_half_away((now - before) / before * 100, 1)
-
-
-def round_half_away(figure: Fraction | None, decimals: int) -> float | int | None:
-    """Rounded to so many decimals, halves away from zero; an int where there are none."""
-    if figure is None:
-        return None
-    scaled = abs(figure) * 10**decimals
-    whole: int = (2 * scaled.numerator + scaled.denominator) // (2 * scaled.denominator)
-    signed = -whole if figure < 0 else whole
-    return signed / 10**decimals if decimals else signed
-
-
-async def _timeseries(reader: Reader, website: Website, asked: Question) -> web.Response:
-    try:
-        series = buckets(asked.range, asked.interval)
-    except BadTime as bad:
-        raise ApiError(errors.INVALID_PARAMETER, str(bad), field=bad.field) from None
-    scope = _scope(website, asked)
-    edges = [(bucket.from_ms, bucket.to_ms) for bucket in series]
-    counted = await reader.find(asked, lambda connection: figures.series(connection, scope, edges, reader.remembered))
-    meta = asked.meta(website.id) | {"interval": asked.interval}
-    if asked.csv:
-        rows = [(bucket.time, *counts) for bucket, counts in zip(series, counted, strict=True)]
-        return tables.answer(("time", "visitors", "visits", "pageviews", "events"), rows, meta, as_csv=True)
-    # Names written out: a year's hours take a quarter of the time that tables.answer would.
-    data = [
-        {"time": bucket.time, "visitors": visitors, "visits": visits, "pageviews": views, "events": customs}
-        for bucket, (visitors, visits, views, customs) in zip(series, counted, strict=True)
-    ]
-    return json_answer({"data": data, "meta": meta})
-
-
-async def _top(reader: Reader, website: Website, asked: Question, field: str) -> web.Response:
-    scope = _scope(website, asked)
-    found = await reader.find(asked, lambda run: toplists.top(run, scope, field, asked.limit, reader.remembered))
-    names = ("visitors", "pageviews", "events")
-    meta = asked.meta(website.id) | {
-        "field": field,
-        "limit": asked.limit,
-        "unset": dict(zip(names, found.unset, strict=True)),
-    }
-    return tables.answer(("value", *names), found.rows, meta, asked.csv)
-
-
-EVENT_COLUMNS = ("id", "type", "timestamp", *FIELDS, "event_name", "event_data", "visit", "vitals", *AB_COLUMNS)
-
-
-async def _events(reader: Reader, website: Website, asked: Question) -> web.Response:
-    scope = _scope(website, asked)
-    place, last_id = None, reader.store.last_id
-    if asked.cursor:
-        from_ms, to_ms, place = _from_cursor(reader, website, asked)
-        scope = scope._replace(from_ms=from_ms, to_ms=to_ms)
-
-    def page(connection: sqlite3.Connection) -> tuple[Place, list[tuple[Any, ...]]]:
-        refuse_gone(connection, scope)
-        start = place or Place(_FIRST, _FIRST, _newest_id(connection, reader.store, last_id))
-        return start, connection.execute(*queries.events(scope, start, asked.limit + 1)).fetchall()
-
-    start, found = await reader.find(asked, page)
-    shown = _fitting(found, asked.limit)
-    rows = [_event_row(row, asked) for row in found[:shown]]
-    following = ""
-    if len(found) > shown:
-        id, _, ts = found[shown - 1][:3]
-        following = _cursor(reader, website, asked, (scope.from_ms, scope.to_ms, ts, id, start.last_id))
-    meta = asked.meta(website.id) | {"limit": asked.limit, "next_cursor": following or None}
-    meta |= {"from": iso(scope.from_ms, asked.range.tz), "to": iso(scope.to_ms, asked.range.tz)}
-    response = tables.answer(EVENT_COLUMNS, rows, meta, asked.csv)
-    if asked.csv and following:
-        response.headers["Link"] = f'<{reader.base_url}{asked.url.update_query(cursor=following)}>; rel="next"'
-    return response
-
-
-def _fitting(rows: list[tuple[Any, ...]], limit: int) -> int:
-    """How many rows make a page: `limit`, or fewer where their texts are long; at least one."""
-    characters = 0
-    for number, row in enumerate(rows[:limit]):
-        characters += sum(len(value) for value in row if isinstance(value, str))
-        if characters > MOST_PAGE_CHARACTERS and number:
-            return number
-    return min(limit, len(rows))
-
-
-def _newest_id(connection: sqlite3.Connection, store: Store, last_id: int) -> int:
-    """The newest id a first page may show, so that later pages show nothing that came after it.
-
-    `last_id`: what this process had committed when the question came. Where the file's blocks of ids go on after this
-    process's own, another process has written: then all ids given out so far.
-    """
-    end = int(connection.execute(*queries.next_id()).fetchone()[0])
-    return last_id if end <= store.ingest.ids_end else end - 1
-
-
-def _event_row(row: tuple[Any, ...], asked: Question) -> tuple[Any, ...]:
-    id, type_, ts, *rest = row
-    dimensions, (name, data, visitor, visit) = rest[: len(FIELDS)], rest[len(FIELDS) : len(FIELDS) + 4]
-    experiment, variant, goal, value, *metrics = rest[len(FIELDS) + 4 :]
-    vitals = {metric: number for metric, number in zip(METRICS, metrics, strict=True) if number is not None}
-    return (
-        id,
-        TYPES[type_],
-        iso(ts, asked.range.tz),
-        *(text or None for text in dimensions),
-        name or None,
-        None if data is None else orjson.Fragment(data),
-        None if visit is None else f"{visitor:x}-{visit}",
-        orjson.Fragment(orjson.dumps(vitals)) if vitals else None,
-        experiment or None,
-        variant or None,
-        goal or None,
-        value,
-    )
-
-
-def _cursor(reader: Reader, website: Website, asked: Question, numbers: tuple[int, ...]) -> str:
-    seal = blake2b(repr((website.id, asked.raw, numbers)).encode(), digest_size=16, key=reader.store.key_salt).digest()
-    return base64.urlsafe_b64encode(_CURSOR.pack(seal, *numbers)).decode().rstrip("=")
-
-
-def _from_cursor(reader: Reader, website: Website, asked: Question) -> tuple[int, int, Place]:
-    """Range and place out of a cursor; it must be ours and of the same question. Raises ApiError 400."""
-    text = asked.cursor
-    try:
-        _, *numbers = _CURSOR.unpack(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
-    except (ValueError, struct.error):
-        numbers = []
-    if not numbers or not secrets.compare_digest(
-        _cursor(reader, website, asked, tuple(numbers)).encode(), text.encode()
-    ):
-        message = "cursor is meta.next_cursor of the page before, with the same website, from, to, tz and filters."
-        raise ApiError(errors.INVALID_PARAMETER, message, field="cursor")
-    from_ms, to_ms, *place = numbers
-    return from_ms, to_ms, Place(*place)
-
-
-async def _realtime(reader: Reader, website: Website, asked: Question) -> web.Response:
-    live, now_ms = reader.store.live, asked.now_ms
-    present = live.present(website.number, now_ms) or await _present(reader, website.number, asked)
-    texts = live.texts(present)
-    missing = [page for page, _ in present.pages if page not in texts]
-    if missing:
-        found = await reader.find(asked, lambda connection: connection.execute(*queries.texts(missing)).fetchall())
-        live.learn(found)
-        texts.update(found)
-    data = {
-        "active_visitors": present.active,
-        "pages": [{"pathname": path, "visitors": visitors} for path, visitors in most_visited(present, texts)],
-        "window_seconds": WINDOW_MS // 1000,
-    }
-    return json_answer({"data": data, "meta": {"website_id": website.id, "time": iso(now_ms)}})
-
-
-async def _present(reader: Reader, website: int, asked: Question) -> Present:
-    """Who is here, from the file; kept for the next question where it can be."""
-    live, seen = reader.store.live, None
-    watch = live.begin(website, asked.now_ms)
-    try:
-        seen = await reader.find(asked, lambda connection: look(connection, website, asked.now_ms, watch is not None))
-    finally:
-        if watch is not None:
-            live.fill(website, watch, seen)
-    return seen.present
-
-
-stats = _endpoint("stats", _stats)
-timeseries = _endpoint("timeseries", _timeseries)
-top = _endpoint("top", None)
-events = _endpoint("events", _events)
-realtime = _endpoint("realtime", _realtime)
+stats, timeseries, top, events, realtime = (
+    endpoint(name, by_key) for name in ("stats", "timeseries", "top", "events", "realtime")
+)
 
 
 async def preflight(request: web.Request) -> web.Response:

@@ -4,8 +4,9 @@ Start: take the database's lock (a second server on the same file is refused at 
 one line. End, on SIGTERM or SIGINT: no new connections, what was accepted is answered and committed, exit 0 within
 10 seconds. A second signal ends it the hard way, as signals do.
 
-Words go to standard error, the line `listening on` alone to standard output. Nothing is logged that says who asked: no
-access log, and aiohttp's own logger, which names addresses and quotes what was sent, is silenced.
+Words go to standard error, the link of the first run among them; the line `listening on` alone to standard output.
+Nothing is logged that says who asked: no access log, and aiohttp's own logger, which names addresses and quotes what
+was sent, is silenced.
 """
 
 import asyncio
@@ -20,6 +21,7 @@ from typing import Any
 from aiohttp import web
 
 from tally.errors import UNDER_WAY
+from tally.gate import GATE
 from tally.schema import BadDatabase
 from tally.settings import Settings
 from tally.shortcut import Door
@@ -155,4 +157,10 @@ async def _listen(runner: web.AppRunner, settings: Settings) -> None:
         ) from None
     host, port = runner.addresses[0][:2]
     shown = f"[{host}]" if ":" in host else host
+    gate = runner.app[GATE]
+    if gate.needs_setup:
+        reached = "127.0.0.1" if host in ("0.0.0.0", "::") else shown
+        # After the #: no proxy's log and no Referer ever sees it.
+        link = f"{settings.base_url or f'http://{reached}:{port}'}/setup#{gate.setup_token}"
+        print(f"set up Tally: {link}", file=sys.stderr, flush=True)
     print(f"listening on http://{shown}:{port}", flush=True)

@@ -79,6 +79,19 @@ def _base_url(value: str) -> str:
     return value.rstrip("/")
 
 
+def _own_path(value: str) -> str:
+    # Names that need no quoting anywhere; a dot first would hide a file or climb up.
+    if not re.fullmatch(r"(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]{0,63}){1,8}", value):
+        raise BadSetting("takes a path such as /js/site.js: letters, digits and . _ ~ - between slashes")
+    return value
+
+
+def _script_path(value: str) -> str:
+    if not value.endswith(".js"):
+        raise BadSetting("takes a path that ends in .js, such as /js/site.js")
+    return _own_path(value)
+
+
 def _setting(default: Any, help: str, read: Callable[[str], Any], unit: str = "") -> Any:
     return field(default=default, metadata={"help": help, "read": read, "unit": unit})
 
@@ -99,6 +112,12 @@ class Settings:
         "X-Forwarded-For", "the one header that names the client behind a trusted proxy", _header_name
     )
     base_url: str = _setting("", "the server's public address, as https://stats.example.com", _base_url)
+    script_path: str = _setting(
+        "/tracker.js", "another path of the tracker, as /js/site.js; its parts are then under /js/site/", _script_path
+    )
+    collect_path: str = _setting(
+        "/api/collect", "another path of collect, which the tracker then sends to, as /js/send", _own_path
+    )
     geoip_db: Path | None = _setting(None, "an MMDB file of countries in place of the bundled one", _optional_path)
     free_events: int = _setting(100_000, "events a month on the free plan", _count, "events")
     pro_events: int = _setting(10_000_000, "events a month on the pro plan", _count, "events")

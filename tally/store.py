@@ -22,15 +22,17 @@ import sqlite3
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from tally import accounts
 from tally.accounts import Key, Website
 from tally.building import PAUSE_S, Builder
 from tally.clock import Clock
+from tally.erasing import Eraser
 from tally.errors import OVERLOADED, STORAGE_UNAVAILABLE, ApiError, log, where_it_failed
 from tally.ingest import Ingest, Job, Outcome, Written
 from tally.live import Live
+from tally.registry import Registry, registry, registry_if_changed
 from tally.schema import SERVER_BUSY_S, BadDatabase, connect_reader, open_database, transaction
 from tally.threads import Readers, Thread, lies_in_the_file, on_thread, open_readers, refusal
 
@@ -57,14 +59,6 @@ FAILED_PAUSE_S = 10.0
 BUSY_SHARE = 0.3
 
 
-class Registry(NamedTuple):
-    """Websites by id and keys by digest, as of the last look at the file."""
-
-    websites: dict[str, Website]
-    keys: dict[bytes, Key]
-    usage: dict[tuple[int, int], int]
-
-
 class Counters:
     """What the metrics tell of the writer."""
 
@@ -80,7 +74,7 @@ class Store:
         self.key_salt = b""
         self.counters = Counters()
         self.ingest = ingest
-        self.registry = Registry({}, {}, {})
+        self.registry = Registry({}, {}, {}, {}, {}, {})
         # The newest id committed: the first page of events goes no further.
         self.last_id = 0
         self.readers = readers
@@ -102,11 +96,12 @@ class Store:
         self._data_version = -1
         self._looked_ns = 0
         self._changes: dict[int, int] = {}
-        self._changes_elsewhere = 0
+        self._changes_elsewhere = self._changes_here = 0
         self._used_keys: dict[int, int] = {}
         self._noted_ms = 0
         self.is_failing = self.is_gone = False
         self.builder: Builder
+        self.eraser: Eraser
         self._commit_ns_before = 0
         self._is_busy = False
 
@@ -183,18 +178,39 @@ class Store:
     async def refresh(self) -> None:
         """Reads websites, keys and usage anew if another process has written."""
         self._looked_ns = self._clock.monotonic_ns()
-        month = accounts.month_of(self._clock.wall_ms())
+        month, changes = accounts.month_of(self._clock.wall_ms()), self._changes_here
         try:
-            version, registry = await self._writer.run(lambda connection: _look(connection, self._data_version, month))
-            last_id = None if registry is None else await self._writer.run(self.ingest.catch_up)
+            version, found = await self._writer.run(
+                lambda connection: registry_if_changed(connection, self._data_version, month)
+            )
+            last_id = None if found is None else await self._writer.run(self.ingest.catch_up)
         except sqlite3.Error as failure:
             raise refusal(failure, "reading websites and keys") from None
-        if registry is not None:
-            self._data_version, self.registry = version, registry
+        # What was changed here meanwhile is newer than what was found: then the next look finds both.
+        if found is not None and changes == self._changes_here:
+            self._data_version, self.registry = version, found
             self._changes_elsewhere += 1
             self.live.forget()
         if last_id is not None:
             self.last_id = last_id
+
+    async def change(self, step: Callable[[sqlite3.Connection], T]) -> T:
+        """What an owner's change gives, done in a transaction of its own; it is seen at once. Raises ApiError 503."""
+        month = accounts.month_of(self._clock.wall_ms())
+
+        def do(connection: sqlite3.Connection) -> tuple[T, Registry]:
+            with transaction(connection):
+                result = step(connection)
+            return result, registry(connection, month)
+
+        if self.is_gone or self._closing:
+            raise ApiError(STORAGE_UNAVAILABLE, retry_after_s=5)
+        try:
+            result, self.registry = await self._writer.run(do)
+        except sqlite3.Error as failure:
+            raise refusal(failure, "an owner's change") from None
+        self._changes_here += 1
+        return result
 
     async def tick(self) -> None:
         """The chores of every second."""
@@ -211,10 +227,12 @@ class Store:
             self.is_failing = False
         if self._used_keys and now_ms - self._noted_ms >= NOTE_USE_MS:
             await self._note_uses(now_ms)
-        if self.log_bytes > MOST_LOG_BYTES and now_ms - self._emptied_ms >= EMPTY_LOG_MS:
+        is_wanted = self.log_bytes > MOST_LOG_BYTES or self.eraser.wants_empty_log
+        if is_wanted and now_ms - self._emptied_ms >= EMPTY_LOG_MS:
             self._emptied_ms = now_ms
             async with self.readers.held():
-                await self._writer.run(_empty_log)
+                if await self._writer.run(_empty_log):
+                    self.eraser.wants_empty_log = False
 
     def _look_at_the_file(self) -> None:
         """A file that was deleted or replaced goes on to take events that nobody will find: then none are taken."""
@@ -319,7 +337,8 @@ async def opened(path: Path, ingest: Ingest, clock: Clock, query_s: float, keep_
         looker = await on_thread(connect_reader(path, BUILDER_CACHE_KIB))
         closing.push_async_callback(looker.close)
         store.builder = Builder(writer, looker, clock, keep_days, store.is_busy, changed=store.note_change)
-        chores = [asyncio.create_task(_tick_forever(store)), asyncio.create_task(_build_forever(store.builder))]
+        store.eraser = Eraser(store.builder.write, looker, ingest.labels, clock)
+        chores = [asyncio.create_task(_tick_forever(store)), asyncio.create_task(_build_forever(store))]
         try:
             yield store
         finally:
@@ -341,13 +360,14 @@ async def _tick_forever(store: Store) -> None:
             log.error("chores failed: %s", where_it_failed(failure))
 
 
-async def _build_forever(builder: Builder) -> None:
+async def _build_forever(store: Store) -> None:
     while True:
         await asyncio.sleep(PAUSE_S)
         try:
-            await builder.work()
+            await store.builder.work()
+            await store.eraser.work()
         except Exception as failure:
-            log.error("building rollups failed: %s", where_it_failed(failure))
+            log.error("work in the background failed: %s", where_it_failed(failure))
             await asyncio.sleep(FAILED_PAUSE_S)
 
 
@@ -359,12 +379,13 @@ def _try_to_write(connection: sqlite3.Connection) -> None:
         connection.execute("/* store.tried */ delete from meta where name = 'try'")
 
 
-def _empty_log(connection: sqlite3.Connection) -> None:
+def _empty_log(connection: sqlite3.Connection) -> bool:
+    """Whether it is empty now."""
     # Somebody else, such as a backup, may be reading: then another time, without waiting for it.
     busy_ms = connection.execute("pragma busy_timeout").fetchone()[0]
     connection.execute("pragma busy_timeout = 0").fetchall()
     try:
-        connection.execute("pragma wal_checkpoint(truncate)").fetchall()
+        return bool(connection.execute("pragma wal_checkpoint(truncate)").fetchone()[0] == 0)
     finally:
         connection.execute(f"pragma busy_timeout = {busy_ms}").fetchall()
 
@@ -375,11 +396,3 @@ def _file_of(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-def _look(connection: sqlite3.Connection, known: int, month: int) -> tuple[int, Registry | None]:
-    version = int(connection.execute("pragma data_version").fetchone()[0])
-    if version == known:
-        return version, None
-    websites = {website.id: website for website in accounts.websites(connection)}
-    return version, Registry(websites, accounts.keys(connection), accounts.usage(connection, month))

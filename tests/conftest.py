@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import aiohttp
 import hypothesis
 import pytest
 from aiohttp import web
@@ -117,7 +118,8 @@ class House:
 
     async def open(self) -> None:
         self.app = build_app(self.settings, self.clock)
-        self.client = TestClient(_LikeTheProcess(self.app))
+        # No jar: a test says which cookies are sent.
+        self.client = TestClient(_LikeTheProcess(self.app), cookie_jar=aiohttp.DummyCookieJar())
         await self.client.start_server()
 
     async def close(self) -> None:

@@ -538,6 +538,16 @@ def test_a_short_password_is_refused(given: str, here: Command) -> None:
     refused(here("account", "create", "a@example.com", "--password-stdin", stdin=given), 1, "8 characters")
 
 
+def test_account_password_sets_it_anew(here: Command, db: Path) -> None:
+    """What the login page names to who forgot it: "account password EMAIL"."""
+    account(here, "a@example.com")
+    done = here("account", "password", "A@example.com", "--password-stdin", stdin="another one\n")
+    assert succeeded(done) == ""
+    assert PasswordHasher().verify(rows(db, "select password_hash from account")[0][0], "another one")
+    assert "another one" not in done.stderr
+    refused(here("account", "password", "b@example.com", "--password-stdin", stdin=PASSWORD), 1, "no account")
+
+
 @pytest.mark.parametrize("email", ["nobody", "a@", "@b", "a b@example.com", "a@b\n", "", "a@b@c"])
 def test_what_is_no_address_is_refused(email: str, here: Command) -> None:
     refused(here("account", "create", "--password-stdin", "--", email, stdin=PASSWORD), 1, "e-mail address")

@@ -8,15 +8,15 @@ from conftest import ROOT
 
 FLOORS = (
     ("assets", "clock", "crawlers", "errors", "hosts", "instants", "migrations", "ndjson", "remembered", "settings"),
-    ("country", "events", "labels", "limits", "origin", "schema", "sessions", "timerange", "useragent"),
-    ("accounts", "enrich", "moments", "tables", "threads", "visits"),
-    ("portable", "queries", "rollups"),
-    ("asking", "cuts", "exporting", "ground", "ingest", "intake", "live", "retention", "verification"),
-    ("building", "figures", "importing", "toplists"),
+    ("country", "events", "labels", "limits", "logins", "origin", "schema", "sessions", "timerange", "useragent"),
+    ("accounts", "enrich", "moments", "passwords", "tables", "threads", "visits"),
+    ("portable", "queries", "registry", "rollups"),
+    ("asking", "cuts", "exporting", "deletion", "ground", "ingest", "intake", "live", "retention", "verification"),
+    ("building", "erasing", "figures", "importing", "toplists"),
     ("store",),
-    ("collect", "console", "read_api"),
-    ("ops", "shortcut", "upkeep"),
-    ("porting", "serving"),
+    ("answers", "collect", "console", "pages"),
+    ("gate", "ops", "read_api", "shortcut", "tracking", "upkeep"),
+    ("account_api", "porting", "serving", "websites_api"),
     ("commands",),
     ("analytics_server",),
 )

@@ -1,4 +1,4 @@
-"""A file of version 1, made by its own schema and filled, becomes one of this version and gives the same figures.
+"""A file of an older version, made by its own schema and filled, becomes one of this version: the same figures, shape.
 
 tally/migrations.py: each step "runs in one transaction together with its version number, and has to be quick ... What
 takes long is left to the background, as a mark that says it is to be done."
@@ -16,12 +16,14 @@ import pytest
 from conftest import ManualClock
 from rolling import DAY_MS, HOUR_MS, MINUTE_MS, Works, label_of, left_over, wrong_tables
 
-from tally import rollups
+from tally import accounts, rollups
+from tally.accounts import Owner
+from tally.registry import registry
 from tally.schema import APPLICATION_ID, VERSION, open_database
 from tally.timerange import Range, buckets
 
-# schema.sql as it was released with version 1; never changed.
-SCHEMA_1 = Path(__file__).parent / "data" / "schema_1.sql"
+# schema.sql as it was with versions 1 and 2; never changed.
+SCHEMA_1, SCHEMA_2 = (Path(__file__).parent / "data" / f"schema_{version}.sql" for version in (1, 2))
 NOW_MS = 1_795_003_200_000
 TODAY = NOW_MS // DAY_MS
 DAYS = (TODAY, TODAY - 1, TODAY - 3, TODAY - 4, TODAY - 5, TODAY - 9, TODAY - 300, TODAY - 301)
@@ -175,3 +177,70 @@ def test_the_shape_is_that_of_a_fresh_file(works: Works, tmp_path: Path) -> None
 def test_the_checks_of_the_new_tables_bite(works: Works, statement: str) -> None:
     with pytest.raises(sqlite3.IntegrityError):
         works.writer.execute(statement)
+
+
+# --- version 2
+
+
+@pytest.fixture
+def second(tmp_path: Path) -> Path:
+    """A file of version 2 with an account, a website with an origin, and a key."""
+    path = tmp_path / "second.db"
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("pragma auto_vacuum = incremental")
+    connection.execute("pragma journal_mode = wal")
+    connection.executescript(SCHEMA_2.read_text("utf-8"))
+    connection.execute(f"pragma application_id = {APPLICATION_ID}")
+    connection.execute("pragma user_version = 2")
+    connection.execute("insert into meta values ('key_salt', '00'), ('next_id', 100001)")
+    connection.execute("insert into account values (1, 'owner@example.com', 'business', 'hash', 5)")
+    connection.execute("insert into website values (3, ?, 1, 'example.com', 'N', 7, 30)", ("0" * 36,))
+    connection.execute("insert into website_origin values (3, 'app://x')")
+    connection.execute("insert into api_key values (1, 1, 'k', 'tly_', zeroblob(32), 9, null)")
+    connection.close()
+    return path
+
+
+def test_what_owners_set_up_stays(second: Path) -> None:
+    connection = open_database(second, create=False)
+    try:
+        month = 202611
+        found = registry(connection, month)
+        assert found.websites["0" * 36].origins == {"app://x"}
+        assert found.owners == {1: Owner(1, "owner@example.com", "business", None, True)}
+        assert accounts.password_hash(connection, 1) == "hash"
+        assert (len(found.keys), found.shares, found.logins) == (1, {}, {})
+        assert connection.execute("select keep_days from website").fetchall() == [(30,)]
+        assert connection.execute("select count(*) from gone").fetchall() == [(0,)]
+    finally:
+        connection.close()
+
+
+def test_the_shape_of_version_2_becomes_that_of_a_fresh_file(second: Path, tmp_path: Path) -> None:
+    fresh, brought = open_database(tmp_path / "fresh.db", create=True), open_database(second, create=False)
+    try:
+        assert shape(brought) == shape(fresh)
+        assert {"login", "share", "gone"} <= shape(fresh).keys()
+        assert brought.execute("pragma user_version").fetchone() == (VERSION,) == (3,)
+    finally:
+        fresh.close()
+        brought.close()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "insert into login values (zeroblob(31), 1, 0, 0)",
+        "insert into login values (zeroblob(32), 9, 0, 0)",
+        "insert into share values (9, '123456789012345678901234', 0)",
+        "insert into share values (3, 'short', 0)",
+        "insert into gone values (1, 0, 2)",
+    ],
+)
+def test_the_checks_of_version_3_bite(second: Path, statement: str) -> None:
+    connection = open_database(second, create=False)
+    try:
+        with pytest.raises(sqlite3.IntegrityError):
+            connection.execute(statement)
+    finally:
+        connection.close()

@@ -15,6 +15,7 @@ from typing import Any
 
 import orjson
 import pytest
+from browsing import PASSWORD, logged_in
 from conftest import NOON_MS, House, ManualClock
 from reading import DAY, DAY_MS, FIELDS, custom, event, view
 
@@ -33,7 +34,9 @@ from tally.verification import verdicts
 SOURCES = sorted(Path(tally.__file__).parent.glob("*.py"))
 NAME = re.compile(r"/\* ([a-z_]+)\.([a-z_]+) \*/")
 # What is no statement about rows.
-HOUSEKEEPING = re.compile(r"(?:begin|begin immediate|commit|rollback|pragma [a-z_]+(?: *= *\S+)?)", re.IGNORECASE)
+HOUSEKEEPING = re.compile(
+    r"(?:begin|begin immediate|commit|rollback|pragma [a-z_]+(?: *= *\S+|\(\d+\))?)", re.IGNORECASE
+)
 # schema.sql: the tables that grow with traffic or with time, and the keys by which their rows may be found; accounts,
 # websites and API keys are the owner's few.
 GROWING = {
@@ -51,6 +54,13 @@ GROWING = {
     "label": r"INTEGER PRIMARY KEY \(rowid=\?\)|(?:COVERING )?INDEX sqlite_autoindex_label_1 \(text=\?\)",
     "assignment": r"PRIMARY KEY \(website=\? AND day(?:<\?|=\? AND experiment=\? AND visitor=\?)\)",
     "usage": r"PRIMARY KEY \((?:account=\? AND month=\?|month=\?(?: AND account=\?)?)\)",
+}
+# What has to look at all there is: of a website that goes away, or in search of texts that nobody has any more; both in
+# the background, some rows at a time or on a connection that only reads. And a website's events, counted by quarters.
+WHOLE = {
+    *("deletion.rows", "deletion.used", "deletion.used_values", "deletion.labels", "deletion.marks"),
+    "accounts.traffic",
+    *("deletion.last_label", "deletion.newest_label"),  # the last one: a single look, which EXPLAIN does not say
 }
 # What differs between one run of a statement and the next.
 VALUE = re.compile(r"'(?:[^']|'')*'|\b\d+\b")
@@ -271,10 +281,37 @@ async def play_rollups(house: House, key: str, website: str, overheard: Overhear
     await ask(house, key, website, (f"stats?from={DAY}&to={DAY}&filter_type=event",), 400)
 
 
+async def play_pages(house: House) -> None:
+    """What the account area does, up to a website that is taken out of the file."""
+    browser = await logged_in(house, OWNER)
+    house.clock.advance(2 * 86_400)  # the session is prolonged
+    key = await browser("POST", "/api/account/keys", {"name": "k"})
+    await browser("DELETE", f"/api/account/keys/{key.json['data']['id']}")
+    await browser("PATCH", "/api/account", {"time_zone": "UTC"})
+    await browser("POST", "/api/account/password", {"current": PASSWORD, "new": "another password"})
+    website = (await browser("POST", "/api/account/websites", {"domain": "gone.example"})).json["data"]["id"]
+    path = f"/api/account/websites/{website}"
+    await browser("PATCH", path, {"name": "n", "origins": ["app://x"]})
+    await browser("POST", f"{path}/share")
+    await browser("DELETE", f"{path}/share")
+    await browser("GET", "/api/account/websites")
+    for name in ("/first", "/last"):
+        answer = await house.collect(
+            event("screen_view", house.clock.wall_ms(), "ann", name=name) | {"website_id": website}
+        )
+        assert answer.status == 202
+    assert (await browser("DELETE", path, {"domain": "gone.example"})).status == 202
+    house.clock.advance(60)
+    await house.store.eraser.work()
+    assert house.sql("select is_over from gone") == [(1,)]
+    await browser("POST", "/api/account/logout")
+
+
 def administer(connection: sqlite3.Connection) -> None:
     """What the command line does."""
     owner = accounts.create_account(connection, "more@example.com", "pro", None, NOON_MS)
     accounts.set_plan(connection, owner.email, "business")
+    accounts.set_email(connection, owner.number, "other@example.com")
     accounts.add_website(connection, owner, "example.net", "", ("capacitor://localhost",), NOON_MS)
     value = accounts.create_key(connection, owner, "", NOON_MS)
     accounts.note_use(connection, [(NOON_MS, 1)])
@@ -302,6 +339,7 @@ async def overheard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Overhear
             heard.listen_to(thread._conn)
         house.store.builder._rest = 0
         await play(house, heard)
+        await play_pages(house)
     finally:
         await house.close()
     connection = open_database(house.db, create=False)
@@ -352,6 +390,7 @@ async def test_no_growing_table_is_scanned(overheard: Overheard, tmp_path: Path)
         poor = {
             name: set().union(*(poor_steps(connection, statement) for statement in statements))
             for name, statements in overheard.by_name.items()
+            if name not in WHOLE
         }
     finally:
         connection.close()

@@ -28,7 +28,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reading import DAY, FIELDS, custom, event, view
 
-from tally import accounts, portable, read_api, rollups
+from tally import accounts, portable, rollups
+from tally.answers import EVENT_COLUMNS
 from tally.events import Rejection
 from tally.exporting import count_events, export_events
 from tally.importing import Sizes, Summary, import_events
@@ -60,7 +61,7 @@ def read(item: Any, website: int = WEBSITE, now_ms: int = NOON_MS) -> Any:
 
 
 def test_the_keys_of_a_line_are_those_of_events_and_visitor() -> None:
-    assert (*read_api.EVENT_COLUMNS, "visitor") == portable.COLUMNS
+    assert (*EVENT_COLUMNS, "visitor") == portable.COLUMNS
 
 
 def test_a_line_goes_in_as_it_is() -> None:
@@ -944,7 +945,7 @@ async def test_answers_over_http_are_equal(make_house: MakeHouse, tmp_path: Path
         lines = [json.loads(line) for line in file]
     key = await house.key()
     shown = (await house.get(f"/api/v1/websites/{website}/events?from=2026-11-14&to=2026-11-18", key)).json["data"]
-    assert [{name: line[name] for name in read_api.EVENT_COLUMNS} for line in reversed(lines)] == shown
+    assert [{name: line[name] for name in EVENT_COLUMNS} for line in reversed(lines)] == shown
     assert (await house.get(f"/api/v1/websites/{website}/events?from={DAY}&to={DAY}", key)).json["data"] != []
 
 

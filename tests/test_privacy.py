@@ -47,6 +47,9 @@ FRAGMENT = "canary-fragment"
 USERINFO = "canary-user:canary-word"
 COOKIE = "sid=canary-cookie-value"
 PASSWORD = "canary password of the owner"
+STRANGER = "canary.stranger@example.net"
+WRONG, NEXT = "canary word that is wrong", "canary word that comes next"
+TOKEN = "canary-setup-token"
 STORED = "/canary-path-that-is-stored"
 POISON = "canary that no row can hold"
 
@@ -80,6 +83,7 @@ class Stay:
         self.written: dict[str, bytes] = {}
         self.servers: list[Server] = []
         self.key = self.website = ""
+        self.sessions: list[str] = []
         self.statuses: set[int] = set()
 
     def command(self, *words: str, stdin: str = "") -> str:
@@ -191,6 +195,33 @@ class Stay:
             self.written[f"answer: {question}"] = answer.body
         self.written["answer: metrics"] = server.request("GET", "/metrics").body
 
+    def pages(self, server: Server) -> None:
+        """Logins that fail and that do not, another password, a request too many."""
+        own = {"Sec-Fetch-Site": "same-origin", "Content-Type": "application/json", "User-Agent": AGENTS[0]}
+
+        def ask(method: str, path: str, body: Any = None, address: str = IPV4[3], cookie: str = "") -> int:
+            sent = own | {"X-Forwarded-For": address} | ({"Cookie": cookie} if cookie else {})
+            answer = server.request(method, path, body, sent)
+            given = answer.headers.get("Set-Cookie", "").partition(";")[0]
+            if given.partition("=")[2]:
+                self.sessions.append(given)
+            self.written[f"answer: {path} {len(self.written)}"] = answer.body
+            return answer.status
+
+        right = {"email": "owner@example.com", "password": PASSWORD}
+        assert ask("GET", f"/api/account/setup?token={TOKEN}") == 404
+        assert ask("POST", "/api/account/login", {"email": STRANGER, "password": WRONG}, IPV6[1]) == 401
+        assert ask("POST", "/api/account/login", right | {"password": WRONG}) == 401
+        assert ask("POST", "/api/account/login", right) == 200
+        assert ask("GET", "/api/account", cookie=self.sessions[0]) == 200
+        assert ask("POST", "/api/account/password", {"current": PASSWORD, "new": NEXT}, cookie=self.sessions[0]) == 204
+        assert ask("POST", "/api/account/login", right | {"password": NEXT}) == 200
+        assert ask("POST", "/api/account/password", {"current": NEXT, "new": PASSWORD}, cookie=self.sessions[1]) == 204
+        assert ask("POST", "/api/account/logout", cookie=self.sessions[1]) == 204
+        assert ask("POST", "/api/account/login", right) == 200
+        while ask("POST", "/api/account/login", {"email": STRANGER, "password": WRONG}, IPV6[0]) != 429:
+            pass
+
     def bug(self) -> None:
         """A handler that fails with a message full of canaries."""
         with self._log.open("ab") as stderr:
@@ -225,6 +256,7 @@ class Stay:
         self.refusals(first)
         self.failures(first)
         self.read(first)
+        self.pages(first)
         self.keep("running")
         assert first.terminate() == 0
         self.keep("ended")
@@ -454,9 +486,24 @@ def test_the_rest_of_a_url_is_nowhere(canary: str, stay: Stay) -> None:
     assert found(stay, shapes(canary.rpartition("=")[2])) == {}
 
 
-def test_the_password_is_nowhere(stay: Stay) -> None:
-    assert found(stay, shapes(PASSWORD)) == {}
-    assert found(stay, hashed([PASSWORD.encode()])) == {}
+@pytest.mark.parametrize("canary", [PASSWORD, WRONG, NEXT, TOKEN, STRANGER])
+def test_passwords_and_what_was_tried_are_nowhere(canary: str, stay: Stay) -> None:
+    """Nor in the log: whoever mistypes may have typed another account's, or the password for the address."""
+    assert found(stay, shapes(canary)) == {}
+    assert found(stay, hashed([canary.encode()])) == {}
+
+
+def test_sessions_are_nowhere(stay: Stay) -> None:
+    """README: "sessions as hashes keyed with the file's own salt": whoever has the file cannot log in with it."""
+    assert len(stay.sessions) == 3
+    for session in stay.sessions:
+        value = session.partition("=")[2]
+        assert found(stay, shapes(value)) == {}
+        assert found(stay, hashed([value.encode(), base64.urlsafe_b64decode(value + "=")])) == {}
+    with closing(sqlite3.connect(stay.folder / "backup.db")) as connection:
+        assert connection.execute("select count(*) from login").fetchone() == (1,)
+        names = [row[1] for row in connection.execute("pragma table_info(login)")]
+    assert names == ["digest", "account", "created_ms", "ends_ms"], "a login says nothing of browser or place"
 
 
 def test_the_key_is_nowhere(stay: Stay) -> None:

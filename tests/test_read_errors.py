@@ -6,6 +6,7 @@ answer for both." "600 requests a minute a key; RateLimit-Limit, RateLimit-Remai
 answer; 429 with Retry-After." "CORS is open ... HEAD works." "Errors everywhere: {"ok": false, "error": {...}}".
 """
 
+import re
 import sqlite3
 import uuid
 from collections.abc import Iterator
@@ -333,7 +334,8 @@ PATHS = sorted({route.path for route in ROUTES})
 
 
 def filled(path: str, site: Site) -> str:
-    return path.replace("{id}", site.id).replace("{field}", "os")
+    values = {"id": site.id, "field": "os", "path": "app.css", "part": "vitals"}
+    return re.sub(r"{(\w+)}", lambda place: values.get(place[1], "x"), path)
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"])
@@ -343,7 +345,9 @@ def test_every_method_on_every_route(site: Site, path: str, method: str) -> None
     target = filled(path, site)
     answer = site.library.raw(request(target.encode(), site.key, method.encode()))
     if answer.status != 405:
-        assert answer.status in (200, 204, 400)
+        # The pages' own API is asked here by nobody who may; what it answers has tests of its own.
+        of_pages = (401, 403, 404) if path.startswith(("/api/account", "/api/share")) else ()
+        assert answer.status in (200, 204, 400, *of_pages)
         return
     allowed = {name.strip() for name in answer.headers["Allow"].split(",")}
     assert method not in allowed
@@ -356,11 +360,12 @@ def test_every_method_on_every_route(site: Site, path: str, method: str) -> None
 @pytest.mark.parametrize(
     "target",
     [
-        *("/", "/api", "/api/v1", "/api/v2/websites", "/api/v1/websites/", "/api/v1/website", "/API/V1/websites"),
+        *("/api", "/api/v1", "/api/v2/websites", "/api/v1/websites/", "/api/v1/website", "/API/V1/websites"),
         *("/api/v1/websites/{id}", "/api/v1/websites/{id}/", "/api/v1/websites/{id}/top", "/api/v1/websites/{id}/top/"),
         *("/api/v1/websites/{id}/stats/", "/api/v1/websites/{id}/Stats", "/api/v1/websites/{id}/top/os/x", "/x.ico"),
         *("/api/v1/websites//stats", "//api/v1/websites", "/api/v1/../../etc/passwd", "/api/v1/%2e%2e/healthz", "/%00"),
-        *("/api/v1/openapi.json", "/api/v1/openapi.yaml/", "/healthz/", "/metrics/x", "/static/openapi.yaml", "/?x=1"),
+        *("/api/v1/openapi.json", "/api/v1/openapi.yaml/", "/healthz/", "/metrics/x", "/static/openapi.yaml"),
+        *("/assets", "/assets/"),
         *("/api/v1/websites%2F{id}%2Fstats", "/%F0%9F%98%80", "/%ED%A0%80", "/%FF"),
     ],
 )  # fmt: skip
@@ -434,7 +439,8 @@ def test_the_api_describes_itself(library: Library) -> None:
     assert answer.status == 200
     assert "yaml" in answer.headers["Content-Type"]
     paths = yaml.safe_load(answer.body)["paths"]
-    assert {path for path in PATHS if path.startswith("/api") and path != "/api/v1/openapi.yaml"} <= set(paths)
+    public = {path for path in PATHS if path.startswith(("/api/v1/websites", "/api/collect", "/api/v1/collect"))}
+    assert public <= set(paths)
     head = library.get("/api/v1/openapi.yaml", method="HEAD")
     assert (head.status, head.body, head.headers["Content-Length"]) == (200, b"", str(len(answer.body)))
 

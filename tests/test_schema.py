@@ -412,17 +412,17 @@ def test_processes_that_migrate_at_once_do_it_once(path: Path) -> None:
 def filled(path: Path) -> Path:
     """A file with an account and a website."""
     with closing(open_database(path, create=True)) as connection:
-        connection.execute("insert into account values (1, 'a@example.com', 'pro', null, 0)")
+        connection.execute("insert into account values (1, 'a@example.com', 'pro', null, 0, null)")
         connection.execute(f"insert into website values (1, '{'1' * 36}', 1, 'example.com', 'Example', 0, null)")
     return path
 
 
 ZEROS = ", ".join("0" * 14)
 BITES = {
-    "account: unknown plan": "insert into account values (2, 'b@example.com', 'gold', null, 0)",
-    "account: address taken": "insert into account values (2, 'A@Example.COM', 'pro', null, 0)",
-    "account: no address": "insert into account values (2, null, 'pro', null, 0)",
-    "account: words as time": "insert into account values (2, 'b@example.com', 'pro', null, 'now')",
+    "account: unknown plan": "insert into account values (2, 'b@example.com', 'gold', null, 0, null)",
+    "account: address taken": "insert into account values (2, 'A@Example.COM', 'pro', null, 0, null)",
+    "account: no address": "insert into account values (2, null, 'pro', null, 0, null)",
+    "account: words as time": "insert into account values (2, 'b@example.com', 'pro', null, 'now', null)",
     "website: id too short": "insert into website values (2, 'abc', 1, 'example.com', 'Example', 0, null)",
     "website: id taken": f"insert into website values (2, '{'1' * 36}', 1, 'example.com', 'Example', 0, null)",
     "website: no such account": f"insert into website values (2, '{'2' * 36}', 99, 'example.com', 'Example', 0, null)",

@@ -1,0 +1,8 @@
+// A card of the account area and of a website's settings: a heading and what stands under it.
+
+import { h } from "../shared/dom.js";
+
+/** A section with a heading. */
+export function card(title, ...content) {
+  return h("section", { class: "card roomy" }, h("h2", null, title), content);
+}

@@ -1,0 +1,242 @@
+// Which module shows which path, and the session they share.
+//
+// A page is a module with `export async function show(root, context)`. It fills `root` and may give back an object
+//   { update(context), leave() }
+// `update` is called when only the query or the hash changed (back button included; without it the page is shown
+// anew), `leave` before another page is shown. `context`:
+//   path, params (named parts of the path), query (URLSearchParams), hash
+//   account, websites   as GET /api/account and /api/account/websites gave them; null on pages without a frame
+//   signal              aborted when the page is left
+//   title(words)        the title of the tab
+//   go(path, { replace })   to another page; also plain links work
+//   refresh()           reads account and websites again and redraws the left column; gives { account, websites }
+//   signedOut()         forgets the session and goes to the login
+
+import { failureNotice } from "./shared/dialog.js";
+import { fill, h } from "./shared/dom.js";
+import { get, onLoggedOut } from "./shared/fetching.js";
+import { frame } from "./shared/navigation.js";
+
+const ROUTES = [
+  // path, hash, module, whether it stands in the frame
+  [/^\/$/, null, "websites", true],
+  [/^\/login$/, null, "login", false],
+  [/^\/setup$/, null, "setup", false],
+  [/^\/websites\/(?<id>[0-9a-f-]{36})$/, "#settings", "website_settings", true],
+  [/^\/websites\/(?<id>[0-9a-f-]{36})$/, null, "dashboard", true],
+  [/^\/account(?:\/(?<section>[a-z-]+))?$/, null, "account", true],
+  [/^\/share\/(?<token>[A-Za-z0-9_-]+)$/, null, "share", false],
+];
+
+const PARTS = { dashboard: ["./dashboard/page.js"], share: ["./dashboard/page.js"] };
+
+const app = document.getElementById("app");
+let session = null;
+let framed = null;
+let current = null;
+let turn = 0;
+
+async function load() {
+  const [account, websites] = await Promise.all([get("/api/account"), get("/api/account/websites")]);
+  const failure = [account, websites].find((answer) => !answer.ok);
+  if (failure) return failure.error;
+  session = { account: account.data, websites: websites.data };
+  return null;
+}
+
+async function refresh() {
+  await load();
+  if (framed && session) framed.mark(session, location.pathname);
+  return session;
+}
+
+function go(path, { replace = false } = {}) {
+  history[replace ? "replaceState" : "pushState"](null, "", path);
+  return draw();
+}
+
+let leavingForLogin = null;
+
+/** Once, however many answers say that nobody is logged in. */
+function toLogin() {
+  session = null;
+  leavingForLogin ||= findLogin().finally(() => (leavingForLogin = null));
+  return leavingForLogin;
+}
+
+async function findLogin() {
+  if (/^\/(login|setup|share\/.*)$/.test(location.pathname)) return;
+  const state = await get("/api/account/state");
+  if (state.ok && state.data.needs_setup) return go("/setup", { replace: true });
+  const next = location.pathname + location.search + location.hash;
+  await go(next === "/" ? "/login" : `/login?next=${encodeURIComponent(next)}`, { replace: true });
+}
+
+function route() {
+  for (const [pattern, hash, name, inFrame] of ROUTES) {
+    const match = pattern.exec(location.pathname);
+    if (match && (!hash || hash === location.hash)) return { name, inFrame, params: { ...match.groups } };
+  }
+  return null;
+}
+
+/** Shows what the address says. */
+async function draw() {
+  const mine = ++turn;
+  const found = route();
+  if (!found) return (leave(), lost());
+  if (current && current.key === keyOf(found) && current.page?.update) {
+    Object.assign(current.context, place());
+    return current.page.update(current.context);
+  }
+  leave();
+  // What the page is made of comes while the session is asked for.
+  for (const module of [`./pages/${found.name}.js`, ...(PARTS[found.name] || [])]) import(module).catch(() => {});
+  if (found.inFrame && !session) {
+    const error = await load();
+    if (mine !== turn) return;
+    if (error)
+      return error.code === "not_logged_in"
+        ? undefined
+        : alone(failureNotice("This page cannot be shown.", error, draw));
+  }
+  await show(found, mine);
+}
+
+async function show(found, mine) {
+  const leaving = new AbortController();
+  const context = {
+    ...place(),
+    params: found.params,
+    account: found.inFrame ? session.account : null,
+    websites: found.inFrame ? session.websites : null,
+    signal: leaving.signal,
+    title: (words) => (document.title = words ? `${words} · Tally` : "Tally"),
+    go,
+    refresh,
+    signedOut: () => {
+      // Who leaves on purpose is not led back to where he was.
+      history.replaceState(null, "", "/");
+      return toLogin();
+    },
+  };
+  context.title("");
+  const own = { key: keyOf(found), context, leaving, page: null };
+  const root = found.inFrame ? inFrame(context) : outside();
+  current = own;
+  try {
+    const module = await import(`./pages/${found.name}.js`);
+    if (mine !== turn) return;
+    own.page = (await module.show(root, context)) || {};
+    if (own !== current) own.page.leave?.();
+  } catch (failure) {
+    console.error(failure);
+    if (mine === turn)
+      fill(
+        root,
+        h(
+          "div",
+          { class: "page" },
+          failureNotice("This page cannot be shown.", BROKEN, () => location.reload()),
+        ),
+      );
+  }
+}
+
+const BROKEN = {
+  message: "A part of it did not load, or failed. Loading it again may help; the browser's console says more.",
+};
+
+function place() {
+  return { path: location.pathname, query: new URLSearchParams(location.search), hash: location.hash };
+}
+
+function keyOf(found) {
+  return JSON.stringify([found.name, found.params]);
+}
+
+function leave() {
+  if (!current) return;
+  current.leaving.abort();
+  current.page?.leave?.();
+  current = null;
+  for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
+}
+
+function inFrame(context) {
+  if (!framed) framed = frame(context);
+  if (!framed.element.isConnected) fill(app, framed.element);
+  framed.mark(session, location.pathname);
+  framed.closeDrawer();
+  const moved = framed.main.hasChildNodes();
+  fill(framed.main);
+  window.scrollTo(0, 0);
+  // Who reads by ear or moves by keyboard starts at the new page, but not when the first one opens.
+  if (moved) framed.main.focus({ preventScroll: true });
+  return framed.main;
+}
+
+function outside() {
+  const main = h("main", { id: "main", class: "outside", tabindex: "-1" });
+  fill(app, main);
+  framed = null;
+  return main;
+}
+
+function alone(node) {
+  fill(outside(), h("div", { class: "page" }, node));
+}
+
+function lost() {
+  document.title = "Not found · Tally";
+  alone(
+    h(
+      "div",
+      { class: "empty" },
+      h("h1", null, "There is nothing here"),
+      h("p", null, "The address may be mistyped, or what was here is gone."),
+      h("a", { class: "button primary", href: "/" }, "To the websites"),
+    ),
+  );
+}
+
+const WEBSITE = /^\/websites\/[0-9a-f-]{36}$/;
+const KEPT = ["range", "from", "to", "tz", "interval", "figure"];
+
+/** From one website to another the days stay; filters do not, they are of the website. */
+function keptView(path) {
+  if (!WEBSITE.test(path) || !WEBSITE.test(location.pathname) || path === location.pathname) return "";
+  const kept = [...new URLSearchParams(location.search)].filter(([name]) => KEPT.includes(name));
+  return kept.length ? `?${new URLSearchParams(kept)}` : "";
+}
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a[href]");
+  if (
+    !link ||
+    event.defaultPrevented ||
+    event.button ||
+    event.metaKey ||
+    event.ctrlKey ||
+    event.shiftKey ||
+    event.altKey
+  )
+    return;
+  const url = new URL(link.href, location.href);
+  if (
+    url.origin !== location.origin ||
+    link.target ||
+    link.hasAttribute("download") ||
+    url.pathname.startsWith("/api/")
+  )
+    return;
+  if (link.classList.contains("skip")) {
+    event.preventDefault();
+    return document.getElementById("main").focus();
+  }
+  event.preventDefault();
+  go(url.pathname + (url.search || keptView(url.pathname)) + url.hash);
+});
+window.addEventListener("popstate", draw);
+onLoggedOut(toLogin);
+draw();

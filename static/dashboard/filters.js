@@ -1,0 +1,175 @@
+// The filters of the view as chips, and the dialog that adds one.
+
+import { failureNotice, openDialog } from "../shared/dialog.js";
+import { fill, h, icon, refill } from "../shared/dom.js";
+import { get } from "../shared/fetching.js";
+import { barList } from "../shared/list.js";
+import { isFiltered, questionOf } from "./asking.js";
+import { FILTERS, TYPES, fieldName, valueNode, valueText } from "./fields.js";
+
+const SUGGESTED = 8;
+
+/** Draws the chips; several values of one field stand together, with "or". */
+export function drawFilters(root, board) {
+  const { filters } = board.view();
+  const fields = [...new Set(filters.map(([field]) => field))];
+  const chips = fields.map((field) =>
+    filters
+      .filter(([name]) => name === field)
+      .map(([, value], i) => [i ? h("span", { class: "soft" }, "or") : null, chip(field, value, board)]),
+  );
+  const add = h(
+    "button",
+    {
+      class: "button small add-filter no-print",
+      type: "button",
+      dataset: { key: "add-filter" },
+      onclick: () => filterDialog(board),
+    },
+    icon("plus"),
+    "Filter",
+  );
+  const clear =
+    filters.length > 1
+      ? h(
+          "button",
+          {
+            class: "button small quiet no-print",
+            type: "button",
+            onclick: () => board.go({ ...board.view(), filters: [] }),
+          },
+          "Remove all",
+        )
+      : null;
+  refill(root, chips, add, clear);
+}
+
+function chip(field, value, board) {
+  const name = fieldName(field);
+  const text = valueText(field, value);
+  const remove = h(
+    "button",
+    {
+      class: "chip-remove no-print",
+      type: "button",
+      "aria-label": `Remove the filter ${name}: ${text}`,
+      dataset: { key: `filter-${field}=${value}` },
+      onclick: () => board.toggle(field, value),
+    },
+    icon("close"),
+  );
+  remove.addEventListener("keydown", (event) => {
+    if (event.key !== "Delete" && event.key !== "Backspace") return;
+    event.preventDefault();
+    board.toggle(field, value);
+  });
+  return h(
+    "span",
+    { class: "chip", title: `${name}: ${text}` },
+    h(
+      "span",
+      { class: "chip-text" },
+      h("span", { class: "soft" }, `${name.charAt(0).toUpperCase()}${name.slice(1)} `),
+      h("bdi", null, value === "" ? text : valueNode(field, value)),
+    ),
+    remove,
+  );
+}
+
+/** Asks for a field and a value, with the most frequent values of the range to choose from. */
+export function filterDialog(board) {
+  const field = h(
+    "select",
+    { id: "filter-field", value: "pathname" },
+    FILTERS.map((name) =>
+      h(
+        "option",
+        { value: name },
+        fieldName(name).replace(/^./, (first) => first.toUpperCase()),
+      ),
+    ),
+  );
+  const text = h("input", { id: "filter-value", autocomplete: "off", spellcheck: "false", type: "text" });
+  const found = h("div", { class: "suggestions", "aria-live": "polite" });
+  const form = h(
+    "form",
+    null,
+    h("div", { class: "field" }, h("label", { for: "filter-field" }, "Field"), field),
+    h("div", { class: "field" }, h("label", { for: "filter-value" }, "Value, exactly"), text),
+    found,
+  );
+  const submit = h("button", { class: "button primary", type: "submit", form: "filter-form" }, "Add filter");
+  form.id = "filter-form";
+  const dialog = openDialog({ title: "Add a filter", body: form, actions: submit });
+  let values = [];
+
+  const take = (value) => {
+    dialog.close();
+    if (!isFiltered(board.view(), field.value, value)) board.toggle(field.value, value);
+  };
+  const show = () => {
+    const typed = text.value.trim().toLowerCase();
+    const hits = values.filter(
+      (row) => !typed || row.text.toLowerCase().includes(typed) || row.value.toLowerCase().includes(typed),
+    );
+    fill(
+      found,
+      hits.length ? barList(hits.slice(0, SUGGESTED), { choose: (row) => take(row.value), unit: "visitors" }) : null,
+    );
+  };
+  const read = async () => {
+    values = [];
+    fill(found);
+    const asked = field.value;
+    const answer = await suggestions(asked, board);
+    if (asked !== field.value) return;
+    if (answer.error) return fill(found, failureNotice("The values cannot be listed.", answer.error, read));
+    values = answer.rows;
+    show();
+  };
+  field.addEventListener("change", read);
+  text.addEventListener("input", show);
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const typed = text.value.trim();
+    // What is written as a name here (Germany) is a code there (DE).
+    const named =
+      values.find((row) => row.value === typed) || values.find((row) => row.text.toLowerCase() === typed.toLowerCase());
+    if (typed) take(named ? named.value : typed);
+    else text.focus();
+  });
+  field.focus();
+  read();
+}
+
+async function suggestions(field, board) {
+  if (field === "event_name") return { rows: [] };
+  if (field === "type") {
+    return {
+      rows: ["pageview", "screen_view", "event", "app_event"].map((value) => ({
+        value,
+        key: value,
+        label: TYPES[value],
+        text: TYPES[value],
+        count: null,
+        share: null,
+        bar: 0,
+      })),
+    };
+  }
+  // Other values of a field that is filtered already are suggested too: without its own filter.
+  const view = { ...board.view(), filters: board.view().filters.filter(([name]) => name !== field) };
+  const answer = await get(`${board.base}/top/${field}?${questionOf(view, board.span(), { limit: 200 })}`);
+  if (!answer.ok) return { error: answer.error };
+  const most = Math.max(1, ...answer.data.map((row) => row.visitors));
+  const rows = answer.data.map((row) => ({ ...row, count: row.visitors, share: null, bar: row.visitors / most }));
+  if (answer.meta.unset?.visitors) rows.push({ value: "", count: answer.meta.unset.visitors, share: null, bar: 0 });
+  return {
+    rows: rows.map((row) => ({
+      ...row,
+      key: row.value,
+      label: valueNode(field, row.value),
+      text: valueText(field, row.value),
+    })),
+  };
+}

@@ -1,0 +1,207 @@
+// The chart of the chosen figure with its legend, and the table behind it. Buckets are said in the view's zone.
+
+import { chart } from "../shared/chart.js";
+import { failureNotice } from "../shared/dialog.js";
+import { fill, h } from "../shared/dom.js";
+import { counted, dateFormat, dayRange, number, shortNumber } from "../shared/formats.js";
+import { figureNamed } from "./figures.js";
+
+const COUNTS = [
+  ["visitors", "visitor"],
+  ["visits", "visit"],
+  ["pageviews", "view"],
+  ["events", "event"],
+];
+const A_LABEL_PX = 76;
+
+/** The part in `root`; gives { draw(view, span, rows, before), redraw(view), end() }. */
+export function series(root, { pick }) {
+  const legend = h("div", { class: "legend" });
+  const tools = h("div", { class: "row no-print" });
+  const host = h("div", { class: "chart-host" });
+  const table = h("div", {
+    class: "table-scroll series-scroll",
+    tabindex: "0",
+    role: "region",
+    "aria-label": "Table of the chart",
+  });
+  const details = h("details", { class: "series-table" }, h("summary", null, "Table of this chart"), table);
+  fill(root, h("div", { class: "series-head" }, legend, tools), host, details);
+  const plot = chart(host);
+  let last = null;
+
+  async function redraw(view) {
+    if (!last) return;
+    const { span, rows, before } = last;
+    const figure = figureNamed(view.figure);
+    fill(legend, legendOf(figure, span, before));
+    if (details.open) fill(table, tableOf(last, view));
+    try {
+      await plot.draw(chartData(view, span, rows, before, pick));
+    } catch (failure) {
+      fill(
+        host,
+        failureNotice("The chart cannot be drawn.", {
+          message: `The table below has its figures: ${failure.message}.`,
+        }),
+      );
+    }
+  }
+
+  details.addEventListener("toggle", () => details.open && last && fill(table, tableOf(last, last.view)));
+  return {
+    tools,
+    draw(view, span, rows, before) {
+      last = { view, span, rows, before };
+      return redraw(view);
+    },
+    redraw(view) {
+      if (last) last.view = view;
+      return redraw(view);
+    },
+    end: () => plot.end(),
+  };
+}
+
+function legendOf(figure, span, before) {
+  return [
+    h(
+      "span",
+      { class: "legend-item" },
+      h("span", { class: "legend-line now" }),
+      `${figure.title}, ${dayRange(span.from, span.to)}`,
+    ),
+    before
+      ? h(
+          "span",
+          { class: "legend-item soft" },
+          h("span", { class: "legend-line before" }),
+          dayRange(span.before.from, span.before.to),
+        )
+      : null,
+  ];
+}
+
+/** What shared/chart.js draws. */
+function chartData(view, span, rows, before, pick) {
+  const starts = rows.map((row) => Date.parse(row.time));
+  const now = Date.now();
+  const open = span.isOpen ? starts.findLastIndex((start) => start <= now) : -1;
+  const ahead = (i) => starts[i] > now;
+  const figure = figureNamed(view.figure);
+  return {
+    label: `${figure.title} by ${span.interval}, ${dayRange(span.from, span.to)}; arrow keys go from ${span.interval} to ${span.interval}`,
+    now: rows.map((row, i) => (ahead(i) ? null : row[view.figure])),
+    before: before && rows.map((_, i) => before[i]?.[view.figure] ?? null),
+    open,
+    format: shortNumber,
+    say: (i) =>
+      `${bucketWords(starts[i], view.zone, span.interval)}: ${ahead(i) ? "not yet" : countsOf(rows[i]).join(", ")}${i === open ? ", so far" : ""}`,
+    tip: (i) => tipOf(view, span, rows[i], before?.[i], { starts, i, open, isAhead: ahead(i) }),
+    ticks: (width) => ticksOf(starts, view.zone, span.interval, Math.max(2, Math.floor(width / A_LABEL_PX))),
+    pick: (i, j) => pick(starts[i], starts[j]),
+  };
+}
+
+function countsOf(row) {
+  return COUNTS.map(([name, one]) => counted(row[name], one));
+}
+
+function tipOf(view, span, row, before, { starts, i, open, isAhead }) {
+  const [, one] = COUNTS.find(([name]) => name === view.figure);
+  const others = COUNTS.filter(([name]) => name !== view.figure);
+  const words = bucketWords(starts[i], view.zone, span.interval);
+  return [
+    h("p", { class: "chart-tip-when" }, words, i === open ? h("span", { class: "soft" }, " so far") : null),
+    isAhead
+      ? null
+      : h(
+          "p",
+          { class: "chart-tip-now" },
+          h("span", { class: "legend-line now" }),
+          h("strong", null, counted(row[view.figure], one)),
+        ),
+    before
+      ? h(
+          "p",
+          { class: "soft" },
+          h("span", { class: "legend-line before" }),
+          `${number(before[view.figure])}, ${bucketWords(Date.parse(before.time), view.zone, span.interval, true)}`,
+        )
+      : null,
+    isAhead ? null : h("p", { class: "soft" }, others.map(([name, other]) => counted(row[name], other)).join(" · ")),
+  ];
+}
+
+/** "Sat 5 Dec" or "Sat 5 Dec, 17:00 to 17:59" */
+export function bucketWords(start, zone, interval, brief = false) {
+  const day = dateFormat(zone, { weekday: "short", day: "numeric", month: "short" }).format(start);
+  if (interval === "day") return day;
+  const clock = dateFormat(zone, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+  return brief
+    ? `${day}, ${clock.format(start)}`
+    : `${day}, ${clock.format(start)} to ${clock.format(start + 3_599_999)}`;
+}
+
+/** Where the x axis has labels: at days, first days of months, or full hours, at most so many. */
+function ticksOf(starts, zone, interval, most) {
+  if (interval === "hour" && starts.length <= 50) {
+    const hour = dateFormat(zone, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+    const step = [1, 2, 3, 6, 12, 24].find((size) => starts.length / size <= most) || 24;
+    return starts
+      .map((start, i) => [i, hour.format(start)])
+      .filter(([, text]) => Number(text.slice(0, 2)) % step === 0);
+  }
+  const key = dateFormat(zone, { day: "numeric", month: "numeric" });
+  const days = starts
+    .map((start, i) => [i, start])
+    .filter(([i, start]) => !i || key.format(start) !== key.format(starts[i - 1]));
+  const month = dateFormat(zone, { month: "short", year: "numeric" });
+  const months = days.filter(([i, start]) => i && month.format(start) !== month.format(starts[i - 1]));
+  if (days.length > 120)
+    return thinned(months, most).map(([i, start]) => [i, dateFormat(zone, { month: "short" }).format(start)]);
+  return thinned(days, most).map(([i, start]) => [
+    i,
+    dateFormat(zone, { day: "numeric", month: "short" }).format(start),
+  ]);
+}
+
+function thinned(places, most) {
+  const step = [1, 2, 3, 7, 14, 28, 56].find((size) => places.length / size <= most) || 56;
+  // Counted from the end, so that the last one, which is today as a rule, has its label.
+  return places.filter((_, n) => (places.length - 1 - n) % step === 0);
+}
+
+function tableOf({ rows, before, span }, view) {
+  const now = Date.now();
+  const head = ["Visitors", "Visits", "Views", "Events"];
+  const body = rows.map((row, i) => {
+    const start = Date.parse(row.time);
+    const words = bucketWords(start, view.zone, span.interval);
+    if (start > now) return null;
+    return h(
+      "tr",
+      null,
+      h("th", { scope: "row" }, words),
+      COUNTS.map(([name]) => h("td", { class: "num" }, number(row[name]))),
+      before ? h("td", { class: "num soft" }, number(before[i]?.[view.figure])) : null,
+    );
+  });
+  return h(
+    "table",
+    { class: "table" },
+    h("caption", { class: "unseen" }, `By ${span.interval}, ${dayRange(span.from, span.to)}, ${view.zone}`),
+    h(
+      "thead",
+      null,
+      h(
+        "tr",
+        null,
+        h("th", { scope: "col" }, span.interval === "day" ? "Day" : "Hour"),
+        head.map((name) => h("th", { class: "num", scope: "col" }, name)),
+        before ? h("th", { class: "num", scope: "col" }, `${figureNamed(view.figure).title} before`) : null,
+      ),
+    ),
+    h("tbody", null, body),
+  );
+}

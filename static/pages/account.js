@@ -1,0 +1,46 @@
+// The account area: API keys, plan and usage, the account itself. Each is a section of its own (static/account/), with an
+// address of its own. It may change the account and its keys.
+
+import { accountSection } from "../account/own.js";
+import { keysSection } from "../account/keys.js";
+import { planSection } from "../account/plan.js";
+import { failureNotice } from "../shared/dialog.js";
+import { fill, h, styled } from "../shared/dom.js";
+import { get } from "../shared/fetching.js";
+
+const SECTIONS = {
+  keys: ["API keys", keysSection],
+  plan: ["Plan and usage", planSection],
+  "": ["Account", accountSection],
+};
+
+export async function show(root, context) {
+  await styled("/assets/account/account.css");
+  const [title, section] = SECTIONS[context.params.section || ""] || SECTIONS[""];
+  context.title(title);
+  const parts = h("div", { class: "settings-parts" });
+  fill(
+    root,
+    h("div", { class: "page narrow" }, h("div", { class: "page-head" }, h("h1", null, title)), sections(title), parts),
+  );
+  // Usage goes on while the page is open elsewhere: asked anew for each section.
+  const fresh = await get("/api/account", { signal: context.signal });
+  if (context.signal.aborted) return;
+  if (!fresh.ok)
+    return void fill(
+      parts,
+      failureNotice("The account cannot be shown.", fresh.error, () => show(root, context)),
+    );
+  await section(parts, { ...context, account: fresh.data });
+}
+
+function sections(current) {
+  const links = Object.entries(SECTIONS).map(([path, [title]]) =>
+    h(
+      "a",
+      { class: "tab", href: path ? `/account/${path}` : "/account", "aria-current": title === current ? "page" : null },
+      title,
+    ),
+  );
+  return h("nav", { class: "tabs section-tabs", "aria-label": "Account area" }, links);
+}

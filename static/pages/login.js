@@ -1,0 +1,94 @@
+// The login: e-mail and password, then on to where one wanted to go (?next=...). It may log in; nothing else.
+
+import { fill, h, icon, logo, styled } from "../shared/dom.js";
+import { get, send } from "../shared/fetching.js";
+import { field, form, passwordField } from "../shared/forms.js";
+
+export async function show(root, context) {
+  context.title("Log in");
+  const [state] = await Promise.all([
+    get("/api/account/state", { signal: context.signal }),
+    styled("/assets/account/account.css"),
+  ]);
+  if (context.signal.aborted) return;
+  const next = nextOf(context.query);
+  if (state.ok && state.data.needs_setup) return void context.go("/setup", { replace: true });
+  if (state.ok && state.data.logged_in) return void context.go(next, { replace: true });
+  const login = loginForm(context, next);
+  fill(
+    root,
+    h(
+      "div",
+      { class: "middle" },
+      h(
+        "div",
+        { class: "entrance" },
+        h("div", { class: "entrance-brand" }, logo(), "Tally"),
+        h("div", { class: "card roomy" }, h("h1", null, "Log in"), login.element),
+        forgotten(),
+      ),
+    ),
+  );
+  login.focus();
+}
+
+/** Where to go after the login: a path of this server, whatever the address said. */
+function nextOf(query) {
+  const asked = new URL(query.get("next") || "/", location.origin);
+  return asked.origin === location.origin && asked.pathname !== "/login"
+    ? asked.pathname + asked.search + asked.hash
+    : "/";
+}
+
+function loginForm(context, next) {
+  const email = field({
+    label: "E-mail",
+    name: "email",
+    type: "email",
+    inputmode: "email",
+    autocomplete: "username",
+    missing: "Enter your e-mail address.",
+  });
+  const password = passwordField({
+    label: "Password",
+    name: "password",
+    autocomplete: "current-password",
+    missing: "Enter your password.",
+  });
+  const made = form({
+    fields: [email, password],
+    action: "Log in",
+    busy: "Logging in…",
+    wide: true,
+    submit: async (values) => {
+      const answer = await send("POST", "/api/account/login", values);
+      if (answer.ok) return context.go(next, { replace: true });
+      if (answer.error.code === "wrong_credentials") answer.error.field = "password";
+      if (answer.status === 429) waitOut(made.button, answer.error, context.signal);
+      return answer;
+    },
+  });
+  return made;
+}
+
+/** Says how long to wait, and lets the button be pressed when it is over. */
+function waitOut(button, error, signal) {
+  const ends = Date.now() + (error.retryAfter || 60) * 1000;
+  const time = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" }).format(
+    ends,
+  );
+  error.message = `Too many failed attempts. From ${time} on you can try again.`;
+  button.disabled = true;
+  const free = setTimeout(() => (button.disabled = false), ends - Date.now());
+  signal.addEventListener("abort", () => clearTimeout(free));
+}
+
+function forgotten() {
+  return h(
+    "details",
+    { class: "aside" },
+    h("summary", null, icon("right"), "Forgot the password?"),
+    h("p", null, "Who runs this server sets a new one on its machine:"),
+    h("pre", { class: "code-block", tabindex: "0" }, "analytics-server account password E-MAIL"),
+  );
+}

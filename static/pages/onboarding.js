@@ -1,0 +1,151 @@
+// What leads to the first event: the snippet for the website's pages, and a box that waits and turns green when an
+// event comes. Used by the setup, the list of websites, a website's settings and the dashboard while it is empty.
+// It may ask for a website's newest event, every two seconds while it is seen; nothing else.
+
+import { copyButton } from "../shared/dialog.js";
+import { fill, h, icon, styled } from "../shared/dom.js";
+import { get } from "../shared/fetching.js";
+import { ago, countryName, flag } from "../shared/formats.js";
+
+// our choice: quick enough to look live, and 30 small requests a minute.
+const EACH_MS = 2000;
+// our choice: by then a page that was just reloaded would have been here.
+const HELP_AFTER_MS = 20_000;
+// our choice: an older one does not say that events arrive now.
+const NEW_MS = 600_000;
+
+/** The snippet of a website with a button that copies it. `base` is the server's public address, or empty. */
+export function snippet(website, base) {
+  styled("/assets/account/account.css");
+  const at = base || location.origin;
+  const code = snippetText(website, at);
+  return h(
+    "div",
+    { class: "snippet" },
+    h("pre", { class: "code-block wrapped", tabindex: "0", "aria-label": "Snippet" }, code),
+    h(
+      "div",
+      { class: "row apart" },
+      h("p", { class: "soft grow" }, "Into the ", h("code", null, "<head>"), " of every page."),
+      copyButton(code, "Copy snippet"),
+    ),
+    isLocal(at) ? localOnly(at) : null,
+  );
+}
+
+function snippetText(website, at) {
+  return `<script defer src="${at.replace(/\/$/, "")}/tracker.js"\n  data-website-id="${website.id}"></script>`;
+}
+
+function isLocal(at) {
+  return /^https?:\/\/(localhost|127\.|\[::1\])/.test(at);
+}
+
+function localOnly(at) {
+  return h(
+    "p",
+    { class: "field-hint" },
+    h("code", null, at),
+    " is reached from this machine only. On a public server, start Tally with ",
+    h("code", null, "--base-url"),
+    ", and this names it.",
+  );
+}
+
+/**
+ * A box that waits for an event of the website and shows it; `onFirst(event)` is called once. It stops by itself when
+ * it is no longer in the page.
+ */
+export function waiting(website, onFirst = () => {}) {
+  styled("/assets/account/account.css");
+  const box = h("div", { class: "waiting", role: "status" }, notYet(website));
+  const looked = h("p", { class: "soft small-text" });
+  const element = h("div", { class: "waiting-place" }, box, looked);
+  const began = Date.now();
+  const look = async () => {
+    const answer = await get(`/api/account/websites/${website.id}/events?limit=1`);
+    if (!element.isConnected) return true;
+    const event = answer.ok && answer.data[0];
+    if (event) {
+      // The box stays the same element: then its new words are read out.
+      box.classList.add("arrived");
+      fill(box, arrived(event));
+      fill(element, box);
+      onFirst(event);
+      return true;
+    }
+    looked.textContent = answer.ok ? `Last looked at ${clock(Date.now())}` : answer.error.message;
+    if (Date.now() - began > HELP_AFTER_MS && !element.querySelector(".aside")) element.append(help(website));
+    return answer.status === 404;
+  };
+  repeat(element, look);
+  return element;
+}
+
+function notYet(website) {
+  const words = website.events ? "Waiting for the next event" : "Waiting for the first event";
+  const what = `Open a page of ${website.domain}; it shows here within seconds.`;
+  return [h("span", { class: "dot" }), h("div", null, h("strong", null, words), h("p", null, what))];
+}
+
+/** Calls `look` while the element is in the page and the page is seen, until it gives true. */
+function repeat(element, look) {
+  let timer = 0;
+  let wasIn = false;
+  const turn = async () => {
+    clearTimeout(timer);
+    wasIn ||= element.isConnected;
+    if (wasIn && !element.isConnected) return end();
+    if (wasIn && !document.hidden && (await look())) return end();
+    // Not while it is hidden: it looks at once when it is seen again.
+    clearTimeout(timer);
+    if (!document.hidden) timer = setTimeout(turn, wasIn ? EACH_MS : 50);
+  };
+  const seen = () => document.hidden || turn();
+  const end = () => document.removeEventListener("visibilitychange", seen);
+  document.addEventListener("visibilitychange", seen);
+  timer = setTimeout(turn);
+}
+
+function arrived(event) {
+  const place = event.country ? `${flag(event.country)} ${countryName(event.country)}` : null;
+  const from = [ago(event.timestamp), event.browser, event.os, place].filter(Boolean).join(" · ");
+  const isNew = Date.now() - new Date(event.timestamp) < NEW_MS;
+  return [
+    h("span", { class: "tick" }, icon("check")),
+    h(
+      "div",
+      null,
+      h("strong", null, isNew ? "Events arrive" : "The newest event"),
+      h("p", { class: "arrived-path mono" }, event.event_name || event.pathname || event.type),
+      h("p", { class: "small-text" }, from),
+    ),
+  ];
+}
+
+function help(website) {
+  const curl = `curl ${location.origin}/api/collect -d '{"type": "pageview",\n  "website_id": "${website.id}",\n  "url": "https://${website.domain}/"}'`;
+  return h(
+    "details",
+    { class: "aside" },
+    h("summary", null, icon("right"), "Nothing comes?"),
+    h(
+      "ul",
+      { class: "plain-list" },
+      h("li", null, "Is the page with the snippet published, and did you reload it?"),
+      h(
+        "li",
+        null,
+        `Only pages of ${website.domain} and its subdomains count; a page on localhost does not. Other addresses are added in the website's settings.`,
+      ),
+      h("li", null, "A content blocker in your own browser may hold it back: try another browser."),
+      h("li", null, "Or send one view by hand, to see the way from here:"),
+    ),
+    h("pre", { class: "code-block", tabindex: "0" }, curl),
+    h("div", { class: "row end" }, copyButton(curl, "Copy command")),
+  );
+}
+
+function clock(moment) {
+  return new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" }).format(moment);
+}

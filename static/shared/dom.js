@@ -1,0 +1,124 @@
+// Making elements. Text from data goes in as text, never as HTML: nothing in these pages writes innerHTML.
+//
+// h("button", { class: "button", type: "button", onclick: save }, "Save") gives an element. Properties: `class`,
+// `style` (an object, set by script, which the content security policy allows), `dataset`, `on...` functions; all
+// others are attributes, left out where null or false. Children: nodes, texts, numbers, arrays; null and false are
+// left out.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** A new HTML element. */
+export function h(tag, props, ...children) {
+  return filled(document.createElement(tag), props, children);
+}
+
+/** A new SVG element. */
+export function svg(tag, props, ...children) {
+  return filled(document.createElementNS(SVG, tag), props, children);
+}
+
+/** Puts children in the place of all that an element holds. */
+export function fill(element, ...children) {
+  element.replaceChildren(...children.flat(Infinity).filter(isShown).map(asNode));
+  return element;
+}
+
+/** As fill, but the focus stays on what has the same data-key, or near it: on the part itself. */
+export function refill(element, ...children) {
+  const had =
+    element.contains(document.activeElement) && element !== document.activeElement ? document.activeElement : null;
+  fill(element, ...children);
+  if (!had) return element;
+  const same = [...element.querySelectorAll("[data-key]")].find((one) => one.dataset.key === had.dataset.key);
+  const next = same || element.querySelector("button, a[href], [tabindex='0']") || element;
+  if (next === element) element.tabIndex = -1;
+  next.focus({ preventScroll: true });
+  return element;
+}
+
+/** Text for screen readers alone. */
+export function unseen(...children) {
+  return h("span", { class: "unseen" }, ...children);
+}
+
+const sheets = new Map();
+
+/** Adds one of our style sheets, once; resolves when it is there, fails where it does not come. */
+export function styled(path) {
+  if (!sheets.has(path)) {
+    const link = h("link", { rel: "stylesheet", href: path });
+    const loading = new Promise((resolve, reject) => {
+      link.addEventListener("load", resolve, { once: true });
+      link.addEventListener("error", () => reject(new Error(`${path} did not load`)), { once: true });
+    });
+    loading.catch(() => {
+      sheets.delete(path);
+      link.remove();
+    });
+    sheets.set(path, loading);
+    document.head.append(link);
+  }
+  return sheets.get(path);
+}
+
+const ICONS = {
+  menu: "M4 7h16M4 12h16M4 17h16",
+  close: "M6 6l12 12M18 6 6 18",
+  left: "M14.5 6 8.5 12l6 6",
+  right: "M9.5 6l6 6-6 6",
+  down: "M6 9.5l6 6 6-6",
+  plus: "M12 5v14M5 12h14",
+  share: "M12 15V4M8 7.5 12 3.5l4 4M5 12v7h14v-7",
+  download: "M12 4v11M8 11.5l4 4 4-4M5 19.5h14",
+  settings: "M4 7h9M17 7h3M4 17h3M11 17h9M13 7a2 2 0 1 0 4 0 2 2 0 1 0-4 0M7 17a2 2 0 1 0 4 0 2 2 0 1 0-4 0",
+  search: "M10.5 5a5.5 5.5 0 1 0 0 11 5.5 5.5 0 0 0 0-11M15 15l5 5",
+  keyboard: "M3 7h18v10H3zM7 10.5h.01M10.5 10.5h.01M14 10.5h.01M17.5 10.5h.01M8 14h8",
+  key: "M14.5 9.5a4 4 0 1 0-3.2 3.9L13 15h2v2h2v2h3v-3l-5.6-5.6c.06-.3.1-.6.1-.9M9.5 8.5h.01",
+  user: "M12 12a3.5 3.5 0 1 0 0-7 3.5 3.5 0 0 0 0 7M5 20c.6-3.6 3.3-5.5 7-5.5s6.4 1.9 7 5.5",
+  copy: "M9 9h10v10H9zM15 9V5H5v10h4",
+  check: "M5 12.5l4.5 4.5L19 7.5",
+  warning: "M12 4 3 19.5h18zM12 10v4.5M12 17h.01",
+  print: "M7 9V4h10v5M7 17H4v-7h16v7h-3M7 14h10v6H7z",
+};
+
+/** One of our icons, 16 pixels, in the colour of the text; decoration only. */
+export function icon(name) {
+  return svg(
+    "svg",
+    { class: "icon", viewBox: "0 0 24 24", width: 16, height: 16, "aria-hidden": "true", focusable: "false" },
+    svg("path", { d: ICONS[name] }),
+  );
+}
+
+/** The four strokes and the one across. */
+export function logo() {
+  return svg(
+    "svg",
+    { class: "logo", viewBox: "0 0 24 24", width: 22, height: 22, "aria-hidden": "true", focusable: "false" },
+    svg("path", { d: "M5 4v16M9.7 4v16M14.3 4v16M19 4v16M1.5 17.5l21-11" }),
+  );
+}
+
+function filled(element, props, children) {
+  let value;
+  for (const [name, given] of Object.entries(props || {})) {
+    if (given === null || given === undefined || given === false) continue;
+    if (typeof given === "function" && name.startsWith("on")) element.addEventListener(name.slice(2), given);
+    else if (name === "style") for (const [key, to] of Object.entries(given)) element.style.setProperty(key, to);
+    else if (name === "dataset") Object.assign(element.dataset, given);
+    else if (name === "value" && "value" in element && element.tagName !== "BUTTON") value = given;
+    else element.setAttribute(name, given === true ? "" : given);
+  }
+  element.append(...children.flat(Infinity).filter(isShown).map(asNode));
+  // Last: a select's value needs its options.
+  if (value !== undefined) element.value = value;
+  return element;
+}
+
+function isShown(child) {
+  return child !== null && child !== undefined && child !== false;
+}
+
+function asNode(child) {
+  return child instanceof Node ? child : String(child);
+}

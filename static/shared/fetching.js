@@ -1,0 +1,73 @@
+// Talking to our own server. Nothing here throws on a refusal: every answer is one object
+//   { ok, status, data, meta, error, etag }
+// and `error.message` is a sentence to show. `error.code` is the server's, or "unreachable" (no answer came),
+// "unreadable" (no JSON came) or "aborted" (the page that asked has gone: show nothing).
+
+const listeners = new Set();
+
+/** Asks with GET. */
+export function get(path, { signal } = {}) {
+  return ask(path, { signal });
+}
+
+/** Sends POST, PATCH or DELETE with a JSON body. */
+export function send(method, path, body, { signal } = {}) {
+  // Without a body there is none; what is sent is always JSON, which the server insists on.
+  const headers = { "Content-Type": "application/json" };
+  return ask(path, { method, headers, body: JSON.stringify(body === undefined ? {} : body), signal });
+}
+
+/** Calls back when the server says that nobody is logged in; gives a function that ends it. */
+export function onLoggedOut(call) {
+  listeners.add(call);
+  return () => listeners.delete(call);
+}
+
+async function ask(path, options) {
+  let response;
+  try {
+    response = await fetch(path, { credentials: "same-origin", headers: { Accept: "application/json" }, ...options });
+  } catch {
+    return options.signal?.aborted ? failed(0, "aborted", "") : failed(0, "unreachable", UNREACHABLE);
+  }
+  const read = await body(response, options.signal);
+  if (response.status === 401 && read.error?.code === "not_logged_in") for (const call of listeners) call();
+  return read;
+}
+
+const UNREACHABLE = "The server does not answer. Check the connection, then try again.";
+
+async function body(response, signal) {
+  const { status } = response;
+  if (status === 204) return { ok: true, status, data: null, meta: {}, error: null, etag: null };
+  let read;
+  try {
+    read = await response.json();
+  } catch {
+    if (signal?.aborted) return failed(0, "aborted", "");
+    return failed(status, "unreadable", `The server answered ${status}, but not in a way that can be read here.`);
+  }
+  if (response.ok) {
+    return {
+      ok: true,
+      status,
+      data: read.data,
+      meta: read.meta || {},
+      error: null,
+      etag: response.headers.get("ETag"),
+    };
+  }
+  const error = read.error || {};
+  const retryAfter = Number(response.headers.get("Retry-After")) || 0;
+  return failed(
+    status,
+    error.code || "unreadable",
+    error.message || `The server answered ${status}.`,
+    error.field,
+    retryAfter,
+  );
+}
+
+function failed(status, code, message, field = null, retryAfter = 0) {
+  return { ok: false, status, data: null, meta: {}, error: { code, message, field, retryAfter }, etag: null };
+}

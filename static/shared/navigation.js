@@ -1,0 +1,140 @@
+// The frame of every page behind the login: the left column with the websites and, at its bottom, the user menu. On
+// narrow screens the column is a drawer. It may read the session it is given, and log out; nothing else.
+
+import { notify } from "./dialog.js";
+import { fill, h, icon, logo } from "./dom.js";
+import { send } from "./fetching.js";
+
+const SECTIONS = [
+  ["/account/keys", "API keys", "key"],
+  ["/account/plan", "Plan and usage", "check"],
+  ["/account", "Account", "user"],
+];
+
+/** Builds the frame; gives { element, main, mark(session, path), closeDrawer }. */
+export function frame(context) {
+  const main = h("main", { id: "main", tabindex: "-1" });
+  const list = h("ul", { class: "nav-list" });
+  const menu = userMenu(context);
+  const toggle = h(
+    "button",
+    {
+      class: "button quiet square",
+      type: "button",
+      "aria-label": "Menu",
+      "aria-expanded": "false",
+      "aria-controls": "sidebar",
+    },
+    icon("menu"),
+  );
+  const sidebar = h(
+    "nav",
+    { class: "sidebar", id: "sidebar", "aria-label": "Websites and account" },
+    h("a", { class: "brand", href: "/" }, logo(), "Tally"),
+    h("div", { class: "sidebar-scroll" }, h("a", { class: "nav-title", href: "/" }, "Websites"), list),
+    menu.element,
+  );
+  const shade = h("div", { class: "shade" });
+  const element = h(
+    "div",
+    { class: "frame" },
+    h("a", { class: "skip", href: "#main" }, "Skip to content"),
+    h("header", { class: "topbar" }, toggle, h("a", { class: "brand", href: "/" }, logo(), "Tally")),
+    sidebar,
+    shade,
+    main,
+  );
+  const setDrawer = (open) => {
+    element.classList.toggle("drawer-open", open);
+    toggle.setAttribute("aria-expanded", String(open));
+    toggle.setAttribute("aria-label", open ? "Close the menu" : "Menu");
+    if (open) sidebar.querySelector("a").focus();
+  };
+  toggle.addEventListener("click", () => setDrawer(!element.classList.contains("drawer-open")));
+  shade.addEventListener("click", () => setDrawer(false));
+  element.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !element.classList.contains("drawer-open")) return;
+    event.stopPropagation();
+    setDrawer(false);
+    toggle.focus();
+  });
+  return {
+    element,
+    main,
+    closeDrawer: () => setDrawer(false),
+    mark: (session, path) => {
+      fill(
+        list,
+        session.websites.map((website) => entry(website, path)),
+        addEntry(),
+      );
+      menu.mark(session.account, path);
+    },
+  };
+}
+
+function entry(website, path) {
+  const own = `/websites/${website.id}`;
+  const label = website.name || website.domain;
+  return h(
+    "li",
+    null,
+    h(
+      "a",
+      { class: "nav-item", href: own, "aria-current": path === own ? "page" : null, title: label },
+      h("span", { class: "nav-label" }, label),
+    ),
+  );
+}
+
+function addEntry() {
+  return h(
+    "li",
+    null,
+    h(
+      "a",
+      { class: "nav-item nav-add", href: "/#add" },
+      icon("plus"),
+      h("span", { class: "nav-label" }, "Add website"),
+    ),
+  );
+}
+
+function userMenu(context) {
+  const name = h("span", { class: "nav-label" });
+  const links = SECTIONS.map(([href, words, sign]) => h("a", { class: "nav-item", href }, icon(sign), words));
+  const leave = h("button", { class: "nav-item", type: "button" }, icon("right"), "Log out");
+  leave.addEventListener("click", async () => {
+    const left = await send("POST", "/api/account/logout");
+    if (!left.ok && left.status !== 401) return notify(left.error.message);
+    context.signedOut();
+  });
+  const element = h(
+    "details",
+    { class: "user-menu" },
+    h("summary", { class: "nav-item" }, icon("user"), name),
+    h("div", { class: "user-menu-items" }, links, leave),
+  );
+  const close = () => (element.open = false);
+  element.addEventListener("click", (event) => event.target.closest("a") && close());
+  element.addEventListener(
+    "focusout",
+    (event) => event.relatedTarget && !element.contains(event.relatedTarget) && close(),
+  );
+  document.addEventListener("pointerdown", (event) => !element.contains(event.target) && close());
+  element.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !element.open) return;
+    event.stopPropagation();
+    close();
+    element.querySelector("summary").focus();
+  });
+  const mark = (account, path) => {
+    name.textContent = account.email;
+    name.title = account.email;
+    for (const link of links) {
+      if (link.getAttribute("href") === path) link.setAttribute("aria-current", "page");
+      else link.removeAttribute("aria-current");
+    }
+  };
+  return { element, mark };
+}

@@ -1,0 +1,116 @@
+// static/tracker/README.md
+{
+const safe = (work) => (...given) => {
+	try {
+		const made = work(...given);
+		made?.catch?.(() => {});
+		return made;
+	} catch {}
+};
+
+safe(() => {
+	const { src, dataset } = document.currentScript;
+	const website_id = dataset.websiteId, tally = (window.tally ||= {});
+	if (tally[website_id]) return;
+	tally[website_id] = 1;
+
+	const api = dataset.api || new URL("api/collect", src), own = `tally.${website_id}.`;
+	const shelf = safe(() => localStorage)() || {}, tab = safe(() => sessionStorage)() || {};
+	const context = navigator.maxTouchPoints > 1 && /Macintosh/.test(navigator.userAgent) ? { device: "tablet", os: "iOS" } : {};
+	let queue = [], flying = 0, last, timer, later;
+	let off = !/^http/.test(location) || shelf["tally.ignore"] || "respectGpc" in dataset && navigator.globalPrivacyControl;
+
+	const on = (type, work) => addEventListener(type, safe(work), true);
+	const part = safe((name) => import(src.replace(/\.js[^/]*$/, `/${name}.js`)).then((work) => work.default(push, flush, dataset, here)));
+	const kept = () => Object.keys(shelf).filter((key) => key.startsWith(own) && (shelf[key] > Date.now() - 2592e5 || !delete shelf[key]));
+	const here = () => {
+		const { origin, pathname, search, hash } = location;
+		return origin + ("hash" in dataset ? pathname.replace(/\/?$/, hash.replace(/^#?!?\/?/, "/")) : pathname) + search;
+	};
+
+	const push = safe((event) => {
+		const event_id = crypto.getRandomValues(new Uint32Array(4)).join();
+		const key = own + JSON.stringify({ url: here(), ...event, event_id });
+		if (!off && key.length < 19e3) queue.push(key);
+		timer ||= setTimeout(flush, 1e3);
+	});
+
+	const flush = safe((all) => {
+		timer = 0;
+		while (queue[0] && !document.prerendering) post(queue, all);
+	});
+
+	const post = safe(async (from, all) => {
+		const keys = [], now = Date.now();
+		let size = 0, done;
+		while (from[0] && keys.length < 50 && (size += from[0].length) < 19e3) keys.push(from.shift());
+		const events = keys.map((key) => ({ ...JSON.parse(key.slice(own.length)), timestamp: +shelf[key] || void 0 }));
+		const body = JSON.stringify({ website_id, context, events });
+		flying += body.length;
+		if (keys[0] && !(shelf["tally.until"] > now) && navigator.onLine && flying < 21e3)
+			if (all && !("keepalive" in Request.prototype)) done = navigator.sendBeacon(api, body);
+			else try {
+				const { status, headers } = await fetch(api, { method: "POST", credentials: "omit", keepalive: true, body });
+				done = status != 429 && status < 500;
+				if (!done) shelf["tally.until"] = Date.now() + headers.get("Retry-After") * 1e3;
+			} catch {}
+		flying -= body.length;
+		for (const key of keys)
+			if (done) delete shelf[key];
+			else if (kept().length < 500) shelf[key] ||= now;
+		clearTimeout(later);
+		later = setTimeout(resend, done ? 99 : 3e4);
+	});
+
+	const resend = safe(() => {
+		const work = () => post(kept());
+		if (!off && kept()[0]) return navigator.locks?.request(own, work) || work();
+	});
+
+	const view = safe(() => {
+		if (/^#tally-(ignore|count)$/.test(location.hash)) part("choice", (off = 1));
+		if (last == here()) return;
+		push({ type: "pageview", referrer: last || document.referrer });
+		last = here();
+	});
+
+	const track = (what) => ({ target }) => {
+		const data = {}, node = target.closest(what);
+		for (const { name, value } of node.attributes) if (name.startsWith("data-track-")) data[name.slice(11)] = value;
+		tally.track(node.dataset.track, data);
+	};
+
+	tally.track = (event_name, event_data) => push({ type: "event", event_name, event_data });
+	tally.convert = (experiment, data) => push({ variant: tab["tally." + experiment], ...data, type: "ab_convert", experiment });
+	tally.variant = safe((experiment, variants) => {
+		const key = "tally." + experiment;
+		if (off) return variants[0];
+		if (!variants.includes(tab[key]))
+			push({ type: "ab_assign", experiment, variant: (tab[key] = variants[Math.random() * variants.length | 0]) });
+		return tab[key];
+	});
+
+	const start = () => {
+		view();
+		for (const [name, ...given] of tally.q || []) tally[name](...given);
+		for (const name of ["vitals", "heatmap", "links"]) name in dataset && part(name);
+		resend();
+	};
+
+	for (const name of ["pushState", "replaceState"]) {
+		const go = history[name];
+		history[name] = (...given) => {
+			go.apply(history, given);
+			view();
+		};
+	}
+	on("popstate", view);
+	on("pageshow", (event) => event.persisted && push({ type: "pageview" }));
+	on("visibilitychange", flush);
+	on("pagehide", flush);
+	on("online", resend);
+	on("click", track("[data-track]:not(form)"));
+	on("submit", track("form[data-track]"));
+	document.prerendering ? on("prerenderingchange", start) : start();
+})();
+}

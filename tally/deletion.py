@@ -1,0 +1,210 @@
+"""What is left of a deleted website in the file, and the steps that take it away for good.
+
+`begin` takes the website itself away, in one transaction with a row in `gone`: from then on nothing answers for it.
+The rest goes in short steps, each a transaction of the caller's: `erase` takes rows out of every table that has a
+website column; `orphans` and `sweep` find and take the texts that no other website uses; `give_back` hands free pages
+back to the file system, those that were free before among them; `finish` says that it is over. Killed at any point,
+the next start goes on.
+
+Really gone: while these steps run, SQLite overwrites what it deletes (`secure_delete`), pages that become free as well.
+Outside of them the writer runs as SQLite was built. The store empties the log afterwards. What can stay is what SQLite
+left in the unused part of a page that is shared with another website, until that page is next written anew.
+
+Numbers of websites and of labels are never given out again: nothing that is remembered elsewhere can mean another one.
+"""
+
+import contextlib
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from tally.enrich import FIELDS
+from tally.labels import Labels
+
+# our choice: a step and its commit together stay under 50 ms, in which a collect request may wait for the writer.
+STEP_S = 0.01
+_ROWS = 250
+_STEPS_BETWEEN_LOOKS = 100_000
+
+TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("event", ("ts", "id")),
+    ("visit", ("begin_ms", "visitor", "visit")),
+    ("pair", ("day", "visitor", "field", "value")),
+    ("rollup", ("field", "level", "block", "value")),
+    ("moment", ("quarter",)),
+    ("built", ("level", "block")),
+    ("vitals", ("ts", "id")),
+    ("ab", ("ts", "id")),
+    ("assignment", ("day", "experiment", "visitor")),
+    ("heat", ("day", "pathname", "width", "kind", "bin_y", "bin_x")),
+    ("seen", ("digest",)),
+)
+"""Every table whose rows are a website's, but for those that go with its row in `website`; the rest of the key."""
+
+_LABELS = (
+    ("event", (*FIELDS, "event_name")),
+    ("vitals", FIELDS),
+    ("ab", (*FIELDS, "experiment", "variant", "goal")),
+    ("assignment", ("experiment", "variant")),
+    ("heat", ("pathname",)),
+)
+"""Where numbers of labels are, besides rollup."""
+
+
+class Gone(NamedTuple):
+    """A deleted website of which something may be left."""
+
+    website: int
+    deleted_ms: int
+
+
+@contextlib.contextmanager
+def overwriting(connection: sqlite3.Connection) -> Iterator[None]:
+    """While it lasts, what is deleted is overwritten."""
+    before = connection.execute("pragma secure_delete").fetchone()[0]
+    connection.execute("pragma secure_delete = 1").fetchall()
+    try:
+        yield
+    finally:
+        connection.execute(f"pragma secure_delete = {int(before)}").fetchall()
+
+
+def begin(connection: sqlite3.Connection, website: int, now_ms: int) -> None:
+    """A website is no more."""
+    with overwriting(connection):
+        connection.execute("/* deletion.website */ delete from website where number = ?", (website,))
+    connection.execute("/* deletion.begin */ insert or ignore into gone values (?, ?, 0)", (website, now_ms))
+
+
+def todo(connection: sqlite3.Connection) -> list[Gone]:
+    """The deleted websites that are not over."""
+    rows = connection.execute("/* deletion.todo */ select website, deleted_ms from gone where is_over = 0").fetchall()
+    return [Gone(*row) for row in rows]
+
+
+def erase(connection: sqlite3.Connection, website: int) -> bool:
+    """Deletes rows of a deleted website for STEP_S; False where there were none."""
+    end_s, erased = time.perf_counter() + STEP_S, False
+    with overwriting(connection):
+        for table, key in TABLES:
+            names = ("website", *key)
+            of_key = " and ".join(f"{name} = ?" for name in names)
+            while rows := connection.execute(
+                f"/* deletion.rows */ select {', '.join(names)} from {table} where website = ? limit ?",
+                (website, _ROWS),
+            ).fetchall():
+                connection.executemany(f"/* deletion.erase */ delete from {table} where {of_key}", rows)
+                erased = True
+                if time.perf_counter() > end_s:
+                    return True
+        # How far imports into it had come.
+        marks = f"import:{website}:"
+        connection.execute(
+            "/* deletion.marks */ delete from meta where name >= ? and name < ? or name = ?",
+            (marks, marks[:-1] + ";", f"importing:{website}"),
+        )
+    return erased
+
+
+# --- texts
+
+
+def orphans(connection: sqlite3.Connection, is_over: Callable[[], bool]) -> list[int]:
+    """The labels that no row of any website has. Reads every row once for each column, one snapshot a statement.
+
+    `is_over` is asked meanwhile, on this thread; sqlite3.OperationalError where it holds.
+    """
+    connection.set_progress_handler(is_over, _STEPS_BETWEEN_LOOKS)
+    try:
+        return _orphans(connection)
+    finally:
+        connection.set_progress_handler(None, 0)
+
+
+def _orphans(connection: sqlite3.Connection) -> list[int]:
+    last = int(connection.execute("/* deletion.last_label */ select max(id) from label").fetchone()[0])
+    # A byte a label rather than a set of numbers: a million of them in 1 MB.
+    used = bytearray(last + 1)
+    used[0] = 1
+    for statement, parameters in _uses(connection):
+        for (label,) in connection.execute(statement, parameters):
+            if label <= last:
+                used[label] = 1
+    labels = connection.execute("/* deletion.labels */ select id from label where id <= ?", (last,))
+    return [label for (label,) in labels if not used[label]]
+
+
+def _uses(connection: sqlite3.Connection) -> Iterator[tuple[str, tuple[int, ...]]]:
+    websites = connection.execute(
+        "/* deletion.websites */ select number from website union select website from gone where is_over = 0"
+    ).fetchall()
+    for (website,) in websites:
+        for table, columns in _LABELS:
+            for column in columns:
+                yield f"/* deletion.used */ select distinct {column} from {table} where website = ?", (website,)
+        for field in range(len(FIELDS)):
+            statement = "/* deletion.used_values */ select distinct value from rollup where website = ? and field = ?"
+            yield statement, (website, field)
+
+
+def watch(connection: sqlite3.Connection, labels: Labels) -> int:
+    """From now on labels that are used are noted; the file's data version, which another process would change."""
+    labels.watch()
+    return _data_version(connection)
+
+
+def sweep(connection: sqlite3.Connection, labels: Labels, version: int, candidates: list[int]) -> bool:
+    """Takes labels off the end of `candidates` and deletes them, for STEP_S, but for those used since `watch`.
+
+    False where another process has written since, and may have used any: then nothing is done.
+    """
+    if _data_version(connection) != version:
+        return False
+    end_s = time.perf_counter() + STEP_S
+    last = connection.execute("/* deletion.newest_label */ select max(id) from label").fetchone()[0]
+    with overwriting(connection):
+        while candidates and time.perf_counter() < end_s:
+            some = [candidates.pop() for _ in range(min(len(candidates), _ROWS))]
+            unused = [label for label in some if label not in labels.watched]
+            # The newest keeps its number, so that this is not given out again, and loses its text.
+            connection.executemany(
+                "/* deletion.hush */ update or ignore label set text = char(0) || id where id = ?",
+                [(label,) for label in unused if label == last],
+            )
+            connection.executemany(
+                "/* deletion.sweep */ delete from label where id = ?", [(label,) for label in unused if label != last]
+            )
+    # Another process that imports has numbers of its own in memory, and looks at this.
+    connection.execute(
+        "/* deletion.swept */ insert into meta values ('swept', 1) on conflict do update set value = value + 1"
+    )
+    return True
+
+
+def _data_version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("pragma data_version").fetchone()[0])
+
+
+# --- the end
+
+
+def give_back(connection: sqlite3.Connection) -> bool:
+    """Hands free pages back to the file system for STEP_S; whether there are more."""
+    if connection.execute("pragma auto_vacuum").fetchone()[0] != 2:
+        return False
+    end_s = time.perf_counter() + STEP_S
+    left = int(connection.execute("pragma freelist_count").fetchone()[0])
+    while left and time.perf_counter() < end_s:
+        for _ in range(min(left, 16)):
+            # Stepped once, it frees one page.
+            connection.execute("pragma incremental_vacuum(1)").fetchall()
+        left = int(connection.execute("pragma freelist_count").fetchone()[0])
+    return left > 0
+
+
+def finish(connection: sqlite3.Connection, websites: Iterable[int]) -> None:
+    """Nothing is left of these."""
+    connection.executemany(
+        "/* deletion.finish */ update gone set is_over = 1 where website = ?", [(one,) for one in websites]
+    )

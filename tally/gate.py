@@ -1,0 +1,278 @@
+"""Who may come in: the session behind a cookie, where changes may come from, how often a password may be tried.
+
+What every handler of the pages' own API asks for:
+- `admit`: a request that changes something comes from one of our own pages. The browser says so in Sec-Fetch-Site;
+  older ones, and plain http, in Origin. A request that says neither is refused: no browser sends one.
+- `session`: somebody is logged in, by the one cookie that fits the connection. Over https its name begins with
+  `__Host-`, which no other host and no plain connection can set; there the plain name opens nothing.
+- `body`: a JSON object with known fields.
+
+Passwords are compared on one thread, one at a time (19 MiB each), and few may wait. What is tried counts against the
+client's address (an IPv6 /64) and against the account, and is given back if it was right. An address from which the
+account was opened before has a count of its own: so a stranger who guesses does not lock the owner out. All of that
+is in memory only. Nothing here is logged.
+"""
+
+import asyncio
+import contextlib
+import sqlite3
+from collections import OrderedDict
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import blake2b
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
+
+import orjson
+from aiohttp import web
+
+from tally import accounts, errors, logins
+from tally.accounts import Owner
+from tally.clock import Clock
+from tally.collect import DESK, read_body
+from tally.errors import ANSWER_HEADERS, ApiError
+from tally.limits import Buckets
+from tally.logins import LASTS_MS, MOST_OF_ACCOUNT, Login
+from tally.origin import Network, is_proxy
+from tally.store import Store
+
+T = TypeVar("T")
+
+COOKIE, SECURE_COOKIE = "tally", "__Host-tally"
+# our choice: nobody mistypes more often in a minute; a thousand words take an hour from one address.
+TRIES_A_MINUTE = 10
+# our choice: a list of the 1,000 most used passwords takes four days, from however many addresses.
+TRIES_AN_HOUR = 10
+HOUR_NS = 3_600_000_000_000
+# our choice: at 25 ms each nobody waits longer than a second; who comes then is told to.
+MOST_WAITING = 32
+# our choice: addresses that owners come from.
+_MOST_KNOWN = 1_000
+_CHANGES_NOTHING = frozenset(("GET", "HEAD"))
+_OWN_PAGES = frozenset(("same-origin", "none"))
+
+
+class Session(NamedTuple):
+    """Who is logged in, and by what."""
+
+    owner: Owner
+    digest: bytes
+    login: Login
+
+
+class Gate:
+    """What the pages' own API needs at hand. Used by the event loop alone."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        base_url: str,
+        trusted: tuple[Network, ...],
+        per_minute: int,
+        setup_token: str,
+    ) -> None:
+        self.store, self.clock, self.base_url, self.setup_token = store, clock, base_url, setup_token
+        # Questions of who is logged in, and of who has a shared link.
+        self.owners, self.viewers = Buckets(per_minute), Buckets(per_minute)
+        self._clients, self._accounts = Buckets(TRIES_A_MINUTE), Buckets(TRIES_AN_HOUR, span_ns=HOUR_NS)
+        self._known_places: OrderedDict[bytes, None] = OrderedDict()
+        # When a website's events were counted last, and how many there were.
+        self.counted: dict[int, tuple[int, int]] = {}
+        self._trusted = trusted
+        self._thread = ThreadPoolExecutor(1, "passwords")
+        self._waiting = 0
+
+    @property
+    def needs_setup(self) -> bool:
+        """Whether no account has a password yet."""
+        return not any(owner.has_password for owner in self.store.registry.owners.values())
+
+    def close(self) -> None:
+        """Ends the thread."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    # --- where a request comes from
+
+    def is_secure(self, request: web.Request) -> bool:
+        """Whether the browser's own connection is https: a trusted proxy says so, or the public address does."""
+        is_passed_on = is_proxy(request.remote, self._trusted)
+        told = request.headers.get("X-Forwarded-Proto", "").partition(",")[0].strip().lower()
+        if told and is_passed_on:
+            return told == "https"
+        public = urlsplit(self.base_url)
+        return public.scheme == "https" and (is_passed_on or request.host.lower() == public.netloc.lower())
+
+    def admit(self, request: web.Request) -> None:
+        """Refuses a change that another site's page asks for. Raises ApiError 403."""
+        if request.method in _CHANGES_NOTHING:
+            return
+        site = request.headers.get("Sec-Fetch-Site")
+        if site not in _OWN_PAGES if site is not None else not self._is_own_origin(request):
+            raise ApiError(errors.CROSS_SITE)
+
+    def _is_own_origin(self, request: web.Request) -> bool:
+        given = request.headers.getall("Origin", ())
+        if len(given) != 1:
+            return False
+        try:
+            origin, public = urlsplit(given[0].lower()), urlsplit(self.base_url.lower())
+        except ValueError:
+            return False
+        if public.netloc and (origin.scheme, origin.netloc) == (public.scheme, public.netloc):
+            return True
+        schemes = ("https",) if self.is_secure(request) else ("http", "https")
+        return origin.scheme in schemes and origin.netloc != "" and origin.netloc == request.host.lower()
+
+    # --- sessions
+
+    async def session(self, request: web.Request) -> Session:
+        """Who is logged in. Raises ApiError 401, and 403 for what another site's page asks for."""
+        self.admit(request)
+        found, now_ms = self.found(request), self.clock.wall_ms()
+        if found is None:
+            raise ApiError(errors.NOT_LOGGED_IN)
+        if found.login.is_worn(now_ms):
+            self._set_cookie(request, request.cookies[self._cookie_name(request)])
+            # A full disk is no reason to show nothing.
+            with contextlib.suppress(ApiError):
+                await self.store.change(lambda connection: logins.prolong(connection, found.digest, now_ms + LASTS_MS))
+        return found
+
+    def found(self, request: web.Request) -> Session | None:
+        """Who is logged in, if anybody is."""
+        value, registry = request.cookies.get(self._cookie_name(request)), self.store.registry
+        if not value:
+            return None
+        digest = logins.digest_of(value, self.store.key_salt)
+        login = registry.logins.get(digest)
+        if login is None or login.ends_ms <= self.clock.wall_ms():
+            return None
+        return Session(registry.owners[login.account], digest, login)
+
+    async def log_in(self, request: web.Request, account: int, password_hash: str) -> None:
+        """Begins a session under a new value; the one that the browser had ends.
+
+        Raises ApiError 401 where the password that was given has been changed meanwhile.
+        """
+        now_ms, value = self.clock.wall_ms(), logins.new_value()
+        digest, login = logins.digest_of(value, self.store.key_salt), Login(account, now_ms, now_ms + LASTS_MS)
+        known, before = self.store.registry.logins, self.found(request)
+        over = [one for one, other in known.items() if other.ends_ms <= now_ms] + ([before.digest] if before else [])
+        over += logins.of_account(known, account)[: 1 - MOST_OF_ACCOUNT]
+
+        def begin(connection: sqlite3.Connection) -> None:
+            if accounts.password_hash(connection, account) != password_hash:
+                raise ApiError(errors.WRONG_CREDENTIALS)
+            logins.forget(connection, over)
+            logins.store(connection, digest, login)
+
+        await self.store.change(begin)
+        self._set_cookie(request, value)
+
+    async def log_out(self, request: web.Request, step: Callable[[sqlite3.Connection], None]) -> None:
+        """Ends sessions, this one among them; the browser forgets its cookie."""
+        await self.store.change(step)
+        self._set_cookie(request, "")
+
+    def _cookie_name(self, request: web.Request) -> str:
+        return SECURE_COOKIE if self.is_secure(request) else COOKIE
+
+    def _set_cookie(self, request: web.Request, value: str) -> None:
+        lasts_s = LASTS_MS // 1000 if value else 0
+        secure = "; Secure" if self.is_secure(request) else ""
+        cookie = f"{self._cookie_name(request)}={value}; Path=/; Max-Age={lasts_s}; HttpOnly; SameSite=Lax{secure}"
+        request[ANSWER_HEADERS] = {"Set-Cookie": cookie}
+
+    # --- trying passwords
+
+    async def hashing(self, do: Callable[..., T], *what: Any) -> T:
+        """What a slow function of tally/passwords.py gives, one at a time. Raises ApiError 503."""
+        if self._waiting >= MOST_WAITING:
+            raise ApiError(errors.OVERLOADED, "Too many log in just now: try again in a moment.", retry_after_s=1)
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, do, *what)
+        finally:
+            self._waiting -= 1
+
+    def take_try(self, request: web.Request, email: str | None = None) -> Callable[[], None]:
+        """Counts a try, of an account's password or another secret; what gives it back if it was right.
+
+        Raises ApiError 429.
+        """
+        client, now_ns = self.client(request), self.clock.monotonic_ns()
+        counts: list[tuple[Buckets, bytes]] = [(self._clients, client)]
+        place = b""
+        if email is not None:
+            account = email.lower().encode("utf-8", "surrogatepass")
+            place = blake2b(account, digest_size=16, key=client).digest()
+            counts.append((self._accounts, place if place in self._known_places else _digest(account)))
+        wait_s = max(buckets.wait_s(key, now_ns) for buckets, key in counts)
+        if wait_s:
+            raise ApiError(errors.RATE_LIMITED, "Too many tries: wait a while, then try again.", retry_after_s=wait_s)
+        for buckets, key in counts:
+            buckets.take(key, now_ns)
+
+        def give_back() -> None:
+            for buckets, key in counts:
+                buckets.give_back(key, self.clock.monotonic_ns())
+            if place:
+                self._know(place)
+
+        return give_back
+
+    def _know(self, place: bytes) -> None:
+        self._known_places[place] = None
+        self._known_places.move_to_end(place)
+        if len(self._known_places) > _MOST_KNOWN:
+            self._known_places.popitem(last=False)
+
+    def client(self, request: web.Request) -> bytes:
+        """What the client is counted under: the same address as collect sees."""
+        desk = request.app[DESK]
+        return desk.caller(request.remote, *request.headers.getall(desk.header, ())).client
+
+    def count(self, buckets: Buckets, key: bytes | int) -> None:
+        """Takes a token. Raises ApiError 429."""
+        now_ns = self.clock.monotonic_ns()
+        wait_s = buckets.wait_s(key, now_ns)
+        if wait_s:
+            raise ApiError(errors.RATE_LIMITED, retry_after_s=wait_s)
+        buckets.take(key, now_ns)
+
+
+GATE = web.AppKey("gate", Gate)
+
+
+def _digest(account: bytes) -> bytes:
+    return blake2b(account, digest_size=16).digest()
+
+
+def invalid(field: str, message: str) -> ApiError:
+    """The refusal of a field."""
+    return ApiError(errors.INVALID_FIELD, message, field=field)
+
+
+async def body(request: web.Request, fields: Collection[str]) -> dict[str, Any]:
+    """A request's JSON object, with no other fields than these. Raises ApiError 400, 413, 415."""
+    if request.content_type != "application/json":
+        raise ApiError(errors.UNSUPPORTED_MEDIA_TYPE)
+    try:
+        sent = orjson.loads(await read_body(request))
+    except orjson.JSONDecodeError:
+        raise ApiError(errors.INVALID_JSON) from None
+    if not isinstance(sent, dict):
+        raise ApiError(errors.INVALID_BODY, "The body is a JSON object.")
+    for name in sent:
+        if name not in fields:
+            raise invalid(name[:100], f"The fields are {', '.join(fields)}.")
+    return sent
+
+
+def text(sent: dict[str, Any], name: str) -> str:
+    """A field that has to be a text. Raises ApiError 400."""
+    value = sent.get(name)
+    if not isinstance(value, str):
+        raise invalid(name, f"{name} is a text.")
+    return value

@@ -1,0 +1,125 @@
+"""The pages as files: one HTML shell for every address a person may open, and what it loads.
+
+The files of static/ are read once, when the server starts, and packed; a request's path is looked up in that table and
+never comes near the file system. Nothing in them is secret or differs from one browser to another: what a page shows it
+asks of /api/account or /api/share.
+
+Every file has an ETag and is asked about each time (`no-cache`): after an update nobody sees half of the old pages. The
+shell forbids all that the pages do not need: scripts and styles but the server's own, frames, other origins,
+referrers, devices.
+"""
+
+import gzip
+from collections.abc import Iterator
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple
+
+from aiohttp import web
+
+from tally import errors
+from tally.assets import asset
+from tally.errors import ApiError
+
+_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".ico": "image/x-icon",
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json",
+    ".mjs": "text/javascript; charset=utf-8",
+    ".png": "image/png",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+    ".webp": "image/webp",
+    "": "text/plain; charset=utf-8",  # LICENSE
+}
+SHELL = "app.html"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
+    " font-src 'none'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+# What browsers know by these names; writing to the clipboard is left, for the copy buttons.
+_OFF = (
+    "accelerometer autoplay camera display-capture encrypted-media fullscreen geolocation gyroscope magnetometer"
+    " microphone midi payment picture-in-picture publickey-credentials-get screen-wake-lock usb"
+    " xr-spatial-tracking"
+)
+PAGE_HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "Referrer-Policy": "no-referrer",
+    "Permissions-Policy": ", ".join(f"{name}=()" for name in _OFF.split()),
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+# An icon opened by itself is a document: it runs nothing either.
+_FILE_HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox"}
+
+
+class File(NamedTuple):
+    """A file as it is served; `packed` is empty where gzip does not make it smaller."""
+
+    kind: str
+    body: bytes
+    packed: bytes
+    tag: str
+
+
+def file_of(path: Path) -> File:
+    """A file, read and packed."""
+    return packed_file(path.read_bytes(), path.suffix)
+
+
+def packed_file(body: bytes, suffix: str) -> File:
+    """A file with this body, of the type that the suffix says."""
+    packed = gzip.compress(body, 9, mtime=0)
+    tag = blake2b(body, digest_size=12).hexdigest()
+    return File(_TYPES[suffix], body, packed if len(packed) < len(body) else b"", tag)
+
+
+def files() -> dict[str, File]:
+    """Every file of static/ that pages may load, by its path in it."""
+    folder = asset("static")
+    return {path.relative_to(folder).as_posix(): file_of(path) for path in _shown(folder)}
+
+
+def _shown(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.suffix in _TYPES and not path.name.startswith("."):
+            yield path
+
+
+FILES = web.AppKey("files", dict[str, File])
+
+
+async def page(request: web.Request) -> web.Response:
+    """The shell."""
+    return answer(request, request.app[FILES][SHELL], PAGE_HEADERS)
+
+
+async def asset_file(request: web.Request) -> web.Response:
+    """GET /assets/{path}."""
+    found = request.app[FILES].get(request.match_info["path"])
+    if found is None:
+        raise ApiError(errors.NOT_FOUND)
+    return answer(request, found, _FILE_HEADERS)
+
+
+def answer(request: web.Request, file: File, headers: dict[str, str], cache_control: str = "no-cache") -> web.Response:
+    """A file, packed where the client takes that; 304 where it has it."""
+    packs = bool(file.packed) and _takes_gzip(request.headers.get("Accept-Encoding", ""))
+    etag = f'"{file.tag}{"-gzip" if packs else ""}"'
+    own = headers | {"ETag": etag, "Cache-Control": cache_control, "Vary": "Accept-Encoding"}
+    if any(etag in given for given in request.headers.getall("If-None-Match", ())):
+        return web.Response(status=304, headers=own)
+    own["Content-Type"] = file.kind
+    if packs:
+        own["Content-Encoding"] = "gzip"
+    return web.Response(body=file.packed if packs else file.body, headers=own)
+
+
+def _takes_gzip(accept: str) -> bool:
+    for part in accept.lower().split(","):
+        name, _, weight = (piece.strip() for piece in part.partition(";"))
+        if name == "gzip":
+            return weight.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
+    return False

@@ -1,0 +1,39 @@
+"""What the server keeps in memory of what owners set up: websites, keys, accounts, links, logins, this month's usage.
+
+All of it is read at once, in one snapshot: when the server starts, when it has changed something itself, and when
+another process has written, which `PRAGMA data_version` tells. Nobody changes a Registry but for `usage`, which the
+store moves on with every commit; whoever wants another state reads another one.
+"""
+
+import sqlite3
+from typing import NamedTuple
+
+from tally import accounts, logins
+from tally.accounts import Key, Owner, Website
+from tally.logins import Login
+
+
+class Registry(NamedTuple):
+    """Websites by id, keys by digest, usage by account and month, accounts by number, websites by shared link, logins
+    by digest."""
+
+    websites: dict[str, Website]
+    keys: dict[bytes, Key]
+    usage: dict[tuple[int, int], int]
+    owners: dict[int, Owner]
+    shares: dict[str, str]
+    logins: dict[bytes, Login]
+
+
+def registry(connection: sqlite3.Connection, month: int) -> Registry:
+    """Everything, as the file has it now."""
+    websites = {website.id: website for website in accounts.websites(connection)}
+    owners, shares = accounts.owners(connection), accounts.shares(connection)
+    keys, usage = accounts.keys(connection), accounts.usage(connection, month)
+    return Registry(websites, keys, usage, owners, shares, logins.stored(connection))
+
+
+def registry_if_changed(connection: sqlite3.Connection, known: int, month: int) -> tuple[int, Registry | None]:
+    """The file's data version, and everything anew where that is not the known one."""
+    version = int(connection.execute("pragma data_version").fetchone()[0])
+    return version, None if version == known else registry(connection, month)

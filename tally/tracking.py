@@ -1,0 +1,107 @@
+"""The tracker as websites load it: the script, its optional parts, and the pixel for browsers without scripts.
+
+/tracker.js and /tracker/{part}.js are static/tracker.js and what is beside it, byte for byte; the one thing that may
+differ is the collect path told in the script, when the owner has chosen another. A script path of the owner's choice
+serves the same files: /js/site.js and /js/site/{part}.js. Scripts say where collect is relative to themselves, so that
+a proxy may put the server below any path.
+
+Everything is read, packed and tagged when the server starts. Pages of any origin may load it (CORS, CORP), and
+browsers keep it for a day.
+
+The pixel is a page view of the page that its Referer names. It goes through the same checks as a POST, in the same
+order, and answers every request with the same GIF: an image cannot say more, and a page should not show a broken one.
+"""
+
+import posixpath
+from collections.abc import Iterable
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from tally import errors
+from tally.assets import asset
+from tally.collect import DESK, collect, preflight, take
+from tally.errors import COLLECT_PATHS, ApiError, refusal_of
+from tally.events import Batch
+from tally.pages import File, answer, file_of, packed_file
+from tally.settings import BadSetting, Settings
+
+SCRIPT = "/tracker.js"
+# Named in the vendored file's folder: static/vendor/README.md.
+PARTS = {
+    "choice": "static/tracker/choice.js",
+    "heatmap": "static/tracker/heatmap.js",
+    "links": "static/tracker/links.js",
+    "vitals": "static/tracker/vitals.js",
+    "web-vitals": "static/vendor/web-vitals-6.2.3/web-vitals.js",
+}
+# What static/tracker.js says, and what it is told instead where the owner has chosen another path.
+_COLLECT = b'"api/collect"'
+# our choice: an update of the server reaches every page within a day, and a visit costs one request for the script.
+_CACHE = "public, max-age=86400"
+_OPEN = {"Access-Control-Allow-Origin": "*", "Cross-Origin-Resource-Policy": "cross-origin"}
+# 1 by 1, transparent, of one colour.
+GIF = bytes.fromhex("47494638396101000100800000000000ffffff21f90401000000002c00000000010001000002024401003b")
+
+ChosenRoute = tuple[str, str, Handler, Handler | None]
+"""Method, path, handler, and what answers OPTIONS."""
+
+TRACKER = web.AppKey("tracker", dict[str, File])
+
+
+def tracker_files(settings: Settings) -> dict[str, File]:
+    """The tracker and its parts, by the paths they are served under."""
+    source = asset("static/tracker.js").read_bytes()
+    parts = {name: file_of(asset(path)) for name, path in PARTS.items()}
+    files: dict[str, File] = {}
+    for path in {SCRIPT, settings.script_path}:
+        told = posixpath.relpath(settings.collect_path, posixpath.dirname(path))
+        files[path] = packed_file(source.replace(_COLLECT, f'"{told}"'.encode()), ".js")
+        files |= {part_path(path).replace("{part}", name): part for name, part in parts.items()}
+    return files
+
+
+def part_path(script_path: str) -> str:
+    """Where the parts of a script are: /js/site.js -> /js/site/{part}.js."""
+    return script_path.removesuffix(".js") + "/{part}.js"
+
+
+def chosen_routes(settings: Settings, taken: Iterable[str]) -> list[ChosenRoute]:
+    """The routes of the owner's choice besides `taken`, the usual paths. Raises BadSetting for one in their way."""
+    routes: list[ChosenRoute] = []
+    if settings.script_path != SCRIPT:
+        routes += [("GET", path, script, None) for path in (settings.script_path, part_path(settings.script_path))]
+    if settings.collect_path != COLLECT_PATHS[0]:
+        routes.append(("POST", settings.collect_path, collect, preflight))
+    ours = {path.split("/")[1].removesuffix(".js") for path in taken}
+    for _, path, _, _ in routes:
+        if path.split("/")[1].removesuffix(".js") in ours or settings.collect_path == settings.script_path:
+            raise BadSetting(f"{path} is in the way of other paths of the server: begin it with another name")
+    return routes
+
+
+async def script(request: web.Request) -> web.Response:
+    """GET /tracker.js and the parts."""
+    file = request.app[TRACKER].get(request.path)
+    if file is None:
+        raise ApiError(errors.NOT_FOUND)
+    return answer(request, file, _OPEN, _CACHE)
+
+
+async def pixel(request: web.Request) -> web.Response:
+    """GET /pixel.gif?website_id=...: counts a view of the page named by Referer, if all is well; always a GIF."""
+    if request.method == "GET":
+        try:
+            await _count(request)
+        except Exception as failure:
+            # Logged where it is a fault of ours; what was wrong with the request cannot be told to an image.
+            refusal_of(failure, "/pixel.gif")
+    return web.Response(body=GIF, headers=_OPEN | {"Content-Type": "image/gif", "Cache-Control": "no-store"})
+
+
+async def _count(request: web.Request) -> None:
+    desk = request.app[DESK]
+    sender = desk.sender(request)
+    desk.look_at_client(sender.caller.client)
+    view = {"type": "pageview", "url": request.headers.get("Referer")}
+    await take(desk, sender, Batch([view], request.query.get("website_id"), {}))

@@ -1,0 +1,218 @@
+"""/api/account/websites and /api/share: websites as their owner sets them up, read with a session or a shared link.
+
+A website that is another account's is as unknown as one that does not exist. What is typed is judged by the same
+functions as on the command line. A change is seen at once: by collect, by every reader, by this answer.
+
+A deleted website is gone with its answer: from every list, from reading, from collect. Its rows go in the background
+(tally/deletion.py).
+
+The answers about a website are the read API's own (tally/answers.py); here is only who may have them: `by_session`, and
+`by_link` for whoever has a website's shared link, who sees no event_data.
+"""
+
+import asyncio
+import secrets
+from typing import Any
+
+from aiohttp import web
+
+from tally import accounts, deletion, errors
+from tally.accounts import Account, AccountError, Website
+from tally.answers import READER, View, endpoint
+from tally.errors import ApiError, json_answer
+from tally.gate import GATE, Gate, body, invalid, text
+from tally.hosts import BadHost, exact_origin, registrable_domain
+from tally.instants import iso
+
+# our choice: an app has a handful of web views.
+MOST_ORIGINS = 50
+# our choice: a host has 253 characters at most; somebody may paste a URL.
+_MOST_TYPED = 2_000
+# our choice: every page asks for the list; counting so many anew each time would take longer than all the rest.
+_MANY = 100_000
+_COUNT_AGAIN_MS = 300_000
+_TOKEN_BYTES = 18  # 24 characters
+_SHARE_PATH = "/share/"
+
+
+async def websites(request: web.Request) -> web.Response:
+    """GET /api/account/websites, oldest first."""
+    gate = request.app[GATE]
+    owner = (await gate.session(request)).owner
+    own = [website for website in gate.store.registry.websites.values() if website.account == owner.number]
+    return json_answer({"data": await _shown(gate, own)})
+
+
+async def _shown(gate: Gate, own: list[Website]) -> list[dict[str, Any]]:
+    traffic = await _traffic(gate, [website.number for website in own])
+    links = {id: _SHARE_PATH + token for token, id in gate.store.registry.shares.items()}
+    return [
+        {
+            "id": website.id,
+            "name": website.name,
+            "domain": website.domain,
+            "created_at": iso(website.created_ms),
+            "origins": sorted(website.origins),
+            "share": links.get(website.id),
+            "events": traffic.get(website.number, 0),
+        }
+        for website in own
+    ]
+
+
+async def _traffic(gate: Gate, numbers: list[int]) -> dict[int, int]:
+    """Stored events by website; large counts are a few minutes old."""
+    now_ms = gate.clock.wall_ms()
+    known = {
+        number: events
+        for number in numbers
+        for counted_ms, events in [gate.counted.get(number, (0, 0))]
+        if events > _MANY and abs(now_ms - counted_ms) < _COUNT_AGAIN_MS
+    }
+    others = [number for number in numbers if number not in known]
+    found = await gate.store.read(lambda connection: accounts.traffic(connection, others))
+    gate.counted.update({number: (now_ms, events) for number, events in found.items()})
+    return known | found
+
+
+async def add(request: web.Request) -> web.Response:
+    """POST /api/account/websites; `meta.notes` says what was changed of the domain as typed."""
+    gate = request.app[GATE]
+    owner = (await gate.session(request)).owner
+    sent = await body(request, ("domain", "name", "origins"))
+    domain, notes = await _domain(sent)
+    name = _name(sent) if sent.get("name") else domain
+    origins, now_ms = _origins(sent) if "origins" in sent else [], gate.clock.wall_ms()
+    whose = Account(owner.number, owner.email, owner.plan)
+    id = await gate.store.change(
+        lambda connection: accounts.add_website(connection, whose, domain, name, origins, now_ms)
+    )
+    return await _one(gate, id, notes, 201)
+
+
+async def change(request: web.Request) -> web.Response:
+    """PATCH /api/account/websites/{id}: name, domain, the whole list of origins."""
+    gate = request.app[GATE]
+    owner = (await gate.session(request)).owner
+    website = await request.app[READER].website(request, owner.number)
+    sent = await body(request, ("name", "domain", "origins"))
+    domain, notes = await _domain(sent) if "domain" in sent else (website.domain, [])
+    # A website that is called by its domain goes on to be.
+    name = _name(sent) if "name" in sent else "" if website.name == website.domain else website.name
+    origins = _origins(sent) if "origins" in sent else sorted(website.origins)
+    await gate.store.change(
+        lambda connection: accounts.change_website(connection, website.number, name or domain, domain, origins)
+    )
+    return await _one(gate, website.id, notes)
+
+
+async def delete(request: web.Request) -> web.Response:
+    """DELETE /api/account/websites/{id}: gone with this answer; `domain` confirms it."""
+    gate = request.app[GATE]
+    owner = (await gate.session(request)).owner
+    website = await request.app[READER].website(request, owner.number)
+    sent = await body(request, ("domain",))
+    if text(sent, "domain").strip().lower() != website.domain:
+        raise invalid("domain", f"Type {website.domain} to delete it.")
+    now_ms = gate.clock.wall_ms()
+    await gate.store.change(lambda connection: deletion.begin(connection, website.number, now_ms))
+    return json_answer({"data": {"id": website.id}}, 202)
+
+
+async def _one(gate: Gate, id: str, notes: list[str], status: int = 200) -> web.Response:
+    website = gate.store.website(id)
+    if website is None:
+        raise ApiError(errors.UNKNOWN_WEBSITE)
+    shown = await _shown(gate, [website])
+    return json_answer({"data": shown[0], "meta": {"notes": notes}}, status)
+
+
+async def _domain(sent: dict[str, Any]) -> tuple[str, list[str]]:
+    typed = text(sent, "domain")
+    if len(typed) > _MOST_TYPED:
+        raise invalid("domain", "This is too long for a domain.")
+    try:
+        # On a thread: the list of public suffixes is read anew each time, 30 ms.
+        return await asyncio.to_thread(registrable_domain, typed)
+    except BadHost as bad:
+        raise invalid("domain", str(bad)) from None
+
+
+def _name(sent: dict[str, Any]) -> str:
+    try:
+        return accounts.one_line(text(sent, "name").strip(), "A name")
+    except AccountError as bad:
+        raise invalid("name", str(bad)) from None
+
+
+def _origins(sent: dict[str, Any]) -> list[str]:
+    given = sent["origins"]
+    if not isinstance(given, list) or len(given) > MOST_ORIGINS or not all(_is_short(one) for one in given):
+        raise invalid("origins", f"origins is a list of at most {MOST_ORIGINS} short texts.")
+    try:
+        return [exact_origin(one.strip()) for one in given]
+    except BadHost as bad:
+        raise invalid("origins", str(bad)) from None
+
+
+def _is_short(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= _MOST_TYPED
+
+
+# --- the shared link
+
+
+async def share(request: web.Request) -> web.Response:
+    """POST /api/account/websites/{id}/share: a new link; an older one opens nothing any more."""
+    gate = request.app[GATE]
+    owner = (await gate.session(request)).owner
+    website = await request.app[READER].website(request, owner.number)
+    token, now_ms = secrets.token_urlsafe(_TOKEN_BYTES), gate.clock.wall_ms()
+    await gate.store.change(lambda connection: accounts.share_website(connection, website.number, token, now_ms))
+    return json_answer({"data": {"share": _SHARE_PATH + token}}, 201)
+
+
+async def unshare(request: web.Request) -> web.Response:
+    """DELETE /api/account/websites/{id}/share."""
+    gate = request.app[GATE]
+    owner = (await gate.session(request)).owner
+    website = await request.app[READER].website(request, owner.number)
+    await gate.store.change(lambda connection: accounts.unshare_website(connection, website.number))
+    return web.Response(status=204)
+
+
+async def shared(request: web.Request) -> web.Response:
+    """GET /api/share/{token}: what the link shows."""
+    gate, view = request.app[GATE], await by_link(request)
+    zone = gate.store.registry.owners[view.website.account].time_zone
+    return json_answer({"data": {"name": view.website.name, "domain": view.website.domain, "time_zone": zone}})
+
+
+# --- reading
+
+
+async def by_session(request: web.Request) -> View:
+    """What a session opens of the website in the path."""
+    gate = request.app[GATE]
+    owner = (await gate.session(request)).owner
+    gate.count(gate.owners, owner.number)
+    return View(await request.app[READER].website(request, owner.number), "Cookie")
+
+
+async def by_link(request: web.Request) -> View:
+    """What a shared link opens."""
+    gate = request.app[GATE]
+    gate.count(gate.viewers, gate.client(request))
+    store = gate.store
+    id = store.registry.shares.get(request.match_info["token"])
+    website = None if id is None else store.website(id)
+    if website is None:
+        raise ApiError(errors.UNKNOWN_SHARE_LINK)
+    return View(website, "", is_shared=True)
+
+
+_NAMES = ("stats", "timeseries", "top", "events", "realtime")
+stats, timeseries, top, events, realtime = (endpoint(name, by_session) for name in _NAMES)
+shared_stats, shared_timeseries, shared_top, shared_events, shared_realtime = (
+    endpoint(name, by_link) for name in _NAMES
+)

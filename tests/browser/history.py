@@ -1,0 +1,116 @@
+"""A server with a history that is written once for a module of tests: three websites and an app's events.
+
+The history is the same whenever it is made, but for the day it ends on. In it are values that would run as HTML if
+anything wrote them as such.
+"""
+
+import json
+import random
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from conftest import CHROME, ROOT, Server, clean_environment
+
+EMAIL, PASSWORD = "ann@example.com", "correct horse battery"
+IMG = "<img src=x onerror=window.broken=1>"
+PATHS = ["/", "/pricing", "/docs/", "/docs/install", "/about", *(f"/blog/{n:02}" for n in range(30)), f"/{IMG}"]
+REFERRERS = [None, None, "google.com", "news.ycombinator.com", IMG]
+COUNTRIES = ["US", "US", "DE", "DE", "FR", "JP", "SG", None]
+AGENTS = [("Chrome", "Windows", "desktop"), ("Safari", "iOS", "mobile"), ("Firefox", "Linux", "desktop")]
+DAYS, VISITORS_A_DAY = 70, 9
+DAY_S = 86_400
+
+
+class Told:
+    """A running server and what was put into it."""
+
+    def __init__(self, server: Server, key: str, website: str, empty: str, second: str) -> None:
+        self.server, self.key, self.website, self.empty, self.second = server, key, website, empty, second
+        self.url = server.url
+
+    def ask(self, question: str) -> Any:
+        """An answer of the read API about the website."""
+        request = urllib.request.Request(
+            f"{self.url}/api/v1/websites/{self.website}/{question}", headers={"Authorization": f"Bearer {self.key}"}
+        )
+        with urllib.request.urlopen(request) as answer:
+            return json.load(answer)
+
+    def send(self, website: str, *events: dict[str, Any]) -> None:
+        """Sends events as an app does."""
+        answer = self.server.request("POST", "/api/collect", {"website_id": website, "events": list(events)})
+        assert answer.json["accepted"] == len(events), answer.text
+
+    def log_in(self, page: Any) -> Any:
+        """Gives the page's browser a session."""
+        answer = page.request.post(
+            f"{self.url}/api/account/login",
+            data={"email": EMAIL, "password": PASSWORD},
+            headers={"Sec-Fetch-Site": "same-origin"},
+        )
+        assert answer.ok, answer.text()
+        return page
+
+
+def run(db: Path, *arguments: str, stdin: str | None = None) -> str:
+    """What the real command prints."""
+    words = [sys.executable, str(ROOT / "analytics_server.py"), *arguments, "--db", str(db)]
+    done = subprocess.run(words, input=stdin, capture_output=True, text=True, env=clean_environment(), check=True)
+    return done.stdout.strip()
+
+
+@contextmanager
+def told(folder: Path) -> Iterator[Told]:
+    """A server on a history in a folder."""
+    db = folder / "analytics.db"
+    run(db, "account", "create", EMAIL, "--password-stdin", stdin=PASSWORD)
+    website = run(db, "website", "add", "example.com", "--name", f"Example {IMG}")
+    empty = run(db, "website", "add", "empty.example")
+    second = run(db, "website", "add", "second.example")
+    key = run(db, "key", "create", "--name", "tests")
+    file = folder / "history.ndjson"
+    file.write_text("".join(json.dumps(event) + "\n" for event in history(time.time())))
+    run(db, "import", str(file), "--website", website)
+    # All tests of a module come from one session within some minutes.
+    server = Server(db, ("--key-per-minute", "100000"), {}, folder / "stderr.log", [])
+    try:
+        yield Told(server, key, website, empty, second)
+    finally:
+        server.kill()
+
+
+def history(now_s: float) -> Iterator[dict[str, Any]]:
+    """Some weeks of events up to now."""
+    draw = random.Random(5)
+    today = int(now_s // DAY_S)
+    for day in range(today - DAYS, today + 1):
+        for n in range(VISITORS_A_DAY + day % 5):
+            yield from _visit(draw, day, f"{day} {n}", now_s)
+
+
+def _visit(draw: random.Random, day: int, visitor: str, now_s: float) -> Iterator[dict[str, Any]]:
+    browser, system, device = draw.choice(AGENTS)
+    country, at_s = draw.choice(COUNTRIES), day * DAY_S + draw.random() * 80_000
+    shared = {"visitor": visitor, "browser": browser, "os": system, "device": device, "hostname": "example.com"}
+    shared |= {"country": country, "language": "de-DE" if country == "DE" else "en-US"}
+    first = {"referrer": draw.choice(REFERRERS), "utm_source": draw.choice([None, None, "news"])}
+    for n in range(draw.choice((1, 1, 2, 3, 5))):
+        at_s += draw.random() * 100
+        if at_s >= now_s:
+            return
+        timestamp = int(at_s * 1000)
+        path = draw.choice(PATHS) if draw.random() < 0.6 else draw.choice(PATHS[:5])
+        yield {"type": "pageview", "timestamp": timestamp, "pathname": path} | shared | (first if n == 0 else {})
+        if draw.random() < 0.15 and at_s + 1 < now_s:
+            data = {"plan": IMG}
+            event = {"type": "event", "timestamp": timestamp + 900, "pathname": path, "event_name": f"signup {IMG}"}
+            yield event | {"event_data": data} | shared
+
+
+__all__ = ["CHROME", "EMAIL", "IMG", "PASSWORD", "Told", "history", "told"]

@@ -1,0 +1,89 @@
+"""A real Chromium for the tests that look at the dashboard: one for a module, a context for each page.
+
+Playwright's own event loop runs in this thread while it is open, so it is opened for a module of tests and closed after
+it: the asynchronous tests of other modules need the thread for theirs.
+
+A page is watched: an error on its console, an exception or a breach of its content security policy fails the test,
+unless the test took it away from `page.problems`.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect, sync_playwright
+
+# Headless Chromium calls itself HeadlessChrome, which the rule for crawlers leaves out.
+AGENT = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0 Safari/537.36"
+ZONE = "Europe/Berlin"
+# A guard against waiting for ever, not a measure: far more than any of it takes.
+PATIENCE_MS = 60_000
+
+OpenPage = Callable[..., Any]
+
+
+class Problems(list[str]):
+    """What a page complained about."""
+
+    def watch(self, page: Any) -> None:
+        page.on("console", lambda message: message.type == "error" and self.append(message.text))
+        page.on("pageerror", lambda error: self.append(f"{error}"))
+        page.add_init_script(
+            "addEventListener('securitypolicyviolation', (breach) =>"
+            " console.error('policy', breach.violatedDirective, breach.blockedURI))"
+        )
+
+    def forgive(self, *words: str) -> None:
+        """Takes away what a test provoked itself."""
+        self[:] = [problem for problem in self if not any(word in problem for word in words)]
+
+
+def chromium_path() -> str:
+    """Where Chromium is. Skips where it is not; fails where TALLY_MUST_BROWSE says it has to be, as in .ci/run."""
+    found = os.environ.get("TALLY_CHROMIUM") or shutil.which("/usr/bin/chromium") or shutil.which("chromium")
+    if found is None:
+        assert not os.environ.get("TALLY_MUST_BROWSE"), "install Chromium: apt-get install chromium"
+        pytest.skip("NOT TESTED: the pages are only seen in a browser (apt-get install chromium)")
+    return found
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """A headless Chromium."""
+    path = chromium_path()
+    expect.set_options(timeout=PATIENCE_MS)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def pages_of(browser: Any) -> Iterator[OpenPage]:
+    """Opens pages in contexts of their own; `problems` of each are looked at in the end."""
+    opened: list[tuple[Any, Problems]] = []
+
+    def open_page(url: str = "", **options: Any) -> Any:
+        usual = {
+            "user_agent": AGENT,
+            "locale": "en-US",
+            "timezone_id": ZONE,
+            "viewport": {"width": 1280, "height": 900},
+        }
+        context = browser.new_context(**usual | options)
+        context.set_default_timeout(PATIENCE_MS)
+        page = context.new_page()
+        page.problems = Problems()
+        page.problems.watch(page)
+        opened.append((context, page.problems))
+        if url:
+            page.goto(url)
+        return page
+
+    yield open_page
+    for context, _ in opened:
+        context.close()
+    assert [problem for _, problems in opened for problem in problems] == []

@@ -1,0 +1,177 @@
+"""What a browser test stands on: a website's own pages, and the wire between them and the real server.
+
+`Pages` is the website: a plain HTTP server of texts. `Wire` is what lies between a browser and Tally: it passes every
+request on to the real server, notes it, and may refuse, delay or lose an answer when a test says so. Both listen on
+127.0.0.1; Chromium is told that every name under .test is that address, so pages and server are of different sites.
+"""
+
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import urlsplit
+
+HOP = ("connection", "keep-alive", "transfer-encoding", "content-length", "date", "server")
+
+
+class _Quiet(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        pass
+
+    def reply(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        self.send_response(status)
+        for name, value in (headers | {"Content-Length": str(len(body))}).items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+
+class _Listening:
+    """A server on a thread of its own."""
+
+    def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._server.daemon_threads = True
+        self.port = self._server.server_port
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+@dataclass
+class Text:
+    """What a website answers at a path."""
+
+    body: str
+    headers: dict[str, str]
+    kind: str
+
+
+class Pages(_Listening):
+    """The website. `put` says what is at a path; every host leads here."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, Text] = {}
+        self.opened: list[str] = []
+        pages = self
+
+        class Handler(_Quiet):
+            def do_GET(self) -> None:
+                path = urlsplit(self.path).path
+                pages.opened.append(path)
+                text = pages.texts.get(path)
+                if text is None:
+                    self.reply(404, {"Content-Type": "text/plain"}, b"")
+                else:
+                    self.reply(200, {"Content-Type": f"{text.kind}; charset=utf-8"} | text.headers, text.body.encode())
+
+            do_POST = do_HEAD = do_GET
+
+        super().__init__(Handler)
+
+    def put(self, path: str, body: str, headers: dict[str, str] | None = None, kind: str = "text/html") -> None:
+        """From now on this is at the path."""
+        self.texts[path] = Text(body, headers or {}, kind)
+
+
+@dataclass
+class Sent:
+    """A request that went over the wire, and its answer's status (0: none came)."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+    status: int = 0
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """The events of a batch."""
+        return list(self.json["events"])
+
+
+@dataclass
+class Reply:
+    """An answer of the wire itself, 0 for none. `reaches`: the server gets the request, its answer is lost."""
+
+    status: int
+    headers: dict[str, str] = field(default_factory=dict)
+    reaches: bool = False
+
+
+class Wire(_Listening):
+    """Between browsers and the real server."""
+
+    def __init__(self, target: Callable[[], str]) -> None:
+        self.sent: list[Sent] = []
+        self.replies: list[Reply] = []
+        self.is_cut = False
+        self.address = "203.0.113.1"
+        self.held = threading.Event()
+        self.held.set()
+        wire = self
+
+        class Handler(_Quiet):
+            def answer(self) -> None:
+                length = int(self.headers.get("Content-Length") or 0)
+                body = self.rfile.read(length) if length else b""
+                sent = Sent(self.command, self.path, {k.lower(): v for k, v in self.headers.items()}, body)
+                wire.sent.append(sent)
+                if self.command == "POST":
+                    wire.held.wait()
+                own = wire.replies.pop(0) if wire.replies and self.command == "POST" else None
+                cut = wire.is_cut or (own is not None and own.status == 0)
+                if cut and not (own and own.reaches):
+                    return self.cut()
+                if own is not None and not own.reaches:
+                    sent.status = own.status
+                    opens = {"Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": "Retry-After"}
+                    return self.reply(own.status, opens | own.headers, b"{}")
+                try:
+                    status, headers, text = wire.pass_on(target(), sent)
+                except (OSError, HTTPException):
+                    return self.cut()
+                sent.status = status
+                if own is not None:
+                    return self.cut()
+                return self.reply(status, headers, text)
+
+            def cut(self) -> None:
+                self.close_connection = True
+                self.connection.close()
+
+            do_GET = do_POST = do_OPTIONS = do_HEAD = answer
+
+        super().__init__(Handler)
+
+    def pass_on(self, url: str, sent: Sent) -> tuple[int, dict[str, str], bytes]:
+        """The real server's answer."""
+        at = urlsplit(url)
+        connection = HTTPConnection(at.hostname or "", at.port or 0, timeout=60)
+        try:
+            own = {"x-forwarded-for": self.address, "connection": "close"}
+            connection.request(sent.method, sent.path, sent.body or None, sent.headers | own)
+            response = connection.getresponse()
+            headers = {name: value for name, value in response.headers.items() if name.lower() not in HOP}
+            return response.status, headers, response.read()
+        finally:
+            connection.close()
+
+    @property
+    def posts(self) -> list[Sent]:
+        """The collect requests."""
+        return [sent for sent in self.sent if sent.method == "POST"]

@@ -1,0 +1,705 @@
+"""Login, setup, account area and websites in a real Chromium: what the owner sees and does.
+
+Found by label and role, as a screen reader finds them, wherever a person would.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from conftest import Serve, Server
+from playwright.sync_api import Browser, Page, expect
+
+from .looking import chromium, pages_of
+from .owner import (
+    EMAIL,
+    PASSWORD,
+    add_website,
+    ask,
+    command,
+    faults,
+    log_in,
+    send_view,
+    set_plan,
+    set_up,
+    setup_link,
+)
+
+SIZES = {"wide": {"width": 1280, "height": 800}, "narrow": {"width": 390, "height": 844}}
+# The browser's note on an answer that refuses: refusing is what those answers are for.
+REFUSAL = "Failed to load resource: the server responded with a status of 4"
+
+Browse = Callable[..., Page]
+MARKUP = "<b>Shop</b><img src=x onerror=\"document.title='hit'\">"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as one:
+        yield one
+
+
+@pytest.fixture
+def browse(browser: Browser) -> Iterator[Browse]:
+    """Opens pages, each in a context of its own, as another person's browser is."""
+    opened: list[Any] = []
+
+    def open_page(size: str = "wide", scheme: str = "light") -> Page:
+        opened.append(opens(viewport=SIZES[size], color_scheme=scheme, locale="en-GB"))
+        return opened[-1]
+
+    with pages_of(browser) as opens:
+        yield open_page
+        for page in opened:
+            page.problems.forgive(REFUSAL)
+
+
+@pytest.fixture
+def server(serve: Serve) -> Server:
+    return serve()
+
+
+def button(page: Any, name: str) -> Any:
+    return page.get_by_role("button", name=name, exact=True)
+
+
+def field(page: Page, label: str) -> Any:
+    return page.get_by_label(label, exact=True)
+
+
+# First run
+
+
+def test_first_run(server: Server, browse: Browse) -> None:
+    """From the printed link to the green tick, with a reload in the middle of it."""
+    page = browse()
+    page.goto(setup_link(server))
+    field(page, "E-mail").fill(EMAIL)
+    field(page, "Password").fill(PASSWORD)
+    expect(page.get_by_text("Strong.")).to_be_visible()
+    field(page, "Password").press("Enter")
+
+    expect(page.get_by_role("heading", name="Your first website")).to_be_visible()
+    assert page.url == server.url + "/setup"
+    page.reload()
+    expect(field(page, "Domain")).to_be_focused()
+    field(page, "Domain").fill("https://www.example.com/start")
+    field(page, "Domain").press("Enter")
+
+    expect(page.get_by_text("Waiting for the first event")).to_be_visible()
+    expect(page.get_by_text("The leading www. is dropped")).to_be_visible()
+    snippet = page.get_by_label("Snippet").inner_text()
+    id = re.search(r'data-website-id="([0-9a-f-]{36})"', snippet)
+    assert id is not None
+    assert f'src="{server.url}/tracker.js"' in snippet
+    expect(page.get_by_text("Last looked at")).to_be_visible()
+    send_view(server, id[1], "/<i>first</i>")
+    arrived = page.get_by_role("status").filter(has_text="Events arrive")
+    expect(arrived).to_contain_text("/<i>first</i>")
+    expect(page.get_by_role("list", name="Steps")).to_contain_text("First event, done")
+    page.get_by_role("link", name="To the dashboard").click()
+    page.wait_for_url(f"**/websites/{id[1]}")
+
+
+def test_the_snippet_is_copied(server: Server, browse: Browse) -> None:
+    page = browse()
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    set_up(page, server)
+    website = add_website(page, server)
+    page.goto(server.url + "/setup")
+    button(page, "Copy snippet").click()
+    expect(button(page, "Copied")).to_be_visible()
+    assert website["id"] in page.evaluate("navigator.clipboard.readText()")
+
+
+def test_a_server_without_a_password_says_where_its_link_is(server: Server, browse: Browse) -> None:
+    page = browse()
+    page.goto(server.url)
+    expect(page.get_by_role("heading", name="Set up Tally")).to_be_visible()
+    expect(page.get_by_text("set up Tally: http")).to_be_visible()
+    page.goto(server.url + "/setup#wrong")
+    expect(page.get_by_role("heading", name="This link is no longer valid")).to_be_visible()
+
+
+def test_a_setup_link_works_once(server: Server, browse: Browse) -> None:
+    page, other = browse(), browse()
+    set_up(page, server)
+    other.goto(setup_link(server))
+    expect(other.get_by_role("heading", name="This link has been used")).to_be_visible()
+    other.get_by_role("link", name="Log in").click()
+    expect(other.get_by_role("heading", name="Log in")).to_be_visible()
+
+
+def test_the_link_sets_the_password_of_an_account_made_by_the_command(serve: Serve, browse: Browse) -> None:
+    server = serve()
+    command(server, "website", "add", "example.com")
+    page = browse()
+    page.goto(setup_link(server))
+    field(page, "E-mail").fill("me@example.com")
+    field(page, "Password").fill(PASSWORD)
+    button(page, "Set password and go on").click()
+    # The website is there: only its events are missing.
+    expect(page.get_by_role("heading", name="Add the snippet")).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("email", "password", "label", "words"),
+    [
+        ("", PASSWORD, "E-mail", "Enter your e-mail address."),
+        ("nobody", PASSWORD, "E-mail", "An e-mail address has the form name@example.com."),
+        (EMAIL, "", "Password", "Choose a password."),
+        (EMAIL, "nine char", "Password", "Use at least 10 characters."),
+        (EMAIL, "x" * 201, "Password", "Use at most 200 characters."),
+    ],
+    ids=["no address", "bad address", "no password", "short password", "long password"],
+)
+def test_an_error_stands_at_its_field(
+    email: str, password: str, label: str, words: str, server: Server, browse: Browse
+) -> None:
+    """Beside it, named as its description, with the focus on it."""
+    page = browse()
+    page.goto(setup_link(server))
+    field(page, "E-mail").fill(email)
+    field(page, "Password").fill(password)
+    button(page, "Set password and go on").click()
+    wrong = field(page, label)
+    expect(wrong).to_be_focused()
+    expect(wrong).to_have_attribute("aria-invalid", "true")
+    described = (wrong.get_attribute("aria-describedby") or "").split()
+    assert words in [page.locator(f"#{id}").inner_text() for id in described]
+    wrong.press_sequentially("x")
+    expect(wrong).not_to_have_attribute("aria-invalid", "true")
+
+
+@pytest.mark.parametrize(
+    ("password", "level"),
+    [
+        ("short", 0),
+        ("passwordpassword", 1),
+        ("aaaaaaaaaaaaaaa", 1),
+        ("1234567890123", 1),
+        ("qwertyuiop1987", 1),
+        ("owner-owner-2026", 1),
+        ("Sommerferien7", 1),
+        ("lamp harbour quiet", 2),
+        ("quiet lamp over the harbour", 3),
+        ("v9#Lq2!xTz81mW", 3),
+    ],
+)
+def test_strength_is_said_in_words(password: str, level: int, server: Server, browse: Browse) -> None:
+    page = browse()
+    page.goto(server.url + "/setup")
+    script = "async ([p, e]) => (await import('/assets/shared/passwords.js')).strength(p, e)"
+    said = page.evaluate(script, [password, "owner@example.com"])
+    assert said["level"] == level, said
+    assert (said["fault"] is not None) == (level == 0)
+
+
+def test_passwords_are_as_password_managers_want_them(server: Server, browse: Browse) -> None:
+    page = browse()
+    page.goto(setup_link(server))
+    expect(field(page, "E-mail")).to_have_attribute("autocomplete", "username")
+    new = field(page, "Password")
+    expect(new).to_have_attribute("autocomplete", "new-password")
+    new.fill(PASSWORD)
+    button(page, "Show password").click()
+    expect(new).to_have_attribute("type", "text")
+    button(page, "Hide password").click()
+    expect(new).to_have_attribute("type", "password")
+    set_up(page, server)
+    page.goto(server.url + "/account")
+    expect(field(page, "Current password")).to_have_attribute("autocomplete", "current-password")
+    expect(field(page, "New password")).to_have_attribute("autocomplete", "new-password")
+    expect(page.locator("input[autocomplete=username]")).to_have_value(EMAIL)
+    page.context.clear_cookies()
+    page.goto(server.url + "/login")
+    expect(field(page, "Password")).to_have_attribute("autocomplete", "current-password")
+
+
+# Login
+
+
+def login_page(page: Page, server: Server, path: str = "/login") -> None:
+    page.goto(server.url + path)
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+
+
+def type_login(page: Page, password: str = PASSWORD) -> None:
+    field(page, "E-mail").fill(EMAIL)
+    field(page, "Password").fill(password)
+    field(page, "Password").press("Enter")
+
+
+def test_login_leads_back_to_where_one_was_going(server: Server, browse: Browse) -> None:
+    page = browse()
+    set_up(page, server)
+    page.context.clear_cookies()
+    page.goto(server.url + "/account/plan")
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+    assert page.url == server.url + "/login?next=%2Faccount%2Fplan"
+    expect(field(page, "E-mail")).to_be_focused()
+    type_login(page)
+    expect(page.get_by_role("heading", name="Plan and usage")).to_be_visible()
+    assert page.url == server.url + "/account/plan"
+
+
+@pytest.mark.parametrize("next", ["https://evil.example/", "//evil.example/", "/\\evil.example", "javascript:alert(1)"])
+def test_login_leads_nowhere_else(next: str, server: Server, browse: Browse) -> None:
+    page = browse()
+    set_up(page, server)
+    page.context.clear_cookies()
+    login_page(page, server, f"/login?next={next}")
+    type_login(page)
+    expect(page.get_by_role("heading", name="Websites", exact=True)).to_be_visible()
+    assert page.url == server.url + "/"
+
+
+def test_a_wrong_password_is_told_at_its_field(server: Server, browse: Browse) -> None:
+    page = browse()
+    set_up(page, server)
+    page.context.clear_cookies()
+    login_page(page, server)
+    type_login(page, "not this one")
+    password = field(page, "Password")
+    expect(password).to_have_attribute("aria-invalid", "true")
+    expect(password).to_be_focused()
+    type_login(page)
+    expect(page.get_by_role("heading", name="Websites", exact=True)).to_be_visible()
+
+
+def test_after_too_many_tries_the_login_says_from_when_on(server: Server, browse: Browse) -> None:
+    page = browse()
+    set_up(page, server)
+    page.context.clear_cookies()
+    wrong = {"email": EMAIL, "password": "not this one"}
+    statuses = [(ask(page, server, "POST", "/api/account/login", wrong))[0] for _ in range(11)]
+    assert statuses[0] == 401
+    assert statuses[-1] == 429
+    login_page(page, server)
+    type_login(page)
+    expect(page.get_by_role("alert").filter(has_text="Too many failed attempts. From ")).to_be_visible()
+    expect(button(page, "Log in")).to_be_disabled()
+
+
+def test_a_session_that_ends_in_the_middle_leads_to_the_login_and_back(server: Server, browse: Browse) -> None:
+    page = browse()
+    set_up(page, server)
+    page.goto(server.url + "/account/keys")
+    field(page, "Name").fill("Report")
+    page.context.clear_cookies()
+    field(page, "Name").press("Enter")
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+    type_login(page)
+    expect(page.get_by_role("heading", name="API keys", exact=True)).to_be_visible()
+
+
+def test_a_form_is_sent_once(server: Server, browse: Browse) -> None:
+    """However often it is pressed while the server works."""
+    page = browse()
+    set_up(page, server)
+    page.goto(server.url + "/account/keys")
+    sent: list[Any] = []
+
+    def hold(route: Any) -> None:
+        if route.request.method == "POST":
+            sent.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/api/account/keys", hold)
+    field(page, "Name").fill("Report")
+    field(page, "Name").press("Enter")
+    expect(button(page, "Creating key…")).to_have_attribute("aria-disabled", "true")
+    field(page, "Name").press("Enter")
+    button(page, "Creating key…").click(force=True)
+    sent[0].continue_()
+    expect(page.get_by_text("Here is Report")).to_be_visible()
+    assert len(sent) == 1
+    expect(page.get_by_role("row")).to_have_count(2)
+
+
+def test_a_server_that_does_not_answer_is_told_in_words(server: Server, browse: Browse) -> None:
+    page = browse()
+    set_up(page, server)
+    page.goto(server.url + "/account")
+    page.route("**/api/account", lambda route: route.abort() if route.request.method == "PATCH" else route.continue_())
+    button(page, "Save time zone").click()
+    expect(page.get_by_role("alert").filter(has_text="The server does not answer")).to_be_visible()
+    page.unroute("**/api/account")
+    button(page, "Save time zone").click()
+    expect(page.get_by_text("The time zone is saved.")).to_be_visible()
+    page.problems.forgive("net::ERR_FAILED")
+
+
+# API keys
+
+
+def test_a_key_is_shown_once_reads_and_is_revoked(server: Server, browse: Browse) -> None:
+    page = browse()
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    set_up(page, server)
+    website = add_website(page, server)
+    page.goto(server.url)
+    page.get_by_role("navigation", name="Websites and account").get_by_text(EMAIL).click()
+    page.get_by_role("link", name="API keys").click()
+    field(page, "Name").fill(MARKUP)
+    button(page, "Create key").click()
+
+    shown = page.get_by_label(f"Value of the key {MARKUP}")
+    expect(shown).to_be_focused()
+    key = shown.input_value()
+    button(page, "Copy key").click()
+    assert page.evaluate("navigator.clipboard.readText()") == key
+    bearer = {"Authorization": f"Bearer {key}"}
+    read = server.request("GET", "/api/v1/websites", headers=bearer)
+    assert [one["id"] for one in read.json["data"]] == [website["id"]]
+
+    page.reload()
+    row = page.get_by_role("row").filter(has_text=key[:12])
+    expect(row).to_contain_text(MARKUP)
+    assert key not in page.content()
+    row.get_by_role("button", name="Revoke key").click()
+    expect(button(page, "Cancel")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(row).to_be_visible()
+    row.get_by_role("button", name="Revoke key").click()
+    page.get_by_role("dialog").get_by_role("button", name="Revoke key").click()
+    expect(page.get_by_text("None yet.")).to_be_visible()
+    assert server.request("GET", "/api/v1/websites", headers=bearer).status == 401
+    assert page.title() == "API keys · Tally"
+
+
+def test_the_free_plan_sees_why_it_has_no_keys(server: Server, browse: Browse) -> None:
+    page = browse()
+    set_up(page, server)
+    set_plan(page, server, "free")
+    page.goto(server.url + "/account/keys")
+    expect(page.get_by_text("API keys belong to the plans pro and business")).to_be_visible()
+    expect(page.get_by_text(f"analytics-server account plan {EMAIL} pro")).to_be_visible()
+    expect(button(page, "Create key")).to_have_count(0)
+
+
+def test_usage_stands_against_the_limit(serve: Serve, browse: Browse) -> None:
+    server = serve("--free-events", "2")
+    page = browse()
+    set_up(page, server)
+    set_plan(page, server, "free")
+    website = add_website(page, server)
+    send_view(server, website["id"])
+    page.goto(server.url + "/account/plan")
+    meter = page.get_by_role("meter", name="Events used this month")
+    expect(meter).to_have_attribute("aria-valuetext", "1 of 2")
+    send_view(server, website["id"])
+    page.reload()
+    expect(page.get_by_text("This month's events are used up")).to_be_visible()
+
+
+# The account
+
+
+def test_a_password_is_changed_and_other_browsers_are_logged_out(server: Server, browse: Browse) -> None:
+    page, other = browse(), browse()
+    set_up(page, server)
+    log_in(other, server)
+    other.goto(server.url + "/account")
+    page.goto(server.url + "/account")
+    field(page, "Current password").fill("not this one")
+    field(page, "New password").fill("another lamp on the pier")
+    button(page, "Change password").click()
+    expect(field(page, "Current password")).to_have_attribute("aria-invalid", "true")
+    expect(field(page, "Current password")).to_be_focused()
+    field(page, "Current password").fill(PASSWORD)
+    button(page, "Change password").click()
+    expect(page.get_by_text("The password is changed.")).to_be_visible()
+    expect(field(page, "New password")).to_have_value("")
+    page.reload()
+    expect(page.get_by_role("heading", name="Account", exact=True)).to_be_visible()
+    button(other, "Save time zone").click()
+    expect(other.get_by_role("heading", name="Log in")).to_be_visible()
+    type_login(other, "another lamp on the pier")
+    expect(other.get_by_role("heading", name="Account", exact=True)).to_be_visible()
+
+
+def test_logging_out_everywhere_ends_the_session_of_another_browser(server: Server, browse: Browse) -> None:
+    page, other = browse(), browse()
+    set_up(page, server)
+    log_in(other, server)
+    other.goto(server.url + "/account/plan")
+    page.goto(server.url + "/account")
+    button(page, "Log out everywhere").click()
+    page.get_by_role("dialog").get_by_role("button", name="Log out everywhere").click()
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+    other.get_by_role("link", name="Account", exact=True).first.click()
+    expect(other.get_by_role("heading", name="Log in")).to_be_visible()
+
+
+def test_logging_out_leaves_nothing_to_come_back_to(server: Server, browse: Browse) -> None:
+    page = browse()
+    set_up(page, server)
+    page.goto(server.url)
+    page.get_by_role("navigation", name="Websites and account").get_by_text(EMAIL).click()
+    button(page, "Log out").click()
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+    page.goto(server.url + "/account")
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+
+
+def test_the_time_zone_is_kept(server: Server, browse: Browse) -> None:
+    page = browse()
+    set_up(page, server)
+    page.goto(server.url + "/account")
+    zone = field(page, "Days and hours are shown in")
+    expect(zone.locator("option").first).to_have_text("The browser's own (Europe/Berlin)")
+    zone.select_option("Asia/Kathmandu")
+    button(page, "Save time zone").click()
+    expect(page.get_by_text("The time zone is saved.")).to_be_visible()
+    page.reload()
+    expect(zone).to_have_value("Asia/Kathmandu")
+
+
+# Websites
+
+
+def test_a_website_is_added_renamed_and_deleted(server: Server, browse: Browse) -> None:
+    page = browse()
+    set_up(page, server)
+    page.goto(server.url)
+    expect(page.get_by_role("heading", name="No website yet")).to_be_visible()
+    page.get_by_role("main").get_by_role("link", name="Add website").click()
+    field(page, "Domain").fill("com")
+    field(page, "Domain").press("Enter")
+    expect(field(page, "Domain")).to_have_attribute("aria-invalid", "true")
+    field(page, "Domain").fill("example.com")
+    button(page, "Add website").click()
+    expect(page.get_by_role("heading", name="Add the snippet to example.com")).to_be_visible()
+    page.keyboard.press("Escape")
+    card = page.get_by_role("main").get_by_role("listitem").filter(has_text="example.com")
+    expect(card).to_contain_text("No event yet.")
+
+    _, told = ask(page, server, "GET", "/api/account/websites")
+    id = told["data"][0]["id"]
+    for path in ("/", "/pricing"):
+        send_view(server, id, path)
+    page.reload()
+    expect(card).to_contain_text("Views today2")
+    expect(card).to_contain_text("1 now")
+
+    card.get_by_role("link", name="Settings of example.com").click()
+    field(page, "Name").fill(MARKUP)
+    field(page, "Domain").fill("www.example.org")
+    button(page, "Save name and domain").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(f"Settings of {MARKUP}")
+    expect(field(page, "Domain")).to_have_value("example.org")
+    expect(page.get_by_role("navigation", name="Websites and account")).to_contain_text(MARKUP)
+    assert page.title() == f"Settings of {MARKUP} · Tally"
+
+    page.reload()
+    button(page, "Delete website and its 2 events").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Type example.org to confirm").fill("example.com")
+    dialog.get_by_role("button", name="Delete website").click()
+    expect(dialog.get_by_text("This is not example.org.")).to_be_visible()
+    dialog.get_by_label("Type example.org to confirm").fill("example.org")
+    dialog.get_by_role("button", name="Delete website").click()
+    expect(page.get_by_role("heading", name="No website yet")).to_be_visible()
+    event = {"type": "pageview", "website_id": id, "url": "https://example.org/"}
+    assert server.request("POST", "/api/collect", event).status == 404
+    page.goto(f"{server.url}/websites/{id}#settings")
+    expect(page.get_by_role("heading", name="This website is not here")).to_be_visible()
+
+
+def test_a_list_whose_figures_fail_offers_to_try_again(server: Server, browse: Browse) -> None:
+    page = browse()
+    set_up(page, server)
+    website = add_website(page, server)
+    send_view(server, website["id"])
+    page.route("**/timeseries?*", lambda route: route.abort())
+    page.goto(server.url)
+    card = page.get_by_role("main").get_by_role("listitem").filter(has_text="example.com")
+    expect(card).to_contain_text("The server does not answer.")
+    page.unroute("**/timeseries?*")
+    card.get_by_role("button", name="Try again").click()
+    expect(card).to_contain_text("1 visitor in 7 days")
+    page.problems.forgive("net::ERR_FAILED")
+
+
+def test_other_addresses_may_send_once_they_are_listed(server: Server, browse: Browse) -> None:
+    page = browse()
+    set_up(page, server)
+    website = add_website(page, server)
+    page.goto(f"{server.url}/websites/{website['id']}#settings")
+    other = field(page, "Other addresses")
+    other.fill("partner.example")
+    button(page, "Save addresses").click()
+    expect(other).to_have_attribute("aria-invalid", "true")
+    other.fill("https://partner.example\ncapacitor://localhost")
+    button(page, "Save addresses").click()
+    expect(page.get_by_text("The addresses are saved.")).to_be_visible()
+    send_view(server, website["id"], domain="partner.example")
+    page.reload()
+    expect(other).to_have_value("capacitor://localhost\nhttps://partner.example")
+
+
+def test_a_public_link_is_made_and_turned_off(server: Server, browse: Browse) -> None:
+    page, stranger = browse(), browse()
+    set_up(page, server)
+    website = add_website(page, server)
+    page.goto(f"{server.url}/websites/{website['id']}#settings")
+    button(page, "Make a public link").click()
+    link = field(page, "Public link").input_value()
+    token = link.removeprefix(server.url + "/share/")
+    assert (ask(stranger, server, "GET", f"/api/share/{token}"))[0] == 200
+    button(page, "Replace the link").click()
+    page.get_by_role("dialog").get_by_role("button", name="Replace the link").click()
+    expect(field(page, "Public link")).not_to_have_value(link)
+    assert (ask(stranger, server, "GET", f"/api/share/{token}"))[0] == 404
+    again = (field(page, "Public link").input_value()).removeprefix(server.url + "/share/")
+    assert (ask(stranger, server, "GET", f"/api/share/{again}"))[0] == 200
+    button(page, "Turn the link off").click()
+    page.get_by_role("dialog").get_by_role("button", name="Turn the link off").click()
+    expect(button(page, "Make a public link")).to_be_focused()
+    assert (ask(stranger, server, "GET", f"/api/share/{again}"))[0] == 404
+
+
+def test_markup_in_names_is_shown_as_text(server: Server, browse: Browse) -> None:
+    page = browse()
+    set_up(page, server)
+    website = add_website(page, server, name=MARKUP)
+    ask(page, server, "POST", "/api/account/keys", {"name": MARKUP})
+    for path in ("/", f"/websites/{website['id']}#settings", "/account/keys"):
+        page.goto("about:blank")
+        page.goto(server.url + path)
+        expect(page.get_by_role("main").get_by_text(MARKUP).first).to_be_visible()
+        assert page.locator("main b, main img, nav b, nav img").count() == 0
+        assert page.title() != "hit"
+
+
+# By keyboard, and for everyone
+
+
+def test_by_keyboard_alone(server: Server, browse: Browse) -> None:
+    """Log in, add a website, close the dialog, open the user menu, go to the keys, make one, revoke it."""
+    page = browse()
+    set_up(page, server)
+    page.context.clear_cookies()
+    login_page(page, server)
+    keys = page.keyboard
+    keys.type(EMAIL)
+    keys.press("Tab")
+    keys.type(PASSWORD)
+    keys.press("Enter")
+    expect(page.get_by_role("heading", name="No website yet")).to_be_visible()
+    reach(page, "Add website")
+    keys.press("Enter")
+    expect(field(page, "Domain")).to_be_focused()
+    keys.type("example.com")
+    keys.press("Enter")
+    expect(page.get_by_text("Waiting for the first event")).to_be_visible()
+    reach(page, "Copy snippet")
+    keys.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    reach(page, EMAIL)
+    keys.press("Enter")
+    reach(page, "API keys")
+    keys.press("Enter")
+    expect(page.get_by_role("heading", name="API keys", exact=True)).to_be_visible()
+    expect(page.get_by_role("main")).to_be_focused()
+    reach(page, "Name")
+    keys.type("Report")
+    keys.press("Enter")
+    reach(page, "I have it")
+    keys.press("Enter")
+    expect(field(page, "Name")).to_be_focused()
+    reach(page, "Revoke key Report")
+    keys.press("Enter")
+    reach(page, "Revoke key")
+    keys.press("Enter")
+    expect(page.get_by_text("None yet.")).to_be_visible()
+    expect(field(page, "Name")).to_be_focused()
+
+
+NAME_OF_FOCUS = """() => { const one = document.activeElement;
+  return one.getAttribute("aria-label") || one.labels?.[0]?.textContent || one.textContent.trim(); }"""
+
+
+def reach(page: Page, name: str) -> None:
+    """Presses Tab until the focus is on what is called so."""
+    seen: list[str] = []
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        seen.append(page.evaluate(NAME_OF_FOCUS))
+        if seen[-1] == name:
+            return
+    raise AssertionError(f"{name} is not reached by Tab: {seen}")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", ["wide", "narrow"])
+def test_axe_finds_nothing(size: str, scheme: str, serve: Serve, browse: Browse) -> None:
+    """On any of these pages, with errors, dialogs and notices as well; and none scrolls sideways."""
+    server = serve("--free-events", "2")
+    page = browse(size, scheme)
+    found: list[str] = []
+
+    def look(what: str) -> None:
+        page.get_by_text(what).first.wait_for()
+        found.extend(faults(page))
+
+    page.goto(server.url)
+    look("it prints a link")
+    page.goto("about:blank")
+    page.goto(setup_link(server))
+    look("Make the account")
+    field(page, "Password").fill("passwordpassword")
+    look("Weak:")
+    button(page, "Set password and go on").click()
+    look("Enter your e-mail address.")
+    set_up(page, server)
+    page.goto(server.url)
+    look("No website yet")
+    page.goto(server.url + "/setup")
+    look("Your first website")
+    website = add_website(page, server)
+    page.reload()
+    look("Last looked at")
+    page.goto(server.url)
+    look("No event yet.")
+    send_view(server, website["id"])
+    page.goto(server.url + "/setup")
+    page.goto(server.url)
+    look("in 7 days")
+    page.get_by_role("main").get_by_role("link", name="Add website").click()
+    look("optional")
+    page.goto(f"{server.url}/websites/{website['id']}#settings")
+    button(page, "Make a public link").click()
+    look("Anyone who has this link")
+    button(page, "Look for the newest event").click()
+    look("Events arrive")
+    page.reload()
+    button(page, "Delete website and its 1 event").click()
+    button(page.get_by_role("dialog"), "Delete website and its 1 event").click()
+    look("Type example.com here.")
+    page.goto(server.url + "/account/keys")
+    look("None yet.")
+    field(page, "Name").fill("Report")
+    button(page, "Create key").click()
+    look("It is shown this once")
+    page.get_by_role("button", name="Revoke key").click()
+    look("It cannot be given back.")
+    page.goto(server.url + "/account")
+    look("A session lasts")
+    page.goto(server.url + "/account/plan")
+    look("Without a limit.")
+    set_plan(page, server, "free")
+    send_view(server, website["id"])
+    page.reload()
+    look("This month's events are used up")
+    page.goto(server.url + "/account/keys")
+    look("No keys on this plan")
+    page.context.clear_cookies()
+    login_page(page, server)
+    page.get_by_text("Forgot the password?").click()
+    type_login(page, "not this one")
+    look("do not belong together")
+    assert found == []

@@ -1,0 +1,591 @@
+"""The dashboard of a website in a real Chromium: it shows what the read API answers, its address says what it shows.
+
+Everything is waited for by condition. Figures are compared with the API asked with a key, for the same days and zone.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from .history import IMG, Told, told
+from .looking import PATIENCE_MS, ZONE, OpenPage, chromium, pages_of
+
+FIELDS = {
+    "pages": ("pathname",),
+    "sources": ("referrer", "utm_source", "utm_medium", "utm_campaign"),
+    "places": ("country", "language"),
+    "browsers": ("browser", "os", "os_version", "device"),
+    "apps": ("hostname", "platform", "app_version"),
+}
+DAYS = {"today": 1, "7d": 7, "30d": 30}
+Dashboard = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+    with told(tmp_path_factory.mktemp("dashboard")) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as one:
+        yield one
+
+
+@pytest.fixture
+def open_page(browser: Any) -> Iterator[OpenPage]:
+    with pages_of(browser) as opens:
+        yield opens
+
+
+@pytest.fixture
+def dashboard(site: Told, open_page: OpenPage) -> Dashboard:
+    """Opens the website's dashboard, drawn."""
+
+    def show(query: str = "", **options: Any) -> Any:
+        page = site.log_in(open_page(**options))
+        page.goto(f"{site.url}/websites/{site.website}?{query}")
+        return drawn(page)
+
+    return show
+
+
+def drawn(page: Any) -> Any:
+    """The page once all that it asked for is there."""
+    expect(page.locator(".figure")).to_have_count(7)
+    expect(page.locator("canvas")).to_have_count(1)
+    expect(page.locator(".list-card .card-foot .csv")).to_have_count(5)
+    expect(page.locator(".card-events .csv")).to_have_count(1)
+    expect(page.locator("[aria-busy=true]")).to_have_count(0)
+    return page
+
+
+def days(range_: str) -> tuple[str, str]:
+    """The first and the last day of a range of the picker."""
+    today = datetime.now(ZoneInfo(ZONE)).date()
+    return f"{today - timedelta(days=DAYS[range_] - 1)}", f"{today}"
+
+
+def question(range_: str, more: str = "") -> str:
+    first, last = days(range_)
+    return f"from={first}&to={last}&tz={ZONE}{more}"
+
+
+def figures(page: Any) -> dict[str, str]:
+    return {one.get_attribute("data-figure"): one.get_attribute("data-value") for one in page.locator(".figure").all()}
+
+
+def rows(page: Any, card: str) -> list[tuple[str, str]]:
+    found = page.locator(f".card-{card} .bar").all()
+    return [
+        (one.get_attribute("data-key").partition("=")[2], one.locator(".bar-count").text_content()) for one in found
+    ]
+
+
+def query_of(page: Any) -> dict[str, str]:
+    return dict(page.evaluate("[...new URL(location.href).searchParams]"))
+
+
+def shared_link(page: Any) -> str:
+    """The website's link, made where there is none yet."""
+    page.get_by_role("button", name="Share").click()
+    create, link = page.get_by_role("button", name="Create link"), page.get_by_label("The link")
+    expect(create.or_(link)).to_be_visible()
+    if create.is_visible():
+        create.click()
+    expect(link).to_be_visible()
+    return str(link.input_value())
+
+
+def faults(page: Any) -> list[str]:
+    """What axe-core finds on the page as it is."""
+    found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa", "best-practice"]})
+    return [f"{one['id']}: {node['html'][:200]}" for one in found.response["violations"] for node in one["nodes"]]
+
+
+# --- what it shows
+
+
+@pytest.mark.parametrize("range_", DAYS)
+def test_figures_are_those_of_the_read_api(site: Told, dashboard: Dashboard, range_: str) -> None:
+    page = dashboard(f"range={range_}")
+    told_by_api = site.ask(f"stats?{question(range_)}")["data"]
+    expect(page.locator("[data-figure=visitors]")).to_have_attribute("data-value", str(told_by_api["visitors"]))
+    shown = figures(page)
+    # Where there were no visits, as just after midnight, some figures are null.
+    assert {name: json.loads(value) for name, value in shown.items()} == told_by_api
+    assert page.locator("[data-figure=visitors] .figure-value").inner_text() == f"{told_by_api['visitors']:,}"
+
+
+def test_a_range_that_is_over_is_compared_with_the_one_before_as_the_api_does(site: Told, dashboard: Dashboard) -> None:
+    today = datetime.now(ZoneInfo(ZONE)).date()
+    first, last = today - timedelta(days=20), today - timedelta(days=13)
+    page = dashboard(f"from={first}&to={last}&tz={ZONE}")
+    change = site.ask(f"stats?from={first}&to={last}&tz={ZONE}&compare=previous")["data"]["change"]["visitors"]
+    words = page.locator("[data-figure=visitors] .figure-change").inner_text()
+    assert float(re.search(r"[\d.]+", words)[0]) == pytest.approx(abs(change), abs=0.5)  # type: ignore[index]
+    assert ("↑" in words) is (change > 0)
+
+
+def test_the_table_behind_the_chart_is_the_series(site: Told, dashboard: Dashboard) -> None:
+    page = dashboard("range=7d")
+    page.get_by_text("Table of this chart").click()
+    told_by_api = site.ask(f"timeseries?{question('7d')}")["data"]
+    expect(page.locator(".series-table tbody tr")).to_have_count(7)
+    shown = [
+        [int(cell.inner_text()) for cell in row.locator("td").all()[:4]]
+        for row in page.locator(".series-table tbody tr").all()
+    ]
+    assert shown == [[row[name] for name in ("visitors", "visits", "pageviews", "events")] for row in told_by_api]
+
+
+@pytest.mark.parametrize(("card", "field"), [(card, field) for card, fields in FIELDS.items() for field in fields])
+def test_lists_are_those_of_the_read_api(site: Told, dashboard: Dashboard, card: str, field: str) -> None:
+    page = dashboard(f"range=30d&tab_{card}={field}")
+    answer = site.ask(f"top/{field}?{question('30d')}")
+    told_by_api = [(row["value"], f"{row['visitors']:,} visitors") for row in answer["data"]]
+    unset = answer["meta"]["unset"]["visitors"]
+    if unset and len(told_by_api) < 10:
+        told_by_api.append(("", f"{unset:,} visitors"))
+    assert rows(page, card) == told_by_api
+
+
+def test_all_values_of_a_list_are_in_a_dialog_with_a_search(site: Told, dashboard: Dashboard) -> None:
+    page = dashboard("range=30d")
+    everything = site.ask(f"top/pathname?limit=1000&{question('30d')}")["data"]
+    page.locator(".card-pages").get_by_role("button", name="All pages").click()
+    found = page.locator("dialog tbody tr")
+    expect(found).to_have_count(len(everything))
+    page.keyboard.type("blog/1")
+    expect(found).to_have_count(sum("blog/1" in row["value"] for row in everything))
+    found.first.locator("button").click()
+    expect(page.locator("dialog")).to_have_count(0)
+    assert query_of(page)["filter_pathname"].startswith("/blog/1")
+
+
+def test_recent_events_page_by_page(site: Told, dashboard: Dashboard) -> None:
+    page = dashboard("range=30d")
+    expect(page.locator(".events-table tbody tr")).to_have_count(12)
+    page.get_by_role("button", name="Older events").click()
+    expect(page.locator(".events-table tbody tr")).to_have_count(24)
+    shown = [one.get_attribute("datetime") for one in page.locator(".events-table time").all()]
+    assert shown == [event["timestamp"] for event in site.ask(f"events?limit=24&{question('30d')}")["data"]]
+
+
+def test_everything_shown_can_be_had_as_csv(dashboard: Dashboard) -> None:
+    page = dashboard("range=30d&filter_country=DE")
+    links = [one.get_attribute("href") for one in page.locator("a.csv").all()]
+    assert len(links) == 7
+    for link in links:
+        assert "filter_country=DE" in link
+        answer = page.request.get(page.evaluate("(link) => new URL(link, location.href).href", link))
+        assert answer.status == 200
+        assert answer.headers["content-type"].startswith("text/csv")
+
+
+def test_pages_have_a_small_line_of_their_days(site: Told, dashboard: Dashboard) -> None:
+    page = dashboard("range=7d")
+    expect(page.locator(".card-pages .spark polyline")).to_have_count(10)
+    longest = dashboard("range=12m")
+    expect(longest.locator(".card-pages .bar")).to_have_count(10)
+    assert longest.locator(".spark polyline").count() == 0
+
+
+def test_who_is_here_now_comes_by_itself(site: Told, dashboard: Dashboard) -> None:
+    page = dashboard()
+    before = int(page.locator(".live strong").inner_text())
+    site.send(site.website, {"type": "screen_view", "name": "just-now", "session_id": "somebody-new"})
+    expect(page.locator(".live strong")).to_have_text(str(before + 1))
+    expect(page.locator(".card-live .bar", has_text="/just-now")).to_have_count(1)
+
+
+# --- the address
+
+
+def test_the_address_says_all_of_it_and_shows_everyone_the_same(site: Told, dashboard: Dashboard) -> None:
+    page = dashboard()
+    page.get_by_role("button", name="30 d").click()
+    page.get_by_role("button", name="Views", exact=False).first.click()
+    page.locator(".card-sources").get_by_role("tab", name="UTM source").click()
+    page.locator(".card-places .bar", has_text="Germany").click()
+    expect(page.locator(".chip", has_text="Germany")).to_have_count(1)
+    drawn(page)
+    expect(page.locator(".bar[aria-pressed=true]")).to_have_count(1)
+    assert query_of(page) == {
+        "range": "30d",
+        "tz": ZONE,
+        "figure": "pageviews",
+        "filter_country": "DE",
+        "tab_sources": "utm_source",
+    }
+    other = dashboard(page.url.partition("?")[2], timezone_id="Asia/Tokyo")
+    assert figures(other) == figures(page)
+    for card in FIELDS:
+        assert rows(other, card) == rows(page, card)
+    expect(other.locator(".legend")).to_have_text(page.locator(".legend").inner_text().replace("\n", ""))
+
+
+def test_back_goes_back(dashboard: Dashboard) -> None:
+    page = dashboard("range=7d")
+    before = figures(page)
+    page.get_by_role("button", name="30 d").click()
+    expect(page.locator(".segment[aria-pressed=true]").first).to_have_text("30 d")
+    page.locator(".card-pages .bar").first.click()
+    expect(page.locator(".chip")).to_have_count(1)
+    page.go_back()
+    expect(page.locator(".chip")).to_have_count(0)
+    page.go_back()
+    expect(page.locator(".segment[aria-pressed=true]").first).to_have_text("7 d")
+    drawn(page)
+    assert figures(page) == before
+
+
+def test_the_time_zone_is_chosen_on_the_page(site: Told, dashboard: Dashboard) -> None:
+    page = dashboard("range=7d")
+    page.get_by_label("Time zone").select_option("Pacific/Auckland")
+    expect(page.locator(".zone")).to_have_value("Pacific/Auckland")
+    drawn(page)
+    today = datetime.now(ZoneInfo("Pacific/Auckland")).date()
+    asked = f"stats?from={today - timedelta(days=6)}&to={today}&tz=Pacific/Auckland"
+    expect(page.locator("[data-figure=visitors]")).to_have_attribute(
+        "data-value", str(site.ask(asked)["data"]["visitors"])
+    )
+
+
+def test_days_of_ones_own(dashboard: Dashboard) -> None:
+    page = dashboard("range=7d")
+    page.get_by_role("button", name="Custom").click()
+    first, last = days("30d")
+    page.get_by_label("First day").fill(first)
+    page.get_by_label("Last day").fill(last)
+    page.get_by_role("button", name="Show these days").click()
+    expect(page.locator("dialog")).to_have_count(0)
+    assert (query_of(page)["from"], query_of(page)["to"]) == (first, last)
+
+
+def test_nonsense_in_the_address_is_passed_over(dashboard: Dashboard) -> None:
+    page = dashboard("range=soon&tz=Mars/Base&figure=luck&interval=week&from=2026-02-30&to=x&tab_pages=country&other=1")
+    assert query_of(page) == {"range": "7d", "tz": ZONE}
+
+
+def test_from_one_website_to_another_the_days_stay_and_filters_do_not(site: Told, dashboard: Dashboard) -> None:
+    page = dashboard("range=30d&filter_country=DE")
+    site.send(site.second, {"type": "screen_view", "name": "second"})
+    page.get_by_role("link", name="second.example").click()
+    expect(page.locator("h1").first).to_have_text("second.example")
+    drawn(page)
+    assert query_of(page) == {"range": "30d", "tz": ZONE}
+
+
+# --- filters and keys
+
+
+def test_filters_are_added_and_taken_away(site: Told, dashboard: Dashboard) -> None:
+    page = dashboard("range=30d")
+    page.get_by_role("button", name="Filter", exact=True).click()
+    page.get_by_label("Field").select_option("country")
+    page.get_by_label("Value").fill("germany")
+    page.get_by_role("button", name="Add filter").click()
+    expect(page.locator(".chip")).to_have_count(1)
+    assert query_of(page)["filter_country"] == "DE"
+    page.get_by_role("button", name="Filter", exact=True).click()
+    page.get_by_label("Field").select_option("event_name")
+    page.get_by_label("Value").fill(f"signup {IMG}")
+    page.keyboard.press("Enter")
+    expect(page.locator(".chip")).to_have_count(2)
+    drawn(page)
+    asked = site.ask(
+        f"stats?{question('30d')}&filter_country=DE&filter_event_name=signup%20%3Cimg%20src%3Dx%20onerror%3Dwindow.broken%3D1%3E"
+    )
+    assert figures(page)["visitors"] == str(asked["data"]["visitors"])
+    page.locator(".chip-remove").first.focus()
+    page.keyboard.press("Delete")
+    expect(page.locator(".chip")).to_have_count(1)
+    assert page.evaluate("document.activeElement.closest('.chips') !== null")
+    page.keyboard.press("Escape")
+    expect(page.locator(".chip")).to_have_count(0)
+
+
+def test_what_is_not_set_can_be_filtered_too(site: Told, dashboard: Dashboard) -> None:
+    page = dashboard("range=30d")
+    page.locator(".card-sources .bar", has_text="Direct").click()
+    expect(page.locator(".chip", has_text="Direct")).to_have_count(1)
+    drawn(page)
+    asked = site.ask(f"stats?{question('30d')}&filter_referrer=")["data"]
+    assert figures(page)["pageviews"] == str(asked["pageviews"])
+
+
+def test_the_keyboard_does_everything(dashboard: Dashboard) -> None:
+    page = dashboard("range=7d")
+    pressed = page.locator(".dash-range .segment[aria-pressed=true]")
+    for key, words in (("1", "Today"), ("3", "30 d"), ("4", "90 d"), ("5", "12 m"), ("2", "7 d")):
+        page.keyboard.press(key)
+        expect(pressed).to_have_text(words)
+    page.keyboard.press("ArrowLeft")
+    expect(pressed).to_have_text("Custom")
+    page.keyboard.press("ArrowRight")
+    expect(pressed).to_have_text("7 d")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("dialog")).to_have_count(0)
+    page.keyboard.press("/")
+    expect(page.get_by_role("dialog", name="Pages").get_by_role("searchbox")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.locator("dialog")).to_have_count(0)
+    page.keyboard.press("f")
+    expect(page.get_by_role("dialog", name="Add a filter")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("dialog")).to_have_count(0)
+
+
+def test_by_tab_and_enter_a_row_filters_and_the_focus_stays(dashboard: Dashboard) -> None:
+    page = dashboard("range=30d")
+    for _ in range(200):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.matches('.card-pages .bar')"):
+            break
+    key = page.evaluate("document.activeElement.dataset.key")
+    page.keyboard.press("Enter")
+    expect(page.locator(".chip")).to_have_count(1)
+    drawn(page)
+    assert page.evaluate("document.activeElement.dataset.key") == key
+
+
+def test_the_chart_can_be_read_by_keyboard(dashboard: Dashboard) -> None:
+    page = dashboard("range=7d")
+    slider = page.get_by_role("slider")
+    slider.focus()
+    page.keyboard.press("Home")
+    expect(slider).to_have_attribute("aria-valuenow", "1")
+    assert re.search(r": \d+ visitors?, \d+ visits?, \d+ views?, \d+ events?", slider.get_attribute("aria-valuetext"))
+    expect(page.locator(".chart-tip")).to_be_visible()
+    page.keyboard.press("ArrowRight")
+    expect(slider).to_have_attribute("aria-valuenow", "2")
+    page.keyboard.press("Enter")
+    expect(page.locator(".dash-range .segment[aria-pressed=true]")).to_have_text("Custom")
+    assert query_of(page)["from"] == query_of(page)["to"]
+
+
+# --- when something fails
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        ("stats", "The key figures cannot be shown."),
+        ("timeseries", "The chart cannot be shown."),
+        ("top/pathname", "Pages cannot be shown."),
+        ("top/country", "Countries cannot be shown."),
+        ("events", "Recent events cannot be shown."),
+        ("realtime", "Who is here now cannot be shown."),
+    ],
+)
+def test_what_fails_says_so_and_recovers(site: Told, open_page: OpenPage, part: str, words: str) -> None:
+    page = site.log_in(open_page())
+    pattern = re.compile(f"/api/account/websites/[^/]+/{part}")
+    body = {"ok": False, "error": {"code": "query_timeout", "message": "This question takes too long."}}
+    page.route(pattern, lambda route: route.fulfill(status=503, json=body))
+    page.goto(f"{site.url}/websites/{site.website}")
+    notice = page.locator(".notice", has_text=words)
+    expect(notice).to_contain_text("This question takes too long.")
+    page.unroute(pattern)
+    notice.get_by_role("button", name="Try again").click()
+    expect(notice).to_have_count(0)
+    drawn(page)
+    page.problems.forgive("status of 503")
+
+
+def test_events_that_are_no_longer_kept_are_told_in_the_servers_words(site: Told, open_page: OpenPage) -> None:
+    page = site.log_in(open_page())
+    words = "Single events are kept from 2026-11-01T00:00:00.000+00:00 on: ask from then on."
+    body = {"ok": False, "error": {"code": "beyond_retention", "message": words, "field": "from"}}
+    page.route(re.compile(r"/events\?"), lambda route: route.fulfill(status=400, json=body))
+    page.goto(f"{site.url}/websites/{site.website}")
+    expect(page.locator(".card-events .notice")).to_contain_text(words)
+    page.problems.forgive("status of 400")
+
+
+def test_while_it_asks_the_old_figures_stay_dimmed(dashboard: Dashboard) -> None:
+    page = dashboard("range=7d")
+    held: list[Any] = []
+    page.route(re.compile("/stats"), lambda route: held.append(route))
+    before = figures(page)
+    page.get_by_role("button", name="30 d").click()
+    expect(page.locator(".figures-place[aria-busy=true]")).to_have_count(1)
+    assert figures(page) == before
+    for route in held:
+        route.continue_()
+    drawn(page)
+
+
+def test_a_website_without_events_shows_the_snippet_and_then_its_first_view(site: Told, open_page: OpenPage) -> None:
+    page = site.log_in(open_page())
+    page.goto(f"{site.url}/websites/{site.empty}")
+    expect(page.locator("main")).to_contain_text(site.empty)
+    site.send(site.empty, {"type": "screen_view", "name": "first"})
+    expect(page.locator(".card-pages .bar")).to_have_count(1, timeout=PATIENCE_MS)
+
+
+def test_an_unknown_website_says_so(site: Told, open_page: OpenPage) -> None:
+    page = site.log_in(open_page())
+    page.goto(f"{site.url}/websites/00000000-0000-4000-8000-000000000000")
+    expect(page.locator("main")).to_contain_text("There is no such website.")
+
+
+def test_a_refresh_shows_what_is_new_and_keeps_the_focus(site: Told, open_page: OpenPage) -> None:
+    page = site.log_in(open_page())
+    page.clock.install()
+    page.goto(f"{site.url}/websites/{site.website}?range=7d")
+    drawn(page)
+    before = int(figures(page)["pageviews"])
+    page.locator(".card-browsers .bar").first.focus()
+    site.send(site.website, {"type": "screen_view", "name": "later", "session_id": "somebody-later"})
+    page.clock.run_for(61_000)
+    expect(page.locator("[data-figure=pageviews]")).to_have_attribute("data-value", str(before + 1))
+    assert page.evaluate("document.activeElement.matches('.card-browsers .bar')")
+
+
+# --- what visitors send
+
+
+def test_html_in_the_data_is_text(dashboard: Dashboard) -> None:
+    page = dashboard("range=30d&tab_sources=referrer")
+    expect(page.locator("h1").first).to_have_text(f"Example {IMG}")
+    expect(page.locator(".card-sources .bar", has_text=IMG)).to_have_count(1)
+    page.locator(".card-sources .bar", has_text=IMG).click()
+    expect(page.locator(".chip", has_text=IMG)).to_have_count(1)
+    drawn(page)
+    page.keyboard.press("/")
+    expect(page.locator("dialog tbody tr").first).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("dialog")).to_have_count(0)
+    page.goto(page.url.partition("?")[0] + "?range=30d&filter_type=event")
+    drawn(page)
+    expect(page.locator(".event-name", has_text=IMG).first).to_be_visible()
+    expect(page.locator(".event-data", has_text=IMG).first).to_be_visible()
+    assert page.locator("img").count() == 0
+    assert page.evaluate("window.broken") is None
+
+
+# --- the shared link
+
+
+def test_the_shared_link_shows_the_same_and_can_be_taken_back(
+    site: Told, dashboard: Dashboard, open_page: OpenPage
+) -> None:
+    page = dashboard("range=30d&filter_country=DE")
+    link = shared_link(page)
+    assert "/share/" in link
+    assert "filter_country=DE" in link
+    stranger = drawn(open_page(link))
+    assert figures(stranger) == figures(page)
+    assert rows(stranger, "pages") == rows(page, "pages")
+    assert stranger.locator("nav").count() == 0
+    assert stranger.get_by_role("button", name="Share").count() == 0
+    assert "/api/account" not in stranger.content()
+    page.get_by_role("button", name="Revoke link").click()
+    expect(page.get_by_role("button", name="Create link")).to_be_visible()
+    stranger.reload()
+    expect(stranger.locator("main")).to_contain_text("This link shows nothing.")
+    stranger.problems.forgive("status of 404")
+
+
+# --- people
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_axe_finds_nothing(dashboard: Dashboard, scheme: str, width: int) -> None:
+    page = dashboard("range=30d&filter_country=DE", color_scheme=scheme, viewport={"width": width, "height": 800})
+    page.get_by_text("Table of this chart").click()
+    for opens in (None, "?", "f", "/"):
+        if opens:
+            page.keyboard.press(opens)
+            expect(page.locator("dialog")).to_be_visible()
+            expect(page.locator("dialog [aria-busy]")).to_have_count(0)
+        assert faults(page) == []
+        page.keyboard.press("Escape") if opens else None
+        expect(page.locator("dialog")).to_have_count(0)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_on_shared_empty_and_failed_pages(
+    site: Told, dashboard: Dashboard, open_page: OpenPage, scheme: str
+) -> None:
+    page = dashboard("range=7d", color_scheme=scheme)
+    link = shared_link(page)
+    assert faults(page) == []
+    shared = drawn(open_page(link, color_scheme=scheme))
+    assert faults(shared) == []
+    shared.goto(shared.url.partition("?")[0] + "?from=2001-01-01&to=2001-01-07")
+    expect(shared.locator(".card-pages .nothing")).to_be_visible()
+    drawn(shared)
+    assert faults(shared) == []
+    shared.route(re.compile("/api/share/[^/]+/"), lambda route: route.abort())
+    shared.reload()
+    expect(shared.locator(".notice")).to_have_count(9)
+    assert faults(shared) == []
+    shared.problems.forgive("ERR_FAILED")
+
+
+@pytest.mark.parametrize("width", [320, 390, 700, 900, 1920])
+def test_nothing_but_the_figures_scrolls_sideways(dashboard: Dashboard, width: int) -> None:
+    query = "range=30d&filter_country=DE&filter_country=FR&filter_browser=Chrome"
+    page = dashboard(query, viewport={"width": width, "height": 800})
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= width
+
+
+def test_on_a_phone_the_left_column_is_a_drawer(dashboard: Dashboard) -> None:
+    page = dashboard(viewport={"width": 390, "height": 800})
+    column = page.locator("nav.sidebar")
+    expect(column).not_to_be_visible()
+    page.get_by_role("button", name="Menu").click()
+    expect(column).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(column).not_to_be_visible()
+    expect(page.get_by_role("button", name="Menu")).to_be_focused()
+
+
+def test_the_chart_follows_the_colour_scheme(dashboard: Dashboard) -> None:
+    page = dashboard(color_scheme="light")
+    light = page.locator("canvas").evaluate("(canvas) => canvas.toDataURL()")
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function("(light) => document.querySelector('canvas').toDataURL() !== light", arg=light)
+
+
+def test_nothing_moves_for_who_wants_no_motion(dashboard: Dashboard) -> None:
+    page = dashboard(reduced_motion="reduce")
+    moves = "(element) => parseFloat(getComputedStyle(element).transitionDuration) > 0"
+    assert page.evaluate(f"[...document.querySelectorAll('*')].filter({moves}).length") == 0
+
+
+def test_on_paper_it_is_a_report(dashboard: Dashboard) -> None:
+    page = dashboard("range=30d&filter_country=DE")
+    page.emulate_media(media="print")
+    expect(page.locator(".print-head")).to_contain_text("country: Germany")
+    for gone in (".sidebar", ".dash-head", ".card-foot", ".segments"):
+        assert all(not one.is_visible() for one in page.locator(gone).all())
+
+
+def test_all_that_is_loaded_is_less_than_100_kb(site: Told, open_page: OpenPage) -> None:
+    page = site.log_in(open_page())
+    sizes: dict[str, int] = {}
+
+    def note(response: Any) -> None:
+        if "/api/" not in response.url:
+            sizes[response.url.removeprefix(site.url)] = response.request.sizes()["responseBodySize"]
+
+    page.on("requestfinished", lambda request: note(request.response()))
+    page.goto(f"{site.url}/websites/{site.website}")
+    drawn(page)
+    assert all(url.startswith(("/assets/", "/websites/")) for url in sizes)
+    assert sum(sizes.values()) < 100_000, sorted(sizes.items(), key=lambda one: -one[1])

@@ -1,0 +1,219 @@
+"""Every route of the server, asked by everybody there is: who may have what, in one table.
+
+A route that is not in the table fails a test, and so does one that answers anybody better or worse than the table says.
+Who asks: nobody in particular; somebody with the owner's API key; somebody with another account's key; a browser in
+which another account is logged in; the owner's browser; somebody who has a shared link. Each sends what he has and
+nothing else.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+from browsing import PASSWORD, Browser, logged_in
+from conftest import House
+
+from analytics_server import ROUTES
+from tally.gate import GATE
+
+OTHER = "other@example.com"
+WHO = ("nobody", "key", "other_key", "other", "owner", "guest")
+
+
+class Row(NamedTuple):
+    """A route and the status that each of WHO is answered; `body` is one that the owner could send."""
+
+    route: str
+    statuses: tuple[int, ...]
+    body: Any = None
+
+
+OPEN = (200,) * 6
+READING = (401, 200, 404, 401, 401, 401)
+OWNERS = (401, 401, 401, 200, 200, 401)
+OWN_WEBSITE = (401, 401, 401, 404, 200, 401)
+PAGE = {"type": "pageview", "url": "https://example.com/a"}
+LOGIN = {"email": OTHER, "password": "not the password"}
+
+TABLE = (
+    Row("POST /api/collect", (202,) * 6, PAGE),
+    Row("POST /api/v1/collect", (202,) * 6, PAGE),
+    Row("GET /api/v1/websites", (401, 200, 200, 401, 401, 401)),
+    Row("GET /api/v1/websites/{id}/stats", READING),
+    Row("GET /api/v1/websites/{id}/timeseries", READING),
+    Row("GET /api/v1/websites/{id}/top/{field}", READING),
+    Row("GET /api/v1/websites/{id}/events", READING),
+    Row("GET /api/v1/websites/{id}/realtime", READING),
+    Row("GET /api/account/state", OPEN),
+    Row("GET /api/account/setup", (404,) * 6),
+    Row("POST /api/account/setup", (404,) * 6, {"token": "used", "email": "a@b.c", "password": PASSWORD}),
+    Row("POST /api/account/login", (401,) * 6, LOGIN),
+    Row("POST /api/account/logout", (401, 401, 401, 204, 204, 401)),
+    Row("POST /api/account/logout-everywhere", (401, 401, 401, 204, 204, 401)),
+    Row("GET /api/account", OWNERS),
+    Row("PATCH /api/account", OWNERS, {"time_zone": "UTC"}),
+    Row("POST /api/account/password", (401, 401, 401, 403, 403, 401), {"current": "wrong", "new": PASSWORD}),
+    Row("GET /api/account/keys", OWNERS),
+    Row("POST /api/account/keys", (401, 401, 401, 201, 201, 401), {"name": "new"}),
+    Row("DELETE /api/account/keys/{number}", (401, 401, 401, 404, 204, 401)),
+    Row("GET /api/account/websites", OWNERS),
+    Row("POST /api/account/websites", (401, 401, 401, 201, 201, 401), {"domain": "new.example"}),
+    Row("PATCH /api/account/websites/{id}", OWN_WEBSITE, {"name": "renamed"}),
+    Row("DELETE /api/account/websites/{id}", (401, 401, 401, 404, 202, 401), {"domain": "example.com"}),
+    Row("POST /api/account/websites/{id}/share", (401, 401, 401, 404, 201, 401)),
+    Row("DELETE /api/account/websites/{id}/share", (401, 401, 401, 404, 204, 401)),
+    Row("GET /api/account/websites/{id}/stats", OWN_WEBSITE),
+    Row("GET /api/account/websites/{id}/timeseries", OWN_WEBSITE),
+    Row("GET /api/account/websites/{id}/top/{field}", OWN_WEBSITE),
+    Row("GET /api/account/websites/{id}/events", OWN_WEBSITE),
+    Row("GET /api/account/websites/{id}/realtime", OWN_WEBSITE),
+    # The path is the authorisation: everybody else names a link that was never made.
+    Row("GET /api/share/{token}", (404, 404, 404, 404, 404, 200)),
+    Row("GET /api/share/{token}/stats", (404, 404, 404, 404, 404, 200)),
+    Row("GET /api/share/{token}/timeseries", (404, 404, 404, 404, 404, 200)),
+    Row("GET /api/share/{token}/top/{field}", (404, 404, 404, 404, 404, 200)),
+    Row("GET /api/share/{token}/events", (404, 404, 404, 404, 404, 200)),
+    Row("GET /api/share/{token}/realtime", (404, 404, 404, 404, 404, 200)),
+    Row("GET /", OPEN),
+    Row("GET /login", OPEN),
+    Row("GET /setup", OPEN),
+    Row("GET /websites/{id}", OPEN),
+    Row("GET /account", OPEN),
+    Row("GET /account/{section}", OPEN),
+    Row("GET /share/{token}", OPEN),
+    Row("GET /assets/{path}", OPEN),
+    Row("GET /api/v1/openapi.yaml", OPEN),
+    Row("GET /healthz", OPEN),
+    # A proxy on this machine passes all of these on; the metrics token has tests of its own.
+    Row("GET /metrics", (403,) * 6),
+    # Of the tracker's, everybody's.
+    Row("GET /tracker.js", OPEN),
+    Row("GET /tracker/{part}.js", OPEN),
+    Row("GET /pixel.gif", OPEN),
+)
+BY_ROUTE = {row.route: row for row in TABLE}
+NAMES = [f"{route.method} {route.path}" for route in ROUTES]
+
+
+def test_every_route_is_in_the_table() -> None:
+    assert [name for name in NAMES if name not in BY_ROUTE] == []
+    assert len(BY_ROUTE) == len(TABLE)
+
+
+class Place:
+    """Two accounts, the website of the first, its key and its link."""
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+
+    async def fill(self) -> None:
+        house = self.house
+        self.owner, self.other = await logged_in(house), await logged_in(house, OTHER, ip="198.51.100.2")
+        self.website = await house.website()
+        self.key, self.other_key = await house.key(), await house.key(OTHER)
+        self.number = (await self.owner("GET", "/api/account/keys")).json["data"][0]["id"]
+        link = await self.owner("POST", f"/api/account/websites/{self.website}/share")
+        self.token = link.json["data"]["share"].removeprefix("/share/")
+        await house.collect(PAGE | {"website_id": self.website})
+
+    async def ask(self, who: str, name: str, body: Any = None) -> Any:
+        method, _, path = name.partition(" ")
+        token = self.token if who == "guest" else "x" * 24
+        values = {"id": self.website, "number": self.number, "token": token, "field": "os", "section": "keys"}
+        values |= {"path": "app.css", "part": "heatmap"}
+        browser = {"owner": self.owner, "other": self.other}.get(who, Browser(self.house))
+        keys = {"key": self.key, "other_key": self.other_key}
+        headers: dict[str, str | None] = {"Authorization": f"Bearer {keys[who]}"} if who in keys else {}
+        if "collect" in path:
+            # An app's: a page would have to be of the website's domain.
+            headers |= {"Sec-Fetch-Site": None}
+            body = body | {"website_id": self.website}
+        return await browser(method, path.format(**values), body, headers=headers)
+
+
+@pytest.mark.parametrize("who", WHO)
+@pytest.mark.parametrize("name", NAMES)
+async def test_who_may_have_what(house: House, name: str, who: str) -> None:
+    place = Place(house)
+    await place.fill()
+    row = BY_ROUTE[name]
+    answer = await place.ask(who, name, row.body)
+    assert answer.status == row.statuses[WHO.index(who)], answer.text
+    if name.startswith("GET /api/") and answer.status == 401:
+        assert place.website not in answer.text
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "/api/v1/websites" in name])
+async def test_no_cookie_and_no_link_opens_the_read_api(house: House, name: str) -> None:
+    """A cookie must never authorise what pages of other origins may read: there is only the Authorization header."""
+    place = Place(house)
+    await place.fill()
+    value = place.owner.cookies["tally"]
+    method, _, path = name.partition(" ")
+    path = path.format(id=place.website, field="os")
+    attempts: list[dict[str, str | None]] = [
+        {"Cookie": f"tally={value}; __Host-tally={value}"},
+        {"Authorization": f"Bearer {value}"},
+        {"Authorization": f"Bearer {place.token}"},
+        {"Authorization": f"Basic {value}"},
+    ]
+    for headers in attempts:
+        answer = await Browser(house)(method, path, headers=headers)
+        assert answer.status == 401
+        assert answer.headers["Access-Control-Allow-Origin"] == "*"
+        assert "Access-Control-Allow-Credentials" not in answer.headers
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if " /api/account" in name or " /api/share" in name])
+async def test_no_other_origin_may_read_the_pages_own_answers(house: House, name: str) -> None:
+    """ "No CORS headers on any of these", whatever Origin asks, preflights included; nothing is kept by caches."""
+    place = Place(house)
+    await place.fill()
+    method, _, path = name.partition(" ")
+    values = {"id": place.website, "number": place.number, "token": place.token, "field": "os"}
+    for verb in (method, "OPTIONS"):
+        headers: dict[str, str | None] = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
+        headers |= {"Access-Control-Request-Method": method} if verb == "OPTIONS" else {}
+        answer = await place.owner(verb, path.format(**values), BY_ROUTE[name].body, headers=headers)
+        assert not [header for header in answer.headers if header.lower().startswith("access-control")]
+        assert answer.headers["Cross-Origin-Resource-Policy"] == "same-origin"
+        assert answer.headers["Cache-Control"] in ("no-store", "private, no-cache")
+        assert answer.status == 405 if verb == "OPTIONS" else answer.status in (200, 403, 404)
+
+
+ANOTHERS: tuple[Callable[[Place], str], ...] = (
+    lambda place: place.website,
+    lambda place: place.website.upper(),
+    lambda place: "00000000-0000-4000-8000-000000000000",
+)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "/api/account/websites/{id}" in name])
+async def test_anothers_website_is_as_unknown_as_none(house: House, name: str) -> None:
+    """Two accounts that must not see each other: not even that the other's website exists."""
+    place = Place(house)
+    await place.fill()
+    method, _, path = name.partition(" ")
+    answers = [
+        await place.other(method, path.format(id=id_of(place), field="os"), BY_ROUTE[name].body) for id_of in ANOTHERS
+    ]
+    assert {(answer.status, answer.body) for answer in answers} == {(404, answers[0].body)}
+    assert (await place.owner("GET", f"/api/account/websites/{place.website}/stats")).status == 200
+
+
+async def test_an_answer_never_sends_a_browser_elsewhere(house: House) -> None:
+    """Open redirects: there are none, since nothing is ever redirected."""
+    place = Place(house)
+    await place.fill()
+    for path in (
+        "/login?next=https://evil.example",
+        "/login?next=//evil.example",
+        "/%2Fevil.example/login",
+        "/setup?next=x",
+    ):
+        for who in (Browser(house), place.owner):
+            answer = await who("GET", path)
+            assert answer.status in (200, 404)
+            assert "Location" not in answer.headers
+            assert "evil" not in answer.text
+    assert house.app[GATE].needs_setup is False
