@@ -385,7 +385,7 @@ def run(copy: Path, tests: list[str]) -> int:
     """pytest's exit status for some tests of the copy."""
     if not tests:
         return 0
-    words = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "-p", "no:cacheprovider", *tests]
+    words = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "-n", "0", "-p", "no:cacheprovider", *tests]
     environment = os.environ | {"TALLY_FAULT": "1"}
     return subprocess.run(
         words, cwd=copy, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
