@@ -9,7 +9,7 @@ const safe = (work) => (...given) => {
 };
 
 safe(() => {
-	const { src, dataset } = document.currentScript;
+	const { dataset, src } = document.currentScript;
 	const website_id = dataset.websiteId, tally = (window.tally ||= {});
 	if (tally[website_id]) return;
 	tally[website_id] = 1;
@@ -21,16 +21,15 @@ safe(() => {
 	let off = !/^http/.test(location) || shelf["tally.ignore"] || "respectGpc" in dataset && navigator.globalPrivacyControl;
 
 	const on = (type, work) => addEventListener(type, safe(work), true);
-	const part = safe((name) => import(src.replace(/\.js[^/]*$/, `/${name}.js`)).then((work) => work.default(push, flush, dataset, here)));
+	const part = safe(async (name) => (await import(src.replace(/\.js[^/]*$/, `/${name}.js`))).default(push, flush, dataset, here));
 	const kept = () => Object.keys(shelf).filter((key) => key.startsWith(own) && (shelf[key] > Date.now() - 2592e5 || !delete shelf[key]));
 	const here = () => {
-		const { origin, pathname, search, hash } = location;
+		const { origin, pathname, hash, search } = location;
 		return origin + ("hash" in dataset ? pathname.replace(/\/?$/, hash.replace(/^#?!?\/?/, "/")) : pathname) + search;
 	};
 
 	const push = safe((event) => {
-		const event_id = crypto.getRandomValues(new Uint32Array(4)).join();
-		const key = own + JSON.stringify({ url: here(), ...event, event_id });
+		const key = own + JSON.stringify({ url: here(), ...event, event_id: crypto.getRandomValues(new Uint32Array(4)).join() });
 		if (!off && key.length < 19e3) queue.push(key);
 		timer ||= setTimeout(flush, 1e3);
 	});
@@ -40,11 +39,10 @@ safe(() => {
 		while (queue[0] && !document.prerendering) post(queue, all);
 	});
 
-	const post = safe(async (from, all) => {
-		const keys = [], now = Date.now();
-		let size = 0, done;
-		while (from[0] && keys.length < 50 && (size += from[0].length) < 19e3) keys.push(from.shift());
-		const events = keys.map((key) => ({ ...JSON.parse(key.slice(own.length)), timestamp: +shelf[key] || void 0 }));
+	const post = safe(async (list, all) => {
+		let keys = [], now = Date.now(), size = 0, done;
+		while (list[0] && (size += list[0].length) < 19e3 && keys.length < 50) keys.push(list.shift());
+		const events = keys.map((key) => ({ ...JSON.parse(key.slice(own.length)), timestamp: shelf[key] && +shelf[key] }));
 		const body = JSON.stringify({ website_id, context, events });
 		flying += body.length;
 		if (keys[0] && !(shelf["tally.until"] > now) && navigator.onLine && flying < 21e3)
@@ -63,8 +61,8 @@ safe(() => {
 	});
 
 	const resend = safe(() => {
-		const work = () => post(kept());
-		if (!off && kept()[0]) return navigator.locks?.request(own, work) || work();
+		const work = (all) => all && post(kept());
+		if (!off && kept()[0]) return navigator.locks?.request(own, { ifAvailable: true }, work) || work(1);
 	});
 
 	const view = safe(() => {
@@ -98,9 +96,9 @@ safe(() => {
 	};
 
 	for (const name of ["pushState", "replaceState"]) {
-		const go = history[name];
+		const work = history[name];
 		history[name] = (...given) => {
-			go.apply(history, given);
+			work.apply(history, given);
 			view();
 		};
 	}
@@ -109,8 +107,8 @@ safe(() => {
 	on("visibilitychange", flush);
 	on("pagehide", flush);
 	on("online", resend);
-	on("click", track("[data-track]:not(form)"));
 	on("submit", track("form[data-track]"));
+	on("click", track("[data-track]:not(form)"));
 	document.prerendering ? on("prerenderingchange", start) : start();
 })();
 }
