@@ -1,0 +1,1 @@
+"""What people see and touch, in a real Chromium against the real server."""
