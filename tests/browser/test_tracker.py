@@ -135,6 +135,7 @@ def test_a_prerendered_page_is_counted_when_it_is_shown(stage: Stage, visit: Vis
     stage.put("/other", tracker="")
     stage.put("/next", "<script>window.tally = { q: [['track', 'early']] }</script>")
     page = visit()
+    page.clock.install()
     page.add_init_script(
         "window.hidden = location.pathname == '/next';"
         "Object.defineProperty(Document.prototype, 'prerendering', { get: () => window.hidden, configurable: true })"
@@ -142,9 +143,10 @@ def test_a_prerendered_page_is_counted_when_it_is_shown(stage: Stage, visit: Vis
     page.goto(stage.origin + "/next")
     page.evaluate("history.replaceState({}, '', '/next?step=2')")
     page.evaluate("tally.track('before')")
-    page.wait_for_timeout(1500)  # longer than a flush waits
+    page.clock.run_for(60_000)
     assert stage.wire.posts == []
     page.evaluate("window.hidden = false; document.dispatchEvent(new Event('prerenderingchange'))")
+    page.clock.run_for(2_000)
     stage.counted("/next", "early", "before")
 
 

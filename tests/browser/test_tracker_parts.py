@@ -20,8 +20,10 @@ def parts(stage: Stage) -> set[str]:
     return {sent.path for sent in stage.wire.sent if sent.path.startswith("/tracker/")}
 
 
-def ready(stage: Stage, *names: str) -> None:
-    until(lambda: {f"/tracker/{name}.js" for name in names} <= parts(stage))
+def ready(stage: Stage, page: Page, name: str) -> None:
+    """Waits until the part runs: whoever imports it later is told later."""
+    until(lambda: f"/tracker/{name}.js" in parts(stage))
+    page.evaluate("async (url) => { await import(url) }", f"{stage.stats}/tracker/{name}.js")
 
 
 def heat(stage: Stage) -> list[tuple[Any, ...]]:
@@ -47,7 +49,7 @@ def test_no_part_is_loaded_where_none_is_asked_for(stage: Stage, visit: Visit) -
 
 def test_vitals_are_sent_once_when_they_are_final(stage: Stage, visit: Visit) -> None:
     page = visit(stage.put("/measured", TALL, "data-vitals"))
-    ready(stage, "vitals", "web-vitals")
+    ready(stage, page, "vitals")
     page.wait_for_function("performance.getEntriesByType('paint').length > 1")
     page.click("#b")
     page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
@@ -74,8 +76,7 @@ def scroll(page: Page, y: int) -> None:
 def test_heatmap_points(stage: Stage, visit: Visit) -> None:
     """ "click and scroll heatmap points (opt-in, sampled, thinned)"."""
     page = visit(stage.put("/hot", TALL, "data-heatmap=1"), viewport={"width": 1280, "height": 720})
-    ready(stage, "heatmap")
-    page.wait_for_timeout(100)
+    ready(stage, page, "heatmap")
     for _ in range(3):
         page.mouse.click(640, 205)
     page.mouse.click(64, 30)
@@ -98,8 +99,7 @@ def test_heatmap_points(stage: Stage, visit: Visit) -> None:
 
 def test_heatmap_points_of_a_single_page_app_are_of_the_page_they_were_on(stage: Stage, visit: Visit) -> None:
     page = visit(stage.put("/one", TALL, "data-heatmap=1"))
-    ready(stage, "heatmap")
-    page.wait_for_timeout(100)
+    ready(stage, page, "heatmap")
     page.mouse.click(64, 30)
     page.evaluate("history.pushState({}, '', '/two')")
     page.mouse.click(64, 330)
@@ -113,8 +113,7 @@ def test_a_heatmap_is_of_a_sample(stage: Stage, visit: Visit) -> None:
     page.add_init_script("Math.random = () => 0.2")
     for attribute, is_in in (("data-heatmap=0.1", False), ("data-heatmap", False), ("data-heatmap=0.3", True)):
         page.goto(stage.put("/hot", TALL, attribute))
-        ready(stage, "heatmap")
-        page.wait_for_timeout(100)
+        ready(stage, page, "heatmap")
         page.mouse.click(64, 30)
         page.goto(stage.put("/blank", tracker=""))
         until(lambda: stage.wire.posts)
@@ -133,8 +132,7 @@ IDS = ("out", "file", "saved", "in", "mail")
 def test_links(stage: Stage, visit: Visit) -> None:
     """ "outbound links and downloads (opt-in)"."""
     page = visit(stage.put("/", LINKS, "data-links"))
-    ready(stage, "links")
-    page.wait_for_timeout(100)
+    ready(stage, page, "links")
     for id in IDS:
         page.click(f"#{id}")
     page.click("#out", button="middle")
@@ -148,8 +146,7 @@ def test_links(stage: Stage, visit: Visit) -> None:
 def test_only_the_links_that_are_asked_for(stage: Stage, visit: Visit) -> None:
     for wanted, name in (("outbound", "outbound"), ("downloads", "download")):
         page = visit(stage.put("/", LINKS, f"data-links={wanted}"))
-        ready(stage, "links")
-        page.wait_for_timeout(100)
+        ready(stage, page, "links")
         for id in IDS:
             page.click(f"#{id}")
         page.evaluate("(name) => tally.track(name)", f"end of {wanted}")
@@ -162,8 +159,7 @@ def test_a_link_that_leads_away_is_counted(stage: Stage, visit: Visit) -> None:
     stage.pages.put("/there", "<title>there</title>")
     url = f"http://elsewhere.test:{stage.pages.port}/there"
     page = visit(stage.put("/", f"<a href={url}>go</a>", "data-links"))
-    ready(stage, "links")
-    page.wait_for_timeout(100)
+    ready(stage, page, "links")
     page.click("a")
     page.wait_for_url(url)
     stage.counted("/", "outbound")
