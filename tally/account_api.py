@@ -46,7 +46,8 @@ async def _needs_setup(gate: Gate) -> bool:
 async def look_at_setup(request: web.Request) -> web.Response:
     """GET /api/account/setup: whose password the link sets; null where an address is to be given as well."""
     gate = request.app[GATE]
-    await _check_setup(gate, request, request.query.get("token", ""))
+    # In a header: what stands in the path is written down by proxies.
+    await _check_setup(gate, request, request.headers.get("Setup-Token", ""))
     owner = _to_set_up(gate)
     return _data({"email": None if owner is None or owner.email == FIRST_ACCOUNT else owner.email})
 

@@ -21,17 +21,29 @@ from itertools import count
 import orjson
 
 from tally import queries
+from tally.ground import Ground
 from tally.remembered import Remembered
+from tally.rollups import FINAL
 from tally.sessions import DAY_MS
 
-# our choice: listing so many takes 10 MB for a moment, and all fields of ten such days are remembered; larger days are
-# counted from raw rows.
-MOST_EVENTS = 30_000
+# our choice: listing so many takes 13 MB for a moment, and all fields of seven such days are remembered; larger days
+# are counted from raw rows.
+MOST_EVENTS = 40_000
 _CUSTOM, _LAST, _FIRST = 1, 2, 4
 _BITS = 3
 
 Row = tuple[int, int, int, int]
 """A value's label, its visitors, pageviews, events."""
+
+
+def day_of(ground: Ground, remembered: Remembered, field: str, day: int) -> "Day | None":
+    """A field of a day, '' for all of its traffic, where the day is final and small enough to be listed."""
+    known = ground.known.days.get(day)
+    if known is None or known.state != FINAL:
+        return None
+    if any(events > MOST_EVENTS for _, events in ground.rows(queries.folded(ground.website, day, day + 1))):
+        return None
+    return Day(ground.connection, remembered, ground.website, field, day, known.version)
 
 
 class Day:
@@ -55,6 +67,12 @@ class Day:
         """A row for each value in the day from that moment on."""
         times, codes, labels = self._lists()
         return _counted(codes[bisect_left(times, from_ms - self._begin_ms) :], labels, _LAST)
+
+    def ended(self, from_ms: int, to_ms: int) -> int:
+        """How many of the last events of visitors, each with a value, lie in [from_ms, to_ms)."""
+        times, codes, _ = self._lists()
+        first, end = (bisect_left(times, ms - self._begin_ms) for ms in (from_ms, to_ms))
+        return sum(code & _LAST for code in codes[first:end]) // _LAST
 
     def _lists(self) -> tuple["array[int]", "array[int]", "array[int]"]:
         """Milliseconds of the day, codes, and the label of each value that the codes number."""

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from tally import queries
+from tally import cuts, queries
 from tally.ground import Ground, Span, ground_of, parts_of
 from tally.instants import HOUR_MS
 from tally.queries import Scope
@@ -42,7 +42,7 @@ def stats(connection: sqlite3.Connection, scope: Scope, remembered: Remembered) 
     """The key figures of E."""
     ground = ground_of(connection, scope)
     parts = parts_of(ground)
-    found = [_rolled_stats(ground, span) for span in parts.rolled]
+    found = [_rolled_stats(ground, span, remembered) for span in parts.rolled]
     found += [Stats(*_raw_stats(ground, span, remembered)) for span in parts.raw]
     return Stats(*(sum(column) for column in zip(Stats(), *found, strict=True)))
 
@@ -62,7 +62,7 @@ def _raw_stats(ground: Ground, span: Span, remembered: Remembered) -> Sequence[i
 # --- totals of ROLLED stretches
 
 
-def _rolled_stats(ground: Ground, span: Span) -> Stats:
+def _rolled_stats(ground: Ground, span: Span, remembered: Remembered) -> Stats:
     from_ms, to_ms = span
     first, end = from_ms // QUARTER_MS, -(-to_ms // QUARTER_MS)
     midnight_ms = -(-from_ms // DAY_MS) * DAY_MS
@@ -73,16 +73,20 @@ def _rolled_stats(ground: Ground, span: Span) -> Stats:
             _, *off = ground.rows(queries.stats(ground.raw(margin)))[0]
             found = Stats(found.visitors, *(a - b for a, b in zip(found[1:], off, strict=True)))
     if to_ms < midnight_ms:
-        return found._replace(visitors=_within_a_day(ground, span))
-    return found._replace(visitors=found.visitors - _too_early(ground, from_ms) - _too_late(ground, to_ms))
+        return found._replace(visitors=_within_a_day(ground, span, remembered))
+    early = _too_early(ground, from_ms, remembered)
+    return found._replace(visitors=found.visitors - early - _too_late(ground, to_ms))
 
 
-def _too_early(ground: Ground, from_ms: int) -> int:
+def _too_early(ground: Ground, from_ms: int, remembered: Remembered) -> int:
     """Visitors whose last event of the day lies in the quarter of `from_ms`, before it."""
     first_ms = from_ms // QUARTER_MS * QUARTER_MS
     if first_ms == from_ms:
         return 0
     ground.raw((first_ms, from_ms))
+    listed = cuts.day_of(ground, remembered, "", from_ms // DAY_MS)
+    if listed is not None:
+        return listed.ended(first_ms, from_ms)
     midnight_ms = -(-from_ms // DAY_MS) * DAY_MS
     return ground.number(queries.came_last(ground.website, midnight_ms, first_ms, from_ms))
 
@@ -96,7 +100,7 @@ def _too_late(ground: Ground, to_ms: int) -> int:
     return ground.number(queries.came_first(ground.website, to_ms // DAY_MS * DAY_MS, to_ms, end_ms))
 
 
-def _within_a_day(ground: Ground, span: Span) -> int:
+def _within_a_day(ground: Ground, span: Span, remembered: Remembered) -> int:
     """Visitors of a span inside one UTC day."""
     from_ms, to_ms = span
     midnight_ms = -(-from_ms // DAY_MS) * DAY_MS
@@ -108,7 +112,8 @@ def _within_a_day(ground: Ground, span: Span) -> int:
     if len(later) == _FEW or to_ms - from_ms <= QUARTER_MS:
         return ground.number(queries.visitors(scope))
     first, end = from_ms // QUARTER_MS, midnight_ms // QUARTER_MS
-    from_then_on = ground.number(queries.totals(ground.website, first, end, end)) - _too_early(ground, from_ms)
+    early = _too_early(ground, from_ms, remembered)
+    from_then_on = ground.number(queries.totals(ground.website, first, end, end)) - early
     both = ground.number(queries.how_many_of(ground.website, from_ms, to_ms, later)) if later else 0
     return from_then_on - (len(later) - both)
 
@@ -166,7 +171,7 @@ def _add_rolled(
             found[n:end] = _row_of(ground, edges[n], edges[end - 1][1], remembered)
         else:
             end = n + 1
-            of = _rolled_stats(ground, (max(edges[n][0], stretch[0]), min(edges[n][1], stretch[1])))
+            of = _rolled_stats(ground, (max(edges[n][0], stretch[0]), min(edges[n][1], stretch[1])), remembered)
             _add(found, n, (of.visitors, of.visits, of.pageviews, of.events))
         n = end
 

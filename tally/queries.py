@@ -116,12 +116,12 @@ def counts(scope: Scope, field: str) -> Query:
 
 def in_order(website: int, field: str, from_ms: int, to_ms: int) -> Query:
     """One row of four JSON arrays over the traffic of a time, oldest first: milliseconds from its beginning, visitors,
-    1 where the event is a custom one, labels of the field's values."""
-    if field not in FIELDS:
+    1 where the event is a custom one, labels of the field's values; of no field, '', all are 0."""
+    if field and field not in FIELDS:
         raise KeyError(field)
     return (
         "/* queries.in_order */ select json_group_array(ts - ?), json_group_array(visitor), json_group_array(custom),"
-        f" json_group_array(value) from (select ts, visitor, type >= 2 as custom, {field} as value from event"
+        f" json_group_array(value) from (select ts, visitor, type >= 2 as custom, {field or 0} as value from event"
         " where website = ? and ts >= ? and ts < ? order by ts, id)",
         [from_ms, website, from_ms, to_ms],
     )

@@ -16,7 +16,6 @@ from tally.enrich import FIELDS
 from tally.ground import Ground, Span, ground_of, parts_of
 from tally.queries import Scope
 from tally.remembered import Remembered, packed, unpacked
-from tally.rollups import FINAL
 from tally.sessions import DAY_MS
 
 # SQLite takes at most 500 parts of a union.
@@ -80,15 +79,10 @@ def _piece(ground: Ground, field: str, span: Span, remembered: Remembered) -> li
         rest = queries.not_folded(ground.website, number, day, known.folded_ms, span[1])
         return [ground.rows(folded), ground.rows(rest)]
     scope, is_begin, is_end = ground.raw(span), span[0] == day * DAY_MS, span[1] == (day + 1) * DAY_MS
-    if known.state == FINAL and (is_begin or is_end) and _is_listed(ground, day):
-        listed = cuts.Day(ground.connection, remembered, ground.website, field, day, known.version)
+    listed = cuts.day_of(ground, remembered, field, day) if is_begin or is_end else None
+    if listed is not None:
         return [listed.until(span[1]) if is_begin else listed.since(span[0])]
     return [ground.rows(queries.counts(scope, field))]
-
-
-def _is_listed(ground: Ground, day: int) -> bool:
-    """Whether a final day is small enough to be listed in memory."""
-    return all(events <= cuts.MOST_EVENTS for _, events in ground.rows(queries.folded(ground.website, day, day + 1)))
 
 
 def _filtered(ground: Ground, field: str, spans: list[Span], remembered: Remembered) -> list[Iterable[Sequence[int]]]:

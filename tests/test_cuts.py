@@ -69,6 +69,20 @@ def test_any_part_of_a_day(database: sqlite3.Connection, facts: list[Fact], cut_
         assert sorted(day.since(DAY * DAY_MS + cut_ms)) == plain([fact for fact in facts if fact[0] >= cut_ms])
 
 
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@given(facts=FACTS, cut_ms=MOMENTS, length_ms=st.sampled_from([0, 1, 900_000, DAY_MS]))
+def test_who_came_for_the_last_time(
+    database: sqlite3.Connection, facts: list[Fact], cut_ms: int, length_ms: int
+) -> None:
+    """Of all traffic, whatever its values: visitors whose last event of the day lies in a stretch."""
+    store(database, facts, "os")
+    lasts = {visitor: max(ms for ms, _, other, _ in facts if other == visitor) for _, _, visitor, _ in facts}
+    found = cuts.Day(database, Remembered(), W, "", DAY, 1).ended(
+        DAY * DAY_MS + cut_ms, DAY * DAY_MS + cut_ms + length_ms
+    )
+    assert found == sum(cut_ms <= last < cut_ms + length_ms for last in lasts.values())
+
+
 @pytest.mark.parametrize("values", [1, 31, 32, 33, 8_191, 8_192, 8_193], ids=str)
 def test_however_many_values_there_are(database: sqlite3.Connection, values: int) -> None:
     """Codes take one, two or eight bytes, as many as their number asks for."""

@@ -198,6 +198,7 @@ class Stay:
     def pages(self, server: Server) -> None:
         """Logins that fail and that do not, another password, a request too many."""
         own = {"Sec-Fetch-Site": "same-origin", "Content-Type": "application/json", "User-Agent": AGENTS[0]}
+        own["Setup-Token"] = TOKEN
 
         def ask(method: str, path: str, body: Any = None, address: str = IPV4[3], cookie: str = "") -> int:
             sent = own | {"X-Forwarded-For": address} | ({"Cookie": cookie} if cookie else {})
@@ -209,7 +210,7 @@ class Stay:
             return answer.status
 
         right = {"email": "owner@example.com", "password": PASSWORD}
-        assert ask("GET", f"/api/account/setup?token={TOKEN}") == 404
+        assert ask("GET", "/api/account/setup") == 404
         assert ask("POST", "/api/account/login", {"email": STRANGER, "password": WRONG}, IPV6[1]) == 401
         assert ask("POST", "/api/account/login", right | {"password": WRONG}) == 401
         assert ask("POST", "/api/account/login", right) == 200

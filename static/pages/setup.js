@@ -38,7 +38,8 @@ async function found(setup) {
 }
 
 async function invited(setup) {
-  const answer = await get(`/api/account/setup?token=${encodeURIComponent(setup.token)}`, {
+  const answer = await get("/api/account/setup", {
+    headers: { "Setup-Token": encodeURIComponent(setup.token) },
     signal: setup.context.signal,
   });
   if (setup.context.signal.aborted) return;

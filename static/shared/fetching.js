@@ -6,8 +6,8 @@
 const listeners = new Set();
 
 /** Asks with GET. */
-export function get(path, { signal } = {}) {
-  return ask(path, { signal });
+export function get(path, { signal, headers } = {}) {
+  return ask(path, { signal, headers: { Accept: "application/json", ...headers } });
 }
 
 /** Sends POST, PATCH or DELETE with a JSON body. */
@@ -26,7 +26,7 @@ export function onLoggedOut(call) {
 async function ask(path, options) {
   let response;
   try {
-    response = await fetch(path, { credentials: "same-origin", headers: { Accept: "application/json" }, ...options });
+    response = await fetch(path, { credentials: "same-origin", ...options });
   } catch {
     return options.signal?.aborted ? failed(0, "aborted", "") : failed(0, "unreachable", UNREACHABLE);
   }
