@@ -25,7 +25,7 @@ from tally.gate import GATE, Gate, body, invalid, text
 from tally.instants import BadTime, iso
 from tally.timerange import zone
 
-# The plan of the account area.
+# our choice: long enough to be worth guessing at, short enough to be hashed.
 FEWEST_CHARACTERS, MOST_CHARACTERS = 10, 200
 
 
@@ -97,7 +97,8 @@ def _set_up(connection: sqlite3.Connection, email: str, password_hash: str, now_
         return None
     if not owners:
         return accounts.create_account(connection, email, "business", password_hash, now_ms).number
-    owner = next(iter(owners.values()))
+    # Where somebody types the address of an account that is there, that is the one meant.
+    owner = next((one for one in owners.values() if one.email.lower() == email.lower()), next(iter(owners.values())))
     if owner.email == FIRST_ACCOUNT:
         accounts.set_email(connection, owner.number, email)
     accounts.set_password_hash(connection, owner.number, password_hash)
@@ -120,8 +121,8 @@ async def log_in(request: web.Request) -> web.Response:
     gate.admit(request)
     sent = await body(request, ("email", "password"))
     email, password = text(sent, "email").strip(), text(sent, "password")
-    give_back = gate.take_try(request, email)
     await gate.store.look_again()
+    give_back = gate.take_try(request, email)
     owner = next((one for one in gate.store.registry.owners.values() if one.email.lower() == email.lower()), None)
     # Unknown addresses cost the same work: no account has the number 0.
     password_hash = await _checked(gate, 0 if owner is None else owner.number, password)
@@ -172,8 +173,8 @@ async def account(request: web.Request) -> web.Response:
 async def change(request: web.Request) -> web.Response:
     """PATCH /api/account: the time zone; null is the browser's own."""
     gate = request.app[GATE]
-    number = (await gate.session(request)).owner.number
-    sent = await body(request, ("time_zone",))
+    session, sent = await gate.asked(request, ("time_zone",))
+    number = session.owner.number
     if "time_zone" in sent:
         name = None if sent["time_zone"] is None else text(sent, "time_zone")
         try:
@@ -185,23 +186,28 @@ async def change(request: web.Request) -> web.Response:
 
 
 async def change_password(request: web.Request) -> web.Response:
-    """POST /api/account/password: sets another password; every other session ends."""
+    """POST /api/account/password: sets another password; every session ends, and a new one begins here."""
     gate = request.app[GATE]
-    session = await gate.session(request)
-    sent = await body(request, ("current", "new"))
+    session, sent = await gate.asked(request, ("current", "new"))
     current, new = text(sent, "current"), _new_password(sent, "new")
+    gate.vouch(request, session.owner.email)
     give_back = gate.take_try(request, session.owner.email)
     number = session.owner.number
-    if await _checked(gate, number, current) is None:
+    stored = await _checked(gate, number, current)
+    if stored is None:
         raise ApiError(errors.WRONG_PASSWORD, field="current")
     give_back()
     password_hash = await gate.hashing(passwords.hashed, new)
 
     def write(connection: sqlite3.Connection) -> None:
+        # Somebody has set another one meanwhile, such as the owner by the command line: that one stays.
+        if accounts.password_hash(connection, number) != stored:
+            raise ApiError(errors.WRONG_PASSWORD, field="current")
         accounts.set_password_hash(connection, number, password_hash)
-        logins.forget_account(connection, number, but=session.digest)
+        logins.forget_account(connection, number)
 
     await gate.store.change(write)
+    await gate.log_in(request, number, password_hash)
     return web.Response(status=204)
 
 
@@ -249,8 +255,8 @@ def _key(key: Key) -> dict[str, Any]:
 async def create_key(request: web.Request) -> web.Response:
     """POST /api/account/keys: a new key, its value this once."""
     gate = request.app[GATE]
-    owner = (await gate.session(request)).owner
-    sent = await body(request, ("name",))
+    session, sent = await gate.asked(request, ("name",))
+    owner = session.owner
     try:
         name = accounts.one_line(text(sent, "name").strip(), "A name")
     except AccountError as bad:

@@ -266,6 +266,12 @@ def add_website(
     return id
 
 
+def is_there(connection: sqlite3.Connection, website: int) -> bool:
+    """Whether there is a website of that number."""
+    statement = "/* accounts.is_there */ select 1 from website where number = ?"
+    return connection.execute(statement, (website,)).fetchone() is not None
+
+
 def create_key(connection: sqlite3.Connection, owner: Account, name: str, now_ms: int) -> str:
     """A new API key of an account; its value, which is told this once. Raises AccountError on a plan without keys."""
     if owner.plan not in PLANS_WITH_KEYS:

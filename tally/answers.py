@@ -297,7 +297,7 @@ def _event_row(row: tuple[Any, ...], asked: Question, is_shared: bool) -> tuple[
         *(text or None for text in dimensions),
         name or None,
         None if data is None or is_shared else orjson.Fragment(data),
-        None if visit is None else f"{visitor:x}-{visit}",
+        None if visit is None or is_shared else f"{visitor:x}-{visit}",
         orjson.Fragment(orjson.dumps(vitals)) if vitals else None,
         experiment or None,
         variant or None,

@@ -76,6 +76,8 @@ class Gate:
         # Questions of who is logged in, and of who has a shared link.
         self.owners, self.viewers = Buckets(per_minute), Buckets(per_minute)
         self._clients, self._accounts = Buckets(TRIES_A_MINUTE), Buckets(TRIES_AN_HOUR, span_ns=HOUR_NS)
+        # Addresses that no account has, apart: a flood of them is not to make the others forgotten.
+        self._invented = Buckets(TRIES_AN_HOUR, span_ns=HOUR_NS)
         self._known_places: OrderedDict[bytes, None] = OrderedDict()
         # When a website's events were counted last, and how many there were.
         self.counted: dict[int, tuple[int, int]] = {}
@@ -104,11 +106,13 @@ class Gate:
         return public.scheme == "https" and (is_passed_on or request.host.lower() == public.netloc.lower())
 
     def admit(self, request: web.Request) -> None:
-        """Refuses a change that another site's page asks for. Raises ApiError 403."""
-        if request.method in _CHANGES_NOTHING:
-            return
+        """Refuses what another site's page asks for: a change, and also an answer if the browser says that it is so.
+
+        Raises ApiError 403.
+        """
         site = request.headers.get("Sec-Fetch-Site")
-        if site not in _OWN_PAGES if site is not None else not self._is_own_origin(request):
+        is_ours = site in _OWN_PAGES if site is not None else self._is_own_origin(request)
+        if not is_ours and (site is not None or request.method not in _CHANGES_NOTHING):
             raise ApiError(errors.CROSS_SITE)
 
     def _is_own_origin(self, request: web.Request) -> bool:
@@ -138,6 +142,16 @@ class Gate:
             with contextlib.suppress(ApiError):
                 await self.store.change(lambda connection: logins.prolong(connection, found.digest, now_ms + LASTS_MS))
         return found
+
+    async def asked(self, request: web.Request, fields: Collection[str]) -> tuple[Session, dict[str, Any]]:
+        """Who is logged in, still so when the body has come, and the body. Raises ApiError 400, 401, 403, 413, 415."""
+        await self.session(request)
+        sent = await body(request, fields)
+        found = self.found(request)
+        # A body may take its time: what is ended meanwhile begins nothing any more.
+        if found is None:
+            raise ApiError(errors.NOT_LOGGED_IN)
+        return found, sent
 
     def found(self, request: web.Request) -> Session | None:
         """Who is logged in, if anybody is."""
@@ -205,9 +219,10 @@ class Gate:
         counts: list[tuple[Buckets, bytes]] = [(self._clients, client)]
         place = b""
         if email is not None:
-            account = email.lower().encode("utf-8", "surrogatepass")
-            place = blake2b(account, digest_size=16, key=client).digest()
-            counts.append((self._accounts, place if place in self._known_places else _digest(account)))
+            place = self._place(client, email)
+            is_one = any(owner.email.lower() == email.lower() for owner in self.store.registry.owners.values())
+            of = self._accounts if is_one else self._invented
+            counts.append((of, place if place in self._known_places else _digest(email)))
         wait_s = max(buckets.wait_s(key, now_ns) for buckets, key in counts)
         if wait_s:
             raise ApiError(errors.RATE_LIMITED, "Too many tries: wait a while, then try again.", retry_after_s=wait_s)
@@ -221,6 +236,13 @@ class Gate:
                 self._know(place)
 
         return give_back
+
+    def vouch(self, request: web.Request, email: str) -> None:
+        """Who is logged in has a count of tries of his own, whatever strangers try."""
+        self._know(self._place(self.client(request), email))
+
+    def _place(self, client: bytes, email: str) -> bytes:
+        return blake2b(_digest(email), digest_size=16, key=client).digest()
 
     def _know(self, place: bytes) -> None:
         self._known_places[place] = None
@@ -245,8 +267,8 @@ class Gate:
 GATE = web.AppKey("gate", Gate)
 
 
-def _digest(account: bytes) -> bytes:
-    return blake2b(account, digest_size=16).digest()
+def _digest(email: str) -> bytes:
+    return blake2b(email.lower().encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def invalid(field: str, message: str) -> ApiError:

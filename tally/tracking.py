@@ -103,5 +103,7 @@ async def _count(request: web.Request) -> None:
     desk = request.app[DESK]
     sender = desk.sender(request)
     desk.look_at_client(sender.caller.client)
-    view = {"type": "pageview", "url": request.headers.get("Referer")}
+    # Bytes that are no UTF-8 arrive as lone surrogates, which no label can hold.
+    page = request.headers.get("Referer", "").encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    view = {"type": "pageview", "url": page}
     await take(desk, sender, Batch([view], request.query.get("website_id"), {}))

@@ -12,6 +12,7 @@ The answers about a website are the read API's own (tally/answers.py); here is o
 
 import asyncio
 import secrets
+import sqlite3
 from typing import Any
 
 from aiohttp import web
@@ -20,7 +21,7 @@ from tally import accounts, deletion, errors
 from tally.accounts import Account, AccountError, Website
 from tally.answers import READER, View, endpoint
 from tally.errors import ApiError, json_answer
-from tally.gate import GATE, Gate, body, invalid, text
+from tally.gate import GATE, Gate, invalid, text
 from tally.hosts import BadHost, exact_origin, registrable_domain
 from tally.instants import iso
 
@@ -78,8 +79,8 @@ async def _traffic(gate: Gate, numbers: list[int]) -> dict[int, int]:
 async def add(request: web.Request) -> web.Response:
     """POST /api/account/websites; `meta.notes` says what was changed of the domain as typed."""
     gate = request.app[GATE]
-    owner = (await gate.session(request)).owner
-    sent = await body(request, ("domain", "name", "origins"))
+    session, sent = await gate.asked(request, ("domain", "name", "origins"))
+    owner = session.owner
     domain, notes = await _domain(sent)
     name = _name(sent) if sent.get("name") else domain
     origins, now_ms = _origins(sent) if "origins" in sent else [], gate.clock.wall_ms()
@@ -93,25 +94,32 @@ async def add(request: web.Request) -> web.Response:
 async def change(request: web.Request) -> web.Response:
     """PATCH /api/account/websites/{id}: name, domain, the whole list of origins."""
     gate = request.app[GATE]
-    owner = (await gate.session(request)).owner
-    website = await request.app[READER].website(request, owner.number)
-    sent = await body(request, ("name", "domain", "origins"))
+    session, sent = await gate.asked(request, ("name", "domain", "origins"))
+    website = await request.app[READER].website(request, session.owner.number)
     domain, notes = await _domain(sent) if "domain" in sent else (website.domain, [])
     # A website that is called by its domain goes on to be.
     name = _name(sent) if "name" in sent else "" if website.name == website.domain else website.name
     origins = _origins(sent) if "origins" in sent else sorted(website.origins)
-    await gate.store.change(
-        lambda connection: accounts.change_website(connection, website.number, name or domain, domain, origins)
-    )
+
+    def write(connection: sqlite3.Connection) -> None:
+        _look_for(connection, website)
+        accounts.change_website(connection, website.number, name or domain, domain, origins)
+
+    await gate.store.change(write)
     return await _one(gate, website.id, notes)
+
+
+def _look_for(connection: sqlite3.Connection, website: Website) -> None:
+    """Raises ApiError 404 where the website has been deleted since it was looked up."""
+    if not accounts.is_there(connection, website.number):
+        raise ApiError(errors.UNKNOWN_WEBSITE)
 
 
 async def delete(request: web.Request) -> web.Response:
     """DELETE /api/account/websites/{id}: gone with this answer; `domain` confirms it."""
     gate = request.app[GATE]
-    owner = (await gate.session(request)).owner
-    website = await request.app[READER].website(request, owner.number)
-    sent = await body(request, ("domain",))
+    session, sent = await gate.asked(request, ("domain",))
+    website = await request.app[READER].website(request, session.owner.number)
     if text(sent, "domain").strip().lower() != website.domain:
         raise invalid("domain", f"Type {website.domain} to delete it.")
     now_ms = gate.clock.wall_ms()
@@ -168,7 +176,12 @@ async def share(request: web.Request) -> web.Response:
     owner = (await gate.session(request)).owner
     website = await request.app[READER].website(request, owner.number)
     token, now_ms = secrets.token_urlsafe(_TOKEN_BYTES), gate.clock.wall_ms()
-    await gate.store.change(lambda connection: accounts.share_website(connection, website.number, token, now_ms))
+
+    def write(connection: sqlite3.Connection) -> None:
+        _look_for(connection, website)
+        accounts.share_website(connection, website.number, token, now_ms)
+
+    await gate.store.change(write)
     return json_answer({"data": {"share": _SHARE_PATH + token}}, 201)
 
 

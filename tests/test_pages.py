@@ -35,7 +35,7 @@ async def test_every_page_is_the_same_shell(house: House, path: str) -> None:
 
 
 async def test_what_a_page_may_do(house: House) -> None:
-    """The plan's policy, word for word, and its other headers."""
+    """The pages' policy, word for word, and its other headers."""
     headers = (await Browser(house)("GET", "/")).headers
     policy = dict(part.strip().split(" ", 1) for part in headers["Content-Security-Policy"].split(";"))
     assert policy == {

@@ -49,11 +49,12 @@ export function localTime(moment, zone) {
   return new Intl.DateTimeFormat("sv-SE", { timeZone: zone, hourCycle: "h23", ...parts }).format(moment).split(" ");
 }
 
-/** Whether a name is a time zone's. */
+/** Whether a name is a time zone's, written as the server wants it. */
 export function isZone(name) {
   try {
-    new Intl.DateTimeFormat("en", { timeZone: name });
-    return Boolean(name);
+    const known = new Intl.DateTimeFormat("en", { timeZone: name }).resolvedOptions().timeZone;
+    // Browsers take any case, and call some zones by another name than they were given.
+    return Boolean(name) && (known === name || known.toLowerCase() !== name.toLowerCase());
   } catch {
     return false;
   }

@@ -1,6 +1,6 @@
 // The link by which anybody may look at a website's figures, made and taken back by its owner.
 
-import { copyButton, failureNotice, openDialog } from "../shared/dialog.js";
+import { confirmDialog, copyButton, failureNotice, openDialog } from "../shared/dialog.js";
 import { fill, h } from "../shared/dom.js";
 import { send } from "../shared/fetching.js";
 
@@ -18,15 +18,25 @@ export function shareDialog(website) {
     return draw();
   }
 
+  const agreed = () =>
+    confirmDialog({
+      title: "Make a new link?",
+      words: "Whoever has the present one sees nothing any more.",
+      action: "Make a new link",
+      danger: true,
+    });
+
   function draw() {
     const button = (words, kind, method) => {
       const one = h("button", { class: `button ${kind}`, type: "button" }, words);
-      one.addEventListener("click", () => change(method, one));
+      one.addEventListener("click", async () => {
+        if (method !== "POST" || !website.share || (await agreed())) await change(method, one);
+      });
       return one;
     };
     if (!website.share) {
       const words =
-        "Whoever has the link sees these figures and nothing else: no other website, no account, nothing to change. Search engines are told to stay away, and you can take the link back.";
+        "Whoever has the link sees this website's figures and single events, for any days and filters, without event data: no other website, no account, nothing to change. Search engines are told to stay away, and you can take the link back.";
       return fill(
         body,
         h("p", null, words),
@@ -41,7 +51,7 @@ export function shareDialog(website) {
       h(
         "p",
         null,
-        "Whoever has this link sees the figures of this website, with the range and filters chosen just now.",
+        "Whoever has this link sees this website, at first with the days and filters chosen just now.",
       ),
       h("div", { class: "row gap-above" }, h("div", { class: "grow" }, field), copyButton(link, "Copy link")),
       h(

@@ -34,9 +34,15 @@ export async function show(root, context) {
 
 /** Where to go after the login: a path of this server, whatever the address said. */
 function nextOf(query) {
-  const asked = new URL(query.get("next") || "/", location.origin);
+  let asked;
+  try {
+    asked = new URL(query.get("next") || "/", location.origin);
+  } catch {
+    return "/";
+  }
+  // With two slashes in front a path would be read as another host.
   return asked.origin === location.origin && asked.pathname !== "/login"
-    ? asked.pathname + asked.search + asked.hash
+    ? asked.pathname.replace(/^\/+/, "/") + asked.search + asked.hash
     : "/";
 }
 

@@ -80,7 +80,7 @@ function identity(settings) {
     autocomplete: "off",
     autocapitalize: "sentences",
     missing: "Enter a name.",
-    maxlength: 200,
+    maxlength: 100,
   });
   const domain = field({
     label: "Domain",

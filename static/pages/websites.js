@@ -125,10 +125,11 @@ async function figures(element, website, zone, signal) {
     ),
   );
   sayNow(now, live);
-  const again = setInterval(
-    async () => document.hidden || sayNow(now, await get(`${base}/realtime`, { signal })),
-    LIVE_MS,
-  );
+  const again = setInterval(async () => {
+    // The card was drawn anew, and the new one asks for itself.
+    if (!now.isConnected) return clearInterval(again);
+    if (!document.hidden) sayNow(now, await get(`${base}/realtime`, { signal }));
+  }, LIVE_MS);
   signal.addEventListener("abort", () => clearInterval(again));
 }
 
@@ -191,7 +192,7 @@ export function websiteForm(added, { wide = false, beside = null } = {}) {
     autocomplete: "off",
     autocapitalize: "sentences",
     hint: "How it is called here; its domain where you leave it out.",
-    maxlength: 200,
+    maxlength: 100,
   });
   return form({
     fields: [domain, name],

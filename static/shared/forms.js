@@ -111,10 +111,14 @@ export function form({ fields, action, busy, submit, danger = false, beside = nu
     button.setAttribute("aria-disabled", "true");
     button.textContent = busy || action;
     for (const one of known) one.hide?.();
-    const answer = await submit(Object.fromEntries(known.map((one) => [one.name, one.value()])));
-    working = false;
-    button.removeAttribute("aria-disabled");
-    button.textContent = action;
+    let answer = null;
+    try {
+      answer = await submit(Object.fromEntries(known.map((one) => [one.name, one.value()])));
+    } finally {
+      working = false;
+      button.removeAttribute("aria-disabled");
+      button.textContent = action;
+    }
     if (answer?.error) fail(answer.error);
   });
   return { element, button, fail, focus: () => known[0]?.input.focus() };

@@ -201,5 +201,5 @@ def stage(running: Server, pages: Pages) -> Iterator[Stage]:
     stage = Stage(running, pages)
     yield stage
     stage.close()
-    # Issue 4: "no preflight ever (asserted in the browser test)".
+    # Promised: "no preflight ever (asserted in the browser test)".
     assert {sent.method for sent in stage.wire.sent} <= {"GET", "POST"}

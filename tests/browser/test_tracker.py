@@ -1,7 +1,7 @@
 """The tracker in a real browser, from pages of one site to the server of another.
 
-Issue 4, point 1, sentence by sentence; each test quotes what it holds the tracker to. What must not be counted is shown
-by what is counted after it.
+What was promised of it, sentence by sentence; each test quotes what it holds the tracker to. What must not be counted
+is shown by what is counted after it.
 """
 
 import json

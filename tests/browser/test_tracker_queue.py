@@ -1,6 +1,6 @@
 """What the tracker does when events cannot be sent: offline, refused, no answer, several tabs, a server that dies.
 
-Issue 4, point 1: "when offline or refused with 429/5xx it keeps events with timestamp and event_id for up to 72 hours
+Promised: "when offline or refused with 429/5xx it keeps events with timestamp and event_id for up to 72 hours
 and sends them later, honouring Retry-After, never resending after another 4xx; with event_id every event counts
 exactly once". The clock of a page is moved by the test; the server's is the real one.
 """
