@@ -239,8 +239,8 @@ FAULTS = (
     Fault(
         "a page of another site may change things",
         "tally/gate.py",
-        "        if site not in _OWN_PAGES if site is not None else not self._is_own_origin(request):",
-        "        if site is None and not self._is_own_origin(request):",
+        "        is_ours = site in _OWN_PAGES if site is not None else self._is_own_origin(request)",
+        "        is_ours = site is not None or self._is_own_origin(request)",
         "tests/test_logging_in.py",
     ),
     Fault(
