@@ -210,7 +210,7 @@ export function websiteForm(added, { wide = false, beside = null } = {}) {
 }
 
 function addDialog(context) {
-  const away = () => context.signal.aborted || location.hash !== "#add" || context.go("/", { replace: true });
+  const away = () => location.pathname === "/" && location.hash === "#add" && context.go("/", { replace: true });
   const made = websiteForm(
     async (website, notes) => {
       const fresh = await context.refresh();

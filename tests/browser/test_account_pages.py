@@ -482,7 +482,7 @@ def test_a_website_is_added_renamed_and_deleted(server: Server, browse: Browse) 
     id = told["data"][0]["id"]
     for path in ("/", "/pricing"):
         send_view(server, id, path)
-    page.reload()
+    page.goto(server.url)
     expect(card).to_contain_text("Views today2")
     expect(card).to_contain_text("1 now")
 
