@@ -10,6 +10,7 @@ stretches of their own.
 """
 
 import sqlite3
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
@@ -51,12 +52,11 @@ def _raw_stats(ground: Ground, span: Span, remembered: Remembered) -> Sequence[i
     """The key figures of a day, or a part of one, from raw rows; those of whole final days are remembered."""
     scope, final = ground.raw(span, filtered=True), ground.final(span)
     key = ("stats", ground.website, span[0], final and final.version, scope.filters)
-    known = remembered.get(key) if final else None
-    if known is None:
-        known = packed(ground.rows(queries.stats(scope)))
-        if final:
-            remembered.put(key, known)
-    return known
+
+    def count() -> "array[int]":
+        return packed(ground.rows(queries.stats(scope)))
+
+    return remembered.find(key, count) if final else count()
 
 
 # --- totals of ROLLED stretches
@@ -141,13 +141,11 @@ def _raw_series(ground: Ground, span: Span, cut: Sequence[Span], remembered: Rem
     """The rows of queries.series of a day cut into buckets; those of whole final days are remembered."""
     scope, final = ground.raw(span, filtered=True), ground.final(span)
     key = ("series", ground.website, final and final.version, scope.filters, *cut)
-    known = remembered.get(key) if final else None
-    if known is not None:
-        return unpacked(known, 5)
-    rows = ground.rows(queries.series(scope, cut))
-    if final:
-        remembered.put(key, packed(rows))
-    return rows
+
+    def count() -> "array[int]":
+        return packed(ground.rows(queries.series(scope, cut)))
+
+    return unpacked(remembered.find(key, count) if final else count(), 5)
 
 
 def _add(found: list[Sequence[int]], n: int, more: Sequence[int]) -> None:

@@ -10,7 +10,7 @@ in the order of time. Of a key only a digest is kept: a filter may be 8 KB long.
 import threading
 from array import array
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -51,6 +51,14 @@ class Remembered:
             self._arrays[name] = numbers, self._now_ms
             while self._size > self._most:
                 self._drop_oldest()
+
+    def find(self, key: tuple[Any, ...], count: "Callable[[], array[int]]") -> "array[int]":
+        """The array of that key; where it is not remembered, what `count` gives is from now on."""
+        found = self.get(key)
+        if found is None:
+            found = count()
+            self.put(key, found)
+        return found
 
     def sweep(self, now_ms: int) -> None:
         """Tells the time, and forgets what was not asked for in KEPT_MS."""

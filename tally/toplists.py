@@ -94,14 +94,14 @@ def _filtered(ground: Ground, field: str, spans: list[Span], remembered: Remembe
             versions.extend((begin_ms, ground.known.days[begin_ms // DAY_MS].version))
         # Each day with its version: other days with other versions may come to the same sum.
         key = ("filtered", ground.website, field, ground.scope.filters, versions.tobytes())
-        known = remembered.get(key)
-        if known is None:
+
+        def count() -> "array[int]":
             counts: Counts = {}
             for span in final:
                 _merge(counts, _counted(ground, field, span))
-            known = packed([(value, *figures) for value, figures in counts.items()])
-            remembered.put(key, known)
-        pieces.append(unpacked(known, 4))
+            return packed([(value, *figures) for value, figures in counts.items()])
+
+        pieces.append(unpacked(remembered.find(key, count), 4))
     return pieces
 
 

@@ -9,8 +9,6 @@ fail. TALLY_CHROMIUM names the browser where it is not /usr/bin/chromium.
 """
 
 import itertools
-import os
-import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +19,7 @@ import pytest
 from conftest import CHROME, OWNER, Answer, Server, until
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
+from browser.looking import chromium_path
 from browser.stage import Pages, Sent, Wire
 from tally import accounts
 from tally.schema import open_database
@@ -36,18 +35,9 @@ ARGUMENTS = [
 ]
 
 
-def executable() -> str | None:
-    """Where Chromium is."""
-    named = os.environ.get("TALLY_CHROMIUM")
-    return named or shutil.which("/usr/bin/chromium") or shutil.which("chromium")
-
-
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    path = executable()
-    if path is None:
-        assert not os.environ.get("TALLY_MUST_BROWSE"), "install Chromium: apt-get install chromium"
-        pytest.skip("NOT TESTED: the pages and the tracker are only seen through Chromium (apt-get install chromium)")
+    path = chromium_path()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=path, args=ARGUMENTS, ignore_default_args=["--disable-back-forward-cache"]

@@ -46,7 +46,7 @@ def chromium_path() -> str:
     found = os.environ.get("TALLY_CHROMIUM") or shutil.which("/usr/bin/chromium") or shutil.which("chromium")
     if found is None:
         assert not os.environ.get("TALLY_MUST_BROWSE"), "install Chromium: apt-get install chromium"
-        pytest.skip("NOT TESTED: the pages are only seen in a browser (apt-get install chromium)")
+        pytest.skip("NOT TESTED: the pages and the tracker are only seen through Chromium (apt-get install chromium)")
     return found
 
 
