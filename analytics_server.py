@@ -17,6 +17,7 @@ from aiohttp.typedefs import Handler
 from tally import account_api, collect, commands, ops, pages, read_api, tracking, websites_api
 from tally.answers import READER, Reader
 from tally.assets import asset
+from tally.callers import Callers
 from tally.clock import Clock
 from tally.collect import DESK, Desk
 from tally.country import Countries
@@ -106,7 +107,8 @@ def build_app(settings: Settings, clock: Clock | None = None) -> web.Application
         ingest = Ingest(Sessions(settings.max_identities), limits.get)
         async with opened(settings.db, ingest, clock, settings.query_seconds, settings.keep_days) as store:
             clients, client_websites = Buckets(settings.client_per_minute), Buckets(settings.website_per_minute)
-            app[DESK] = Desk(store, clock, clients, client_websites, countries, trusted, settings.forwarded_header)
+            callers = Callers(clock, countries, trusted, settings.forwarded_header)
+            app[DESK] = Desk(store, clock, clients, client_websites, callers)
             app[READER] = Reader(store, clock, Buckets(settings.key_per_minute), settings.base_url)
             token = secrets.token_urlsafe(24)
             app[GATE] = Gate(store, clock, settings.base_url, trusted, settings.key_per_minute, token)

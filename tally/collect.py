@@ -10,7 +10,6 @@ that is missing) comes back from it as an outcome of each event; duplicates coun
 This room hands address, User-Agent and session_id on to be hashed or looked up, and keeps none of them.
 """
 
-import asyncio
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -21,36 +20,19 @@ from aiohttp import web
 
 from tally import errors
 from tally.accounts import Website, month_ends_in_s
+from tally.bodies import read_batch, read_body
+from tally.callers import Callers, Sender
 from tally.clock import Clock
-from tally.country import Countries
 from tally.enrich import Surroundings, dimensions, first_language
-from tally.errors import ApiError, json_answer, log
-from tally.events import (
-    AB_ASSIGN,
-    APP_EVENT,
-    MOST_BODY_BYTES,
-    BadBody,
-    Batch,
-    Event,
-    Rejection,
-    parse_body,
-    read_event,
-    type_of,
-)
+from tally.errors import ApiError, json_answer
+from tally.events import AB_ASSIGN, APP_EVENT, Batch, Event, Rejection, read_event, type_of
 from tally.ingest import Job, Outcome, Row
 from tally.limits import Buckets
-from tally.origin import PRIVATE_NETWORKS, Address, Asker, Network, allows, asker, bucket_key, client_address, page_of
+from tally.origin import Asker, allows
 from tally.sessions import Salts
 from tally.store import Store
 from tally.useragent import Agents
 
-# our choice: 64 KB in this time is the slowest phone there is; a sender that drips holds a connection no longer.
-BODY_S = 15.0
-_BODY_FAULTS = {
-    "invalid_json": errors.INVALID_JSON,
-    "invalid_body": errors.INVALID_BODY,
-    "too_many_events": errors.TOO_MANY_EVENTS,
-}
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _CRAWLER = Rejection("crawler", "The User-Agent is a crawler's: crawlers are not counted.")
 _NO_WEBSITE = Rejection("missing_field", "website_id says which website the event belongs to.", "website_id")
@@ -63,34 +45,10 @@ PREFLIGHT = {
     "Access-Control-Allow-Headers": "Content-Type",
     "Access-Control-Max-Age": "86400",
 }
-_WARN_NS = 60_000_000_000
-# our choice: more origins than the websites of one server have; 5 MB if all are as long as a header may be.
-_ORIGINS = 256
-# our choice: a visitor sends a few events within minutes; 2 MB, in memory only, as the token buckets are.
-_CALLERS = 4_096
-_MOST_REMEMBERED = 128
 _LANGUAGES = 256
 
 Place = Website | Rejection
 """The website of an item, or why it has none."""
-
-
-class Caller(NamedTuple):
-    """A client by its address: the key of its bucket, its country, and the private network of a proxy not believed."""
-
-    address: Address
-    client: bytes
-    country: str
-    proxy: Network | None
-
-
-class Sender(NamedTuple):
-    """Who sends a request, for as long as it is answered."""
-
-    caller: Caller
-    page: Asker | None
-    user_agent: str
-    accept_language: str
 
 
 class Claim(NamedTuple):
@@ -109,60 +67,14 @@ class Desk:
     """What collecting needs at hand. Used by the event loop alone."""
 
     def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        clients: Buckets,
-        client_websites: Buckets,
-        countries: Countries,
-        trusted: tuple[Network, ...],
-        header: str,
+        self, store: Store, clock: Clock, clients: Buckets, client_websites: Buckets, callers: Callers
     ) -> None:
-        self.store, self.clock, self.clients, self.client_websites = store, clock, clients, client_websites
+        self.store, self.clock, self.callers = store, clock, callers
+        self.clients, self.client_websites = clients, client_websites
         self.agents, self.salts = Agents(), Salts()
         self.accepted = 0
         self.rejected: Counter[str] = Counter()
-        self._countries, self._trusted, self.header = countries, trusted, header
-        self.header_key = header.lower()
-        self._warned_ns = -_WARN_NS
-        # Origins name pages, not people; Referers may hold more than that and are read anew each time.
-        self._page_of = lru_cache(_ORIGINS)(lambda origin: page_of(origin, None, None))
-        self._caller_of = lru_cache(_CALLERS)(self._caller)
         self._language_of = lru_cache(_LANGUAGES)(first_language)
-
-    def sender(self, request: web.Request) -> Sender:
-        """Who sends this request, by the headers that may be believed."""
-        headers = request.headers
-        caller = self.caller(request.remote, *headers.getall(self.header, ()))
-        return Sender(caller, asker(headers), headers.get("User-Agent", ""), headers.get("Accept-Language", ""))
-
-    def caller(self, peer: str | None, *forwarded: str) -> Caller:
-        """The client, by the forwarded header's lines where they may be believed."""
-        # Only what is as short as addresses are is remembered: a header may be 16 KB.
-        look = self._caller_of if sum(map(len, forwarded)) <= _MOST_REMEMBERED else self._caller
-        caller = look(peer, *forwarded)
-        if caller.proxy is not None:
-            self._warn_of_proxy(caller.proxy)
-        return caller
-
-    def _caller(self, peer: str | None, *forwarded: str) -> Caller:
-        address = client_address(peer, forwarded, self._trusted, self.header)
-        proxy = None
-        # It says for whom it speaks and is not believed: from a private network, most likely a proxy.
-        if forwarded and forwarded[0].partition(",")[0].strip() != str(address) and not address.is_loopback:
-            proxy = next((network for network in PRIVATE_NETWORKS if address in network), None)
-        return Caller(address, bucket_key(address), self._countries.of(address), proxy)
-
-    def page(self, origin: str | None, referer: str | None, fetch_site: str | None) -> Asker | None:
-        """The page a web request comes from, by its three headers."""
-        return self._page_of(origin) if origin is not None else page_of(None, referer, fetch_site)
-
-    def _warn_of_proxy(self, network: Network) -> None:
-        if self.clock.monotonic_ns() - self._warned_ns < _WARN_NS:
-            return
-        self._warned_ns = self.clock.monotonic_ns()
-        advice = "so all who come through it count as one client: if that is your proxy, add --trusted-proxy"
-        log.warning("%s came from an address in %s that is not trusted, %s %s", self.header, network, advice, network)
 
     def look_at_client(self, client: bytes) -> None:
         """Check 1."""
@@ -291,7 +203,7 @@ DESK = web.AppKey("desk", Desk)
 async def collect(request: web.Request) -> web.Response:
     """Takes a request's events; 202 once they are on disk."""
     desk = request.app[DESK]
-    sender = desk.sender(request)
+    sender = desk.callers.sender(request)
     desk.look_at_client(sender.caller.client)
     return await take(desk, sender, read_batch(await read_body(request)))
 
@@ -328,31 +240,6 @@ def concluded(desk: Desk, claim: Claim, outcome: Outcome) -> web.Response:
 async def preflight(request: web.Request) -> web.Response:
     """Lets a page send JSON from anywhere; the origin is checked when the events come."""
     return web.Response(status=204, headers=PREFLIGHT)
-
-
-async def read_body(request: web.Request) -> bytes:
-    """Check 2: at most 65,536 bytes, not compressed."""
-    if (request.content_length or 0) > MOST_BODY_BYTES:
-        raise ApiError(errors.BODY_TOO_LARGE)
-    if any(c.strip().lower() not in ("", "identity") for c in request.headers.getall("Content-Encoding", ())):
-        raise ApiError(errors.UNSUPPORTED_ENCODING)
-    try:
-        if request.content.is_eof():  # 5 us less
-            return await request.read()
-        async with asyncio.timeout(BODY_S):
-            return await request.read()
-    except web.HTTPRequestEntityTooLarge:
-        raise ApiError(errors.BODY_TOO_LARGE) from None
-    except (*errors.BROKEN_BODY, TimeoutError):
-        raise ApiError(errors.INVALID_JSON, "The body did not arrive whole: send it again.") from None
-
-
-def read_batch(body: bytes) -> Batch:
-    """Check 3."""
-    try:
-        return parse_body(body)
-    except BadBody as bad:
-        raise ApiError(_BODY_FAULTS[bad.code]) from None
 
 
 def _refuse_origins(places: Sequence[Place], page: Asker | None) -> tuple[Sequence[Place], list[Website]]:

@@ -28,8 +28,9 @@ from aiohttp import web
 
 from tally import accounts, errors, logins
 from tally.accounts import Owner
+from tally.bodies import read_body
 from tally.clock import Clock
-from tally.collect import DESK, read_body
+from tally.collect import DESK
 from tally.errors import ANSWER_HEADERS, ApiError
 from tally.limits import Buckets
 from tally.logins import LASTS_MS, MOST_OF_ACCOUNT, Login
@@ -252,8 +253,8 @@ class Gate:
 
     def client(self, request: web.Request) -> bytes:
         """What the client is counted under: the same address as collect sees."""
-        desk = request.app[DESK]
-        return desk.caller(request.remote, *request.headers.getall(desk.header, ())).client
+        callers = request.app[DESK].callers
+        return callers.caller(request.remote, *request.headers.getall(callers.header, ())).client
 
     def count(self, buckets: Buckets, key: bytes | int) -> None:
         """Takes a token. Raises ApiError 429."""

@@ -42,8 +42,8 @@ async def metrics(request: web.Request) -> web.Response:
     given = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
     has_token = bool(token) and secrets.compare_digest(given, f"Bearer {token}".encode())
     # Behind a proxy on this machine everybody seems to come from it: then the token alone counts.
-    passed_on = any(name in request.headers for name in ("X-Forwarded-For", "Forwarded", "Via", desk.header))
-    if not has_token and (passed_on or not desk.sender(request).caller.address.is_loopback):
+    passed_on = any(name in request.headers for name in ("X-Forwarded-For", "Forwarded", "Via", desk.callers.header))
+    if not has_token and (passed_on or not desk.callers.sender(request).caller.address.is_loopback):
         raise ApiError(errors.FORBIDDEN)
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Figures(desk))

@@ -26,7 +26,9 @@ from typing import cast
 
 from aiohttp import web
 
-from tally.collect import DESK, Claim, Place, Sender, concluded, read_batch
+from tally.bodies import read_batch
+from tally.callers import Sender
+from tally.collect import DESK, Claim, Place, concluded
 from tally.errors import COLLECT_HEADERS, UNDER_WAY, error_answer, refusal_of
 from tally.events import MOST_BODY_BYTES
 from tally.ingest import Outcome
@@ -161,10 +163,10 @@ class Way(asyncio.Protocol):
         return True
 
     def _sender(self, fields: dict[str, str]) -> Sender:
-        field, desk = fields.get, self._desk
-        forwarded = field(desk.header_key)
-        caller = desk.caller(self._peer) if forwarded is None else desk.caller(self._peer, forwarded)
-        page = desk.page(field("origin"), field("referer"), field("sec-fetch-site"))
+        field, callers = fields.get, self._desk.callers
+        forwarded = field(callers.header_key)
+        caller = callers.caller(self._peer) if forwarded is None else callers.caller(self._peer, forwarded)
+        page = callers.page(field("origin"), field("referer"), field("sec-fetch-site"))
         return Sender._make((caller, page, field("user-agent", ""), field("accept-language", "")))
 
     def _conclude(self, claim: Claim, outcome: Outcome | Exception) -> None:

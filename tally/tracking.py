@@ -101,7 +101,7 @@ async def pixel(request: web.Request) -> web.Response:
 
 async def _count(request: web.Request) -> None:
     desk = request.app[DESK]
-    sender = desk.sender(request)
+    sender = desk.callers.sender(request)
     desk.look_at_client(sender.caller.client)
     # Bytes that are no UTF-8 arrive as lone surrogates, which no label can hold.
     page = request.headers.get("Referer", "").encode("utf-8", "surrogateescape").decode("utf-8", "replace")

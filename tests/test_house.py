@@ -9,9 +9,9 @@ from conftest import ROOT
 FLOORS = (
     ("assets", "clock", "crawlers", "errors", "hosts", "instants", "migrations", "ndjson", "remembered", "settings"),
     ("country", "events", "labels", "limits", "logins", "origin", "schema", "sessions", "timerange", "useragent"),
-    ("accounts", "enrich", "moments", "passwords", "tables", "threads", "visits"),
+    ("accounts", "callers", "enrich", "moments", "passwords", "tables", "threads", "visits"),
     ("portable", "queries", "registry", "rollups"),
-    ("asking", "exporting", "deletion", "ground", "ingest", "intake", "live", "retention", "verification"),
+    ("asking", "bodies", "exporting", "deletion", "ground", "ingest", "intake", "live", "retention", "verification"),
     ("building", "cuts", "erasing", "importing"),
     ("figures", "toplists"),
     ("store",),

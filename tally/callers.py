@@ -1,0 +1,90 @@
+"""Who sends a request to collect: the client by its address, the page it comes from, its browser and language.
+
+A client is found by the socket's peer or, where that is a trusted proxy, by the forwarded header (tally/origin.py says
+how). What was found of an address is remembered for a while, in memory, as are the origins of pages: both return within
+minutes. Only what is as short as addresses are is kept, since a header may be 16 KB.
+
+A forwarded header from a private network that is not trusted is most likely a proxy nobody told us of, which makes one
+client of all its visitors: that is logged once a minute with the option to set. Neither the address nor what the header
+says is.
+"""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from aiohttp import web
+
+from tally.clock import Clock
+from tally.country import Countries
+from tally.errors import log
+from tally.origin import PRIVATE_NETWORKS, Address, Asker, Network, asker, bucket_key, client_address, page_of
+
+_WARN_NS = 60_000_000_000
+# our choice: more origins than the websites of one server have; 5 MB if all are as long as a header may be.
+_ORIGINS = 256
+# our choice: a visitor sends a few events within minutes; 2 MB, in memory only, as the token buckets are.
+_CALLERS = 4_096
+_MOST_REMEMBERED = 128
+
+
+class Caller(NamedTuple):
+    """A client by its address: the key of its bucket, its country, and the private network of a proxy not believed."""
+
+    address: Address
+    client: bytes
+    country: str
+    proxy: Network | None
+
+
+class Sender(NamedTuple):
+    """Who sends a request, for as long as it is answered."""
+
+    caller: Caller
+    page: Asker | None
+    user_agent: str
+    accept_language: str
+
+
+class Callers:
+    """Finds out who sends. Used by the event loop alone."""
+
+    def __init__(self, clock: Clock, countries: Countries, trusted: tuple[Network, ...], header: str) -> None:
+        self._clock, self._countries, self._trusted, self.header = clock, countries, trusted, header
+        self.header_key = header.lower()
+        self._warned_ns = -_WARN_NS
+        # Origins name pages, not people; Referers may hold more than that and are read anew each time.
+        self._page_of = lru_cache(_ORIGINS)(lambda origin: page_of(origin, None, None))
+        self._caller_of = lru_cache(_CALLERS)(self._caller)
+
+    def sender(self, request: web.Request) -> Sender:
+        """Who sends this request, by the headers that may be believed."""
+        headers = request.headers
+        caller = self.caller(request.remote, *headers.getall(self.header, ()))
+        return Sender(caller, asker(headers), headers.get("User-Agent", ""), headers.get("Accept-Language", ""))
+
+    def caller(self, peer: str | None, *forwarded: str) -> Caller:
+        """The client, by the forwarded header's lines where they may be believed."""
+        look = self._caller_of if sum(map(len, forwarded)) <= _MOST_REMEMBERED else self._caller
+        caller = look(peer, *forwarded)
+        if caller.proxy is not None:
+            self._warn_of_proxy(caller.proxy)
+        return caller
+
+    def _caller(self, peer: str | None, *forwarded: str) -> Caller:
+        address = client_address(peer, forwarded, self._trusted, self.header)
+        proxy = None
+        # It says for whom it speaks and is not believed: from a private network, most likely a proxy.
+        if forwarded and forwarded[0].partition(",")[0].strip() != str(address) and not address.is_loopback:
+            proxy = next((network for network in PRIVATE_NETWORKS if address in network), None)
+        return Caller(address, bucket_key(address), self._countries.of(address), proxy)
+
+    def page(self, origin: str | None, referer: str | None, fetch_site: str | None) -> Asker | None:
+        """The page a web request comes from, by its three headers."""
+        return self._page_of(origin) if origin is not None else page_of(None, referer, fetch_site)
+
+    def _warn_of_proxy(self, network: Network) -> None:
+        if self._clock.monotonic_ns() - self._warned_ns < _WARN_NS:
+            return
+        self._warned_ns = self._clock.monotonic_ns()
+        advice = "so all who come through it count as one client: if that is your proxy, add --trusted-proxy"
+        log.warning("%s came from an address in %s that is not trusted, %s %s", self.header, network, advice, network)
