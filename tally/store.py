@@ -1,16 +1,13 @@
 """The database in use: one writer with group commit, read-only connections, and what is kept in memory of both.
 
 Its rules:
-- One connection writes, on one thread; all commits and checkpoints of this process are its own.
-- Group commit without a timer: the writer takes all that is queued, writes it in one transaction, commits with fsync,
-  then answers everyone. While it commits, the next group gathers. No answer is given before its commit. There is no
-  task between loop and thread: one call hands a group over, one comes back with what became of it.
+- One connection writes, on one thread; all commits and checkpoints of this process are its own. What is collected
+  stands in line for it (tally/commits.py).
 - Another process may write too (the command line). `PRAGMA data_version` on the writing connection tells when; then
   websites, keys and usage are read anew. It is asked every second, and when somebody names an unknown website or key.
 
 If a group fails for a reason that lies in the file or the disk, everyone in it is told 503 and nothing is kept; a small
-write every second finds out when that is over. If it fails for any other reason, its jobs are written one by one, so
-that one poisoned job cannot take others with it.
+write every second finds out when that is over.
 
 SQLite starts its log over only in a moment in which nobody reads. Where questions leave none and the log has grown, the
 readers are held for that moment.
@@ -19,7 +16,6 @@ readers are held for that moment.
 import asyncio
 import contextlib
 import sqlite3
-from collections import deque
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import TypeVar
@@ -28,22 +24,16 @@ from tally import accounts
 from tally.accounts import Key, Website
 from tally.building import PAUSE_S, Builder
 from tally.clock import Clock
+from tally.commits import Commits, Tell
 from tally.erasing import Eraser
 from tally.errors import OVERLOADED, STORAGE_UNAVAILABLE, ApiError, log, where_it_failed
 from tally.ingest import Ingest, Job, Outcome, Written
 from tally.live import Live
 from tally.registry import Registry, registry, registry_if_changed
 from tally.schema import SERVER_BUSY_S, BadDatabase, connect_reader, open_database, transaction
-from tally.threads import Readers, Thread, lies_in_the_file, on_thread, open_readers, refusal
+from tally.threads import Readers, Thread, on_thread, open_readers, refusal
 
 T = TypeVar("T")
-Tell = Callable[[Outcome | Exception], None]
-"""Is told, on the loop, what a job came to."""
-
-# our choice: what one transaction holds; 2,000 events take 50 to 90 ms, twice that with event_ids.
-MOST_EVENTS_A_GROUP = 2_000
-# our choice: about a second's worth of writing.
-MOST_EVENTS_WAITING = 20_000
 TICK_S = 1.0
 # our choice: a stranger naming random websites makes the writer look at most ten times a second.
 LOOK_AGAIN_S = 0.1
@@ -59,20 +49,13 @@ FAILED_PAUSE_S = 10.0
 BUSY_SHARE = 0.3
 
 
-class Counters:
-    """What the metrics tell of the writer."""
-
-    def __init__(self) -> None:
-        self.commits = self.committed_events = self.failed_commits = 0
-        self.commit_ns = 0
-
-
 class Store:
     """The open database of a running server. Made by `opened`."""
 
     def __init__(self, path: Path, writer: Thread, readers: Readers, ingest: Ingest, clock: Clock) -> None:
         self.key_salt = b""
-        self.counters = Counters()
+        self._commits = Commits(writer, ingest, clock, self._publish, self._failed)
+        self.counters = self._commits.counters
         self.ingest = ingest
         self.registry = Registry({}, {}, {}, {}, {}, {})
         # The newest id committed: the first page of events goes no further.
@@ -86,12 +69,6 @@ class Store:
         self._file = _file_of(path)
         self._emptied_ms = 0
         self._clock = clock
-        self._waiting: deque[tuple[Job, Tell]] = deque()
-        self._events_waiting = 0
-        # How many of those that wait are written each by itself.
-        self._alone = 0
-        self._is_idle = asyncio.Event()
-        self._is_idle.set()
         self._closing = False
         self._data_version = -1
         self._looked_ns = 0
@@ -116,7 +93,7 @@ class Store:
     @property
     def queue(self) -> int:
         """Events that wait for a commit."""
-        return self._events_waiting
+        return self._commits.queue
 
     def version_of(self, website: int) -> tuple[int, int]:
         """The website's change counter: another value after every change of what may be read of it."""
@@ -151,14 +128,9 @@ class Store:
         """The same for who cannot wait: `tell` is told. Raises ApiError 503 where the job is not even queued."""
         if self.is_gone:
             raise ApiError(STORAGE_UNAVAILABLE, retry_after_s=5)
-        if self._closing or self._events_waiting + len(job.rows) > MOST_EVENTS_WAITING:
+        if self._closing:
             raise ApiError(OVERLOADED, retry_after_s=1)
-        self._waiting.append((job, tell))
-        self._events_waiting += len(job.rows)
-        if self._is_idle.is_set():
-            self._is_idle.clear()
-            # After whatever else the loop has at hand: what comes in together goes together.
-            asyncio.get_running_loop().call_soon(self._write_group)
+        self._commits.put(job, tell)
 
     @property
     def log_bytes(self) -> int:
@@ -250,59 +222,16 @@ class Store:
 
         await self._writer.run(note)
 
-    def _write_group(self) -> None:
-        if not self._waiting:
-            self._is_idle.set()
-            return
-        group = [self._waiting.popleft()]
-        events = len(group[0][0].rows)
-        is_alone = self._alone > 0
-        self._alone -= is_alone
-        while self._waiting and events < MOST_EVENTS_A_GROUP and not is_alone:
-            group.append(self._waiting.popleft())
-            events += len(group[-1][0].rows)
-        jobs = [job for job, _ in group]
-        begun_ns = self._clock.monotonic_ns()
-        loop = asyncio.get_running_loop()
-
-        def written(result: Written | Exception) -> None:
-            self._events_waiting -= events
-            if isinstance(result, Exception):
-                self._failed(group, result, is_alone)
-                return
-            self.counters.commit_ns += self._clock.monotonic_ns() - begun_ns
-            self._publish(jobs, events, result)
-            for (_, tell), outcome in zip(group, result.outcomes, strict=True):
-                tell(outcome)
-            loop.call_soon(self._write_group)
-
-        self._writer.start(lambda connection: self.ingest.write(connection, jobs), written)
-
-    def _publish(self, jobs: list[Job], events: int, written: Written) -> None:
+    def _publish(self, jobs: list[Job], written: Written) -> None:
         self.is_failing = False
-        self.counters.commits += 1
-        self.counters.committed_events += events
         for number in {row.website.number for job in jobs for row in job.rows}:
             self._changes[number] = self._changes.get(number, 0) + 1
         self.last_id = written.last_id
         self.registry.usage.update(written.used)
         self.live.hand_over(written.visits)
 
-    def _failed(self, group: list[tuple[Job, Tell]], failure: Exception, was_alone: bool) -> None:
-        in_the_file = lies_in_the_file(failure)
-        self.is_failing |= in_the_file
-        self.counters.failed_commits += not was_alone
-        if len(group) > 1 and not in_the_file:
-            self._waiting.extendleft(reversed(group))
-            self._events_waiting += sum(len(job.rows) for job, _ in group)
-            self._alone += len(group)
-        else:
-            if not in_the_file:
-                log.error("a job cannot be written: %s", where_it_failed(failure))
-            refused = refusal(failure, "a commit")
-            for _, tell in group:
-                tell(refused)
-        self._write_group()
+    def _failed(self, failure: Exception) -> None:
+        self.is_failing = True
 
     def stop(self) -> None:
         """Takes no more jobs; those that wait are written."""
@@ -312,7 +241,7 @@ class Store:
     async def close(self) -> None:
         """Ends the writer once what waits is written; notes what is still to be noted."""
         self.stop()
-        await self._is_idle.wait()
+        await self._commits.empty()
         if self._used_keys and not self.is_failing:
             with contextlib.suppress(sqlite3.Error):
                 await self._note_uses(self._clock.wall_ms())

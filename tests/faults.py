@@ -70,7 +70,7 @@ FAULTS = (
     ),
     Fault(
         "the answer before the commit",
-        "tally/store.py",
+        "tally/commits.py",
         "        self._writer.start(",
         "        for job, tell in group:\n            tell([None] * len(job.rows))\n        self._writer.start(",
         "tests/test_store.py",

@@ -12,7 +12,7 @@ FLOORS = (
     ("accounts", "callers", "enrich", "moments", "passwords", "tables", "threads", "visits"),
     ("portable", "queries", "registry", "rollups"),
     ("asking", "bodies", "exporting", "deletion", "ground", "ingest", "intake", "live", "retention", "verification"),
-    ("building", "cuts", "erasing", "importing"),
+    ("building", "commits", "cuts", "erasing", "importing"),
     ("figures", "toplists"),
     ("store",),
     ("answers", "collect", "console", "pages"),

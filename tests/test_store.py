@@ -139,7 +139,7 @@ async def test_a_question_that_takes_too_long_is_given_up(make_house: MakeHouse)
 
 async def test_what_waits_is_bounded(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """CONTRACT: 503 `overloaded` with Retry-After; what waited before it is stored."""
-    monkeypatch.setattr("tally.store.MOST_EVENTS_WAITING", 30)
+    monkeypatch.setattr("tally.commits.MOST_EVENTS_WAITING", 30)
     website = await house.website()
     batch = {"website_id": website, "events": [view(website)] * 10}
     with write_lock(house):
