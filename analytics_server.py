@@ -104,7 +104,7 @@ def build_app(settings: Settings, clock: Clock | None = None) -> web.Application
 
     async def rooms(app: web.Application) -> AsyncIterator[None]:
         countries = Countries(settings.geoip_db)
-        ingest = Ingest(Sessions(settings.max_identities), limits.get)
+        ingest = Ingest(Sessions(settings.max_identities), limits.get, clock)
         async with opened(settings.db, ingest, clock, settings.query_seconds, settings.keep_days) as store:
             clients, client_websites = Buckets(settings.client_per_minute), Buckets(settings.website_per_minute)
             callers = Callers(clock, countries, trusted, settings.forwarded_header)
@@ -112,7 +112,7 @@ def build_app(settings: Settings, clock: Clock | None = None) -> web.Application
             app[READER] = Reader(store, clock, Buckets(settings.key_per_minute), settings.base_url)
             token = secrets.token_urlsafe(24)
             app[GATE] = Gate(store, clock, settings.base_url, trusted, settings.key_per_minute, token)
-            store.each_second += [app[DESK].salts.forget, app[READER].remembered.sweep]
+            store.each_second += [lambda _: app[DESK].salts.forget(clock.sure_ms()), app[READER].remembered.sweep]
             yield
             app[GATE].close()
         countries.close()

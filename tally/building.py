@@ -64,11 +64,11 @@ class Builder:
             for day, known in days:
                 await self._day(website, day, known)
             while self._look[website]:
-                found = await self._write(rollups.next_block, website, self._clock.wall_ms())
+                found = await self._write(rollups.next_block, website, self._clock.sure_ms())
                 if found:
                     await self._block(website, *found)
                 self._look[website] = found is not None
-            while await self._write(retention.let_go, website, self._keep_days, self._clock.wall_ms()):
+            while await self._write(retention.let_go, website, self._keep_days, self._clock.sure_ms()):
                 self._changed(website)
 
     async def _day(self, website: int, day: int, known: Day) -> None:
@@ -76,7 +76,7 @@ class Builder:
             await self._build(website, day)
         while await self._write(_fold, website, day, self._clock.wall_ms()):
             pass
-        if rollups.is_final(day, self._clock.wall_ms()) and known.state == OPEN:
+        if rollups.is_final(day, self._clock.sure_ms()) and known.state == OPEN:
             while await self._write(_close, website, day):
                 pass
             self._look[website] = True
@@ -87,7 +87,7 @@ class Builder:
             rollups.drop_pairs, website, day
         ):
             pass
-        state = FINAL if rollups.is_final(day, self._clock.wall_ms()) else OPEN
+        state = FINAL if rollups.is_final(day, self._clock.sure_ms()) else OPEN
         try:
             version = await self._write(_begin, self._reader, website, day, state)
             totals = await self._reader.run(lambda connection: moments.counted(connection, website, day))

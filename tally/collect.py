@@ -185,16 +185,16 @@ class Desk:
             return event
         if is_crawler:
             return _CRAWLER
-        identity = self._identity(place, event, sender, now_ms)
+        identity = self._identity(place, event, sender)
         return Row._make((place, event, dimensions(event, around, place.domain), identity))
 
-    def _identity(self, website: Website, event: Event, sender: Sender, now_ms: int) -> bytes:
+    def _identity(self, website: Website, event: Event, sender: Sender) -> bytes:
         if APP_EVENT < event.type < AB_ASSIGN:
             return b""
         if event.session_id:
-            return self.salts.session_identity(website.number, event.ts_ms, now_ms, event.session_id)
+            return self.salts.session_identity(website.number, event.ts_ms, event.session_id)
         address = sender.caller.address.packed
-        return self.salts.client_identity(website.number, event.ts_ms, now_ms, address, sender.user_agent)
+        return self.salts.client_identity(website.number, event.ts_ms, address, sender.user_agent)
 
 
 DESK = web.AppKey("desk", Desk)

@@ -134,7 +134,7 @@ class Gate:
     async def session(self, request: web.Request) -> Session:
         """Who is logged in. Raises ApiError 401, and 403 for what another site's page asks for."""
         self.admit(request)
-        found, now_ms = self.found(request), self.clock.wall_ms()
+        found, now_ms = self.found(request), self.clock.steady_ms()
         if found is None:
             raise ApiError(errors.NOT_LOGGED_IN)
         if found.login.is_worn(now_ms):
@@ -161,7 +161,7 @@ class Gate:
             return None
         digest = logins.digest_of(value, self.store.key_salt)
         login = registry.logins.get(digest)
-        if login is None or login.ends_ms <= self.clock.wall_ms():
+        if login is None or login.ends_ms <= self.clock.steady_ms():
             return None
         return Session(registry.owners[login.account], digest, login)
 
@@ -170,10 +170,11 @@ class Gate:
 
         Raises ApiError 401 where the password that was given has been changed meanwhile.
         """
-        now_ms, value = self.clock.wall_ms(), logins.new_value()
+        now_ms, value = self.clock.steady_ms(), logins.new_value()
         digest, login = logins.digest_of(value, self.store.key_salt), Login(account, now_ms, now_ms + LASTS_MS)
         known, before = self.store.registry.logins, self.found(request)
-        over = [one for one, other in known.items() if other.ends_ms <= now_ms] + ([before.digest] if before else [])
+        sure_ms = self.clock.sure_ms()
+        over = [one for one, other in known.items() if other.ends_ms <= sure_ms] + ([before.digest] if before else [])
         over += logins.of_account(known, account)[: 1 - MOST_OF_ACCOUNT]
 
         def begin(connection: sqlite3.Connection) -> None:

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from tally import moments, rollups
 from tally.accounts import Website, key_salt, month_of
+from tally.clock import Clock
 from tally.events import (
     AB_ASSIGN,
     AB_CONVERT,
@@ -53,7 +54,6 @@ MONTH_FULL = Rejection("monthly_limit_reached", "This month's events are used up
 NO_ASSIGNMENT = Rejection(
     "no_assignment", "This visitor has no assignment today: send ab_assign first, or the variant with it.", "variant"
 )
-
 
 T = TypeVar("T")
 
@@ -91,9 +91,8 @@ class Written(NamedTuple):
 class Ingest:
     """Writes groups of jobs; keeps sessions, labels and ids. For the writer's thread alone."""
 
-    def __init__(self, sessions: Sessions, limit_of: Callable[[str], int | None]) -> None:
-        self.sessions = sessions
-        self._labels = Labels()
+    def __init__(self, sessions: Sessions, limit_of: Callable[[str], int | None], clock: Clock) -> None:
+        self.sessions, self.labels, self.clock = sessions, Labels(), clock
         # Events a month on a plan; None without limit.
         self.limit_of = limit_of
         self._next_id = self.ids_end = 0
@@ -131,11 +130,11 @@ class Ingest:
                 group.store()
         except BaseException:
             self.sessions.undo()
-            self._labels.undo()
+            self.labels.undo()
             self._next_id, self.ids_end = ids
             raise
-        self.sessions.keep(jobs[-1].arrived_ms)
-        self._labels.keep()
+        self.sessions.keep(self.clock.sure_ms())
+        self.labels.keep()
         return Written(outcomes, group.used, self._next_id - 1, group.visits)
 
     def take_id(self, connection: sqlite3.Connection) -> int:
@@ -149,21 +148,16 @@ class Ingest:
 
     def numbers_of(self, connection: sqlite3.Connection, texts: set[str]) -> Callable[[str], int]:
         """The label number of each text."""
-        return self._labels.numbers_of(connection, texts).__getitem__
-
-    @property
-    def labels(self) -> Labels:
-        """What it remembers of labels; for the writer's thread."""
-        return self._labels
+        return self.labels.numbers_of(connection, texts).__getitem__
 
     def digest(self, event_id: str) -> bytes:
         """What is stored of an event_id: 16 bytes whatever the client chose, which do not tell it without the file."""
         return blake2b(event_id.encode(), digest_size=16, key=self._salt).digest()
 
-    def chores(self, connection: sqlite3.Connection, now_ms: int) -> None:
+    def chores(self, connection: sqlite3.Connection) -> None:
         """Forgets what is over, also where nobody sends anything: identities, and event_ids in small steps."""
-        self.sessions.keep(now_ms)
-        forget_old(connection, now_ms)
+        self.sessions.keep(self.clock.sure_ms())
+        forget_old(connection, self.clock.sure_ms())
 
 
 class _Group:
@@ -182,6 +176,8 @@ class _Group:
             id(row): (row.website.number, ingest.digest(row.event.event_id)) for row in rows if row.event.event_id
         }
         self._seen = _seen(connection, list(self._keys.values()))
+        # Not by the wall, which may jump: an event_id is neither to be forgotten early nor to be kept for years.
+        self._steady_ms, self._oldest_ms = ingest.clock.steady_ms(), ingest.clock.sure_ms() - OLDEST_MS
         self._new_seen: dict[tuple[int, bytes], int] = {}
         self._assigned: dict[tuple[int, int, int, int], int] = {}
         self._events: list[tuple[Any, ...]] = []
@@ -197,7 +193,7 @@ class _Group:
         """Decides on a row and gathers what it writes."""
         website, event = row.website, row.event
         key = self._keys.get(id(row))
-        if key is not None and self._seen.get(key, -OLDEST_MS) >= arrived_ms - OLDEST_MS:
+        if key is not None and self._seen.get(key, self._oldest_ms - 1) >= self._oldest_ms:
             return None
         limit, month = self._ingest.limit_of(website.plan), (website.account, month_of(arrived_ms))
         if limit is not None and self.used[month] >= limit:
@@ -212,7 +208,7 @@ class _Group:
             return NO_ASSIGNMENT
         self.used[month] += 1
         if key is not None:
-            self._seen[key] = self._new_seen[key] = arrived_ms
+            self._seen[key] = self._new_seen[key] = self._steady_ms
         return None
 
     def store(self) -> None:
@@ -327,11 +323,11 @@ class _Group:
         return True
 
 
-def forget_old(connection: sqlite3.Connection, now_ms: int, most: int = 2_000) -> int:
+def forget_old(connection: sqlite3.Connection, sure_ms: int, most: int = 2_000) -> int:
     """Deletes up to `most` event_ids whose 72 hours are over; how many it deleted."""
     old = connection.execute(
         "/* ingest.old */ select website, digest from seen where arrived_ms < ? order by arrived_ms limit ?",
-        (now_ms - OLDEST_MS, most),
+        (sure_ms - OLDEST_MS, most),
     ).fetchall()
     if old:
         with transaction(connection):

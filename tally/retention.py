@@ -62,12 +62,12 @@ def keep_days_of(connection: sqlite3.Connection, website: int, default: int) -> 
     return default if row is None or row[0] is None else int(row[0])
 
 
-def let_go(connection: sqlite3.Connection, website: int, default: int, now_ms: int) -> bool:
-    """A step towards it; whether there may be more to do."""
+def let_go(connection: sqlite3.Connection, website: int, default: int, sure_ms: int) -> bool:
+    """A step towards it; whether there may be more to do. `sure_ms`: the time as deletions may believe it."""
     keep_days = keep_days_of(connection, website, default)
     if not keep_days:
         return False
-    end = first_kept(max(keep_days, LEAST_DAYS), now_ms)
+    end = first_kept(max(keep_days, LEAST_DAYS), sure_ms)
     row = connection.execute(
         "/* retention.next */ select block, state from built"
         " where website = ? and level = 0 and block < ? and state < 3 order by block limit 1",

@@ -72,27 +72,26 @@ class Salts:
         # Hashes that have taken their key in: a third less work for each identity.
         self._of_day: dict[int, blake2b] = {}
 
-    def session_identity(self, website: int, ts_ms: int, now_ms: int, session_id: str) -> bytes:
+    def session_identity(self, website: int, ts_ms: int, session_id: str) -> bytes:
         """16 bytes that stand for (website, UTC day of ts_ms, session_id)."""
-        return self._hash(b"s%d:" % website + session_id.encode(), ts_ms // DAY_MS, now_ms)
+        return self._hash(b"s%d:" % website + session_id.encode(), ts_ms // DAY_MS)
 
-    def client_identity(self, website: int, ts_ms: int, now_ms: int, address: bytes, user_agent: str) -> bytes:
+    def client_identity(self, website: int, ts_ms: int, address: bytes, user_agent: str) -> bytes:
         """16 bytes that stand for (website, UTC day of ts_ms, full client address, User-Agent)."""
         text = user_agent.encode("utf-8", "surrogateescape")
-        return self._hash(b"c%d:%d:" % (website, len(address)) + address + text, ts_ms // DAY_MS, now_ms)
+        return self._hash(b"c%d:%d:" % (website, len(address)) + address + text, ts_ms // DAY_MS)
 
-    def _hash(self, text: bytes, day: int, now_ms: int) -> bytes:
+    def _hash(self, text: bytes, day: int) -> bytes:
         salted = self._of_day.get(day)
         if salted is None:
-            self.forget(now_ms)
             salted = self._of_day[day] = blake2b(digest_size=16, key=secrets.token_bytes(32))
         hashed = salted.copy()
         hashed.update(text)
         return hashed.digest()
 
-    def forget(self, now_ms: int) -> None:
-        """Drops the salts of days that are over."""
-        for old in [old for old in self._of_day if is_over(old, now_ms)]:
+    def forget(self, sure_ms: int) -> None:
+        """Drops the salts of days that are over for sure (tally/clock.py)."""
+        for old in [old for old in self._of_day if is_over(old, sure_ms)]:
             del self._of_day[old]
 
 
@@ -186,13 +185,13 @@ class Sessions:
         self._put(identity, _pack(visitor, day, mask | 1 << ts_ms % DAY_MS // QUARTER_MS, [*far, now]))
         return _make(Touch, (visitor, now, tuple(near), mask))
 
-    def keep(self, now_ms: int) -> None:
-        """The transaction is committed: changes hold. Once a UTC day, forgets what is over."""
+    def keep(self, sure_ms: int) -> None:
+        """The transaction is committed: changes hold. Once a UTC day, forgets what is over for sure (tally/clock.py)."""
         self._before.clear()
-        day = now_ms // DAY_MS
+        day = sure_ms // DAY_MS
         if day != self._swept_day:
             self._swept_day = day
-            for identity in [i for i, p in self._packed.items() if is_over(_HEAD.unpack_from(p)[1], now_ms)]:
+            for identity in [i for i, p in self._packed.items() if is_over(_HEAD.unpack_from(p)[1], sure_ms)]:
                 del self._packed[identity]
 
     def undo(self) -> None:

@@ -65,6 +65,7 @@ class ManualClock(Clock):
     def __init__(self, wall_ms: int = NOON_MS) -> None:
         self._wall_ms = wall_ms
         self._monotonic_ns = 1_000_000_000_000
+        super().__init__()
 
     def wall_ms(self) -> int:
         return self._wall_ms

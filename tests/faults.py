@@ -246,8 +246,8 @@ FAULTS = (
     Fault(
         "a session that is not renewed at login",
         "tally/gate.py",
-        "        now_ms, value = self.clock.wall_ms(), logins.new_value()",
-        "        now_ms, value = self.clock.wall_ms(), request.cookies.get('tally') or logins.new_value()",
+        "        now_ms, value = self.clock.steady_ms(), logins.new_value()",
+        "        now_ms, value = self.clock.steady_ms(), request.cookies.get('tally') or logins.new_value()",
         "tests/test_logging_in.py",
     ),
     Fault(

@@ -225,7 +225,7 @@ class Works:
         self.writer.execute("pragma synchronous = off")
         self.websites = accounts.websites(self.writer)
         self.salts, self.sessions = Salts(), Sessions(self.identities)
-        self.ingest = Ingest(self.sessions, lambda plan: None)
+        self.ingest = Ingest(self.sessions, lambda plan: None, self.clock)
         self.ingest.start(self.writer)
         self.remembered = Remembered()
         self._hands = (Hand(self.writer, self._before), Hand(self.looker, self._before))

@@ -94,7 +94,7 @@ class World:
         self, connection: sqlite3.Connection, live: Live, now_ms: int = NOON_MS, identities: int = 100
     ) -> None:
         self.connection, self.live, self.now_ms = connection, live, now_ms
-        self.ingest = Ingest(Sessions(identities), lambda plan: None)
+        self.ingest = Ingest(Sessions(identities), lambda plan: None, ManualClock(now_ms))
         self.ingest.start(connection)
         self.unpublished: deque[dict[tuple[int, int, int], Visit]] = deque()
         self.watches: dict[int, Watch] = {}

@@ -1,0 +1,108 @@
+"""Watches the system's clock for the store: says when it jumped, and notes in the file what the next start must know.
+
+tally/clock.py decides what is believed; this room tells it once a second to look, logs what it found, once a minute at
+the most, and writes its note every ten minutes, after a jump, and at the end. A file that takes no note, full or
+damaged, costs nothing but the note: it is tried again.
+
+Which forwarded headers came from where (tally/callers.py) is noted along with it, for `doctor`.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from typing import Any
+
+from tally import notes
+from tally.clock import HELD_MS, HOUR_MS, STEP_MS, STOP_MS, Clock
+from tally.errors import log
+from tally.schema import transaction
+from tally.threads import Thread
+
+# our choice: a killed server loses no more than this of its note, far less than a stop that is believed at once.
+NOTE_NS = 600_000_000_000
+_MINUTE_NS = 60_000_000_000
+_HELD = f"{HELD_MS // HOUR_MS} hours"
+
+
+class Timekeeper:
+    """Used by the event loop alone. `proxies` gives what is to be noted of forwarded headers."""
+
+    def __init__(self, clock: Clock, writer: Thread) -> None:
+        self._clock, self._writer = clock, writer
+        self.proxies: Callable[[], Any] = lambda: None
+        self._noted_ns = clock.monotonic_ns() - NOTE_NS
+        self._warned_ns = clock.monotonic_ns() - _MINUTE_NS
+        self._noted_proxies: Any = None
+        self._is_away = False
+
+    async def begin(self) -> None:
+        """Goes on from the file's note. Raises sqlite3.Error."""
+        noted = await self._writer.run(notes.clock_note)
+        if noted is None:
+            return
+        self._clock.go_on(noted)
+        self._is_away = abs(self._clock.lead_ms) > STEP_MS
+        if self._is_away:
+            log.warning(
+                "the system's clock is %s before the last note in the database: if it is wrong, set it right",
+                _long(self._clock.lead_ms),
+            )
+        elif self._clock.owed_ms > STOP_MS:
+            log.info(
+                "the last note in the database is %s old: nothing is deleted by the new time until it has held for %s",
+                _long(self._clock.owed_ms),
+                _HELD,
+            )
+
+    def look(self, now_ms: int) -> None:
+        """To be called every second."""
+        clock, before_ms = self._clock, self._clock.lead_ms
+        has_jumped = clock.look()
+        is_away = abs(clock.lead_ms) > STEP_MS
+        if has_jumped:
+            self._noted_ns -= NOTE_NS
+            now_ns = clock.monotonic_ns()
+            if is_away and now_ns - self._warned_ns >= _MINUTE_NS:
+                self._warned_ns = now_ns
+                log.warning(
+                    "the system's clock was set %s by %s: events are dated by it, and nothing is deleted by it until it"
+                    " has held for %s; if it is wrong, set it right",
+                    "forward" if clock.lead_ms > 0 else "back",
+                    _long(clock.lead_ms),
+                    _HELD,
+                )
+        if self._is_away and not is_away:
+            is_back = abs(before_ms) <= STEP_MS
+            log.info("the system's clock is %s", "back" if is_back else f"believed: it has held for {_HELD}")
+        self._is_away = is_away
+
+    async def work(self) -> None:
+        """Writes notes when they are due, until it is cancelled."""
+        while True:
+            await asyncio.sleep(1)
+            proxies = self.proxies()
+            if self._clock.monotonic_ns() - self._noted_ns >= NOTE_NS or proxies != self._noted_proxies:
+                self._noted_ns, self._noted_proxies = self._clock.monotonic_ns(), proxies
+                await self.note()
+
+    async def note(self) -> None:
+        """Writes down what the next start is to know, if the file takes it."""
+        noted, proxies = self._clock.note(), self.proxies()
+
+        def write(connection: sqlite3.Connection) -> None:
+            with transaction(connection):
+                notes.write(connection, notes.CLOCK, noted)
+                notes.write(connection, notes.PROXIES, proxies)
+
+        try:
+            await self._writer.run(write)
+        except sqlite3.Error:
+            # The store says so, and finds out when it is over.
+            self._noted_ns -= NOTE_NS - _MINUTE_NS
+
+
+def _long(ms: int) -> str:
+    """A length of time in words: the two largest units."""
+    minutes = abs(ms) // 60_000
+    days, hours = divmod(minutes // 60, 24)
+    return f"{days} d {hours} h" if days else f"{hours} h {minutes % 60} min"
