@@ -30,6 +30,7 @@ from tally.origin import parse_proxies
 from tally.sessions import Sessions
 from tally.settings import Settings
 from tally.store import opened
+from tally.timerange import zone
 
 
 class Route(NamedTuple):
@@ -100,6 +101,7 @@ def build_app(settings: Settings, clock: Clock | None = None) -> web.Application
     """The application over the database of `settings`, opened when it starts and closed when it ends."""
     clock = clock or Clock()
     trusted = parse_proxies(settings.trusted_proxy)
+    zone("UTC")  # tells at the start where the zone data is damaged
     limits = {"free": settings.free_events, "pro": settings.pro_events}
 
     async def rooms(app: web.Application) -> AsyncIterator[None]:
@@ -108,6 +110,7 @@ def build_app(settings: Settings, clock: Clock | None = None) -> web.Application
         async with opened(settings.db, ingest, clock, settings.query_seconds, settings.keep_days) as store:
             clients, client_websites = Buckets(settings.client_per_minute), Buckets(settings.website_per_minute)
             callers = Callers(clock, countries, trusted, settings.forwarded_header)
+            store.timekeeper.proxies = callers.noted
             app[DESK] = Desk(store, clock, clients, client_websites, callers)
             app[READER] = Reader(store, clock, Buckets(settings.key_per_minute), settings.base_url)
             token = secrets.token_urlsafe(24)

@@ -4,20 +4,33 @@ A client is found by the socket's peer or, where that is a trusted proxy, by the
 how). What was found of an address is remembered for a while, in memory, as are the origins of pages: both return within
 minutes. Only what is as short as addresses are is kept, since a header may be 16 KB.
 
+What `doctor` is to say of proxies is kept in a few words: which headers came, and from what kind of peer.
+
 A forwarded header from a private network that is not trusted is most likely a proxy nobody told us of, which makes one
 client of all its visitors: that is logged once a minute with the option to set. Neither the address nor what the header
 says is.
 """
 
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from aiohttp import web
 
 from tally.clock import Clock
 from tally.country import Countries
 from tally.errors import log
-from tally.origin import PRIVATE_NETWORKS, Address, Asker, Network, asker, bucket_key, client_address, page_of
+from tally.origin import (
+    PRIVATE_NETWORKS,
+    Address,
+    Asker,
+    Network,
+    asker,
+    bucket_key,
+    client_address,
+    is_proxy,
+    page_of,
+)
 
 _WARN_NS = 60_000_000_000
 # our choice: more origins than the websites of one server have; 5 MB if all are as long as a header may be.
@@ -25,6 +38,8 @@ _ORIGINS = 256
 # our choice: a visitor sends a few events within minutes; 2 MB, in memory only, as the token buckets are.
 _CALLERS = 4_096
 _MOST_REMEMBERED = 128
+# The names that proxies and their hosts use; whichever is not the one we read tells of a proxy all the same.
+_FORWARDED = ("X-Forwarded-For", "Forwarded", "X-Real-IP", "CF-Connecting-IP", "True-Client-IP", "Fly-Client-IP")
 
 
 class Caller(NamedTuple):
@@ -52,6 +67,11 @@ class Callers:
         self._clock, self._countries, self._trusted, self.header = clock, countries, trusted, header
         self.header_key = header.lower()
         self._warned_ns = -_WARN_NS
+        # Since the start: "trusted", "alone" (a trusted peer without the header), "direct"; networks that are not
+        # trusted and sent it, and names of other headers that came instead of it.
+        self.seen: set[str] = set()
+        self.networks: set[str] = set()
+        self.others: set[str] = set()
         # Origins name pages, not people; Referers may hold more than that and are read anew each time.
         self._page_of = lru_cache(_ORIGINS)(lambda origin: page_of(origin, None, None))
         self._caller_of = lru_cache(_CALLERS)(self._caller)
@@ -59,8 +79,20 @@ class Callers:
     def sender(self, request: web.Request) -> Sender:
         """Who sends this request, by the headers that may be believed."""
         headers = request.headers
+        self.look_at(headers)
         caller = self.caller(request.remote, *headers.getall(self.header, ()))
         return Sender(caller, asker(headers), headers.get("User-Agent", ""), headers.get("Accept-Language", ""))
+
+    def look_at(self, headers: Mapping[str, str]) -> None:
+        """Notes which forwarded headers came where the one that is read did not; `headers` ignores case."""
+        if self.header not in headers:
+            self.others.update(name for name in _FORWARDED if name in headers)
+
+    def noted(self) -> dict[str, Any]:
+        """What `doctor` is to know of proxies."""
+        trusted, networks = [str(network) for network in self._trusted], sorted(self.networks)
+        others, seen = sorted(self.others), sorted(self.seen)
+        return {"header": self.header, "trusted": trusted, "networks": networks, "others": others, "seen": seen}
 
     def caller(self, peer: str | None, *forwarded: str) -> Caller:
         """The client, by the forwarded header's lines where they may be believed."""
@@ -72,10 +104,14 @@ class Callers:
 
     def _caller(self, peer: str | None, *forwarded: str) -> Caller:
         address = client_address(peer, forwarded, self._trusted, self.header)
+        is_trusted = is_proxy(peer, self._trusted)
+        self.seen.add(("trusted" if forwarded else "alone") if is_trusted else "direct")
         proxy = None
         # It says for whom it speaks and is not believed: from a private network, most likely a proxy.
         if forwarded and forwarded[0].partition(",")[0].strip() != str(address) and not address.is_loopback:
             proxy = next((network for network in PRIVATE_NETWORKS if address in network), None)
+        if proxy is not None:
+            self.networks.add(str(proxy))
         return Caller(address, bucket_key(address), self._countries.of(address), proxy)
 
     def page(self, origin: str | None, referer: str | None, fetch_site: str | None) -> Asker | None:

@@ -71,7 +71,7 @@ class Clock:
         return self.wall_ms() - self.steady_ms()
 
     def look(self) -> bool:
-        """Notices what was done to the wall; to be called about once a second. Whether it jumped since the last look."""
+        """Notices what was done to the wall; to be called about once a second. Whether it jumped meanwhile."""
         run_ms = self._run_ms()
         stands_ms = self.wall_ms() - run_ms
         has_jumped = abs(stands_ms - self._stands_ms) > STEP_MS

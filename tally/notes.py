@@ -1,6 +1,6 @@
 """What the server notes in the file about itself, for its next start and for `doctor`: rows of table `meta`.
 
-The clock (tally/clock.py says what for) and which forwarded headers came from where. A few numbers each, as JSON, written
+The clock (tally/clock.py says what for) and which forwarded headers came from where. A few words each, as JSON, written
 every ten minutes, when something changes, and at the end. No address and nothing that came in a header is noted: of a
 proxy the private network it lies in. What cannot be read, as after a newer version, counts as not noted.
 """

@@ -186,7 +186,7 @@ class Sessions:
         return _make(Touch, (visitor, now, tuple(near), mask))
 
     def keep(self, sure_ms: int) -> None:
-        """The transaction is committed: changes hold. Once a UTC day, forgets what is over for sure (tally/clock.py)."""
+        """The transaction is committed: changes hold. Once a UTC day, forgets what is surely over."""
         self._before.clear()
         day = sure_ms // DAY_MS
         if day != self._swept_day:

@@ -32,16 +32,17 @@ from tally.live import Live
 from tally.registry import Registry, registry, registry_if_changed
 from tally.schema import SERVER_BUSY_S, BadDatabase, connect_reader, open_database, transaction
 from tally.threads import Readers, Thread, on_thread, open_readers, refusal
+from tally.timekeeping import Timekeeper
 
 T = TypeVar("T")
 TICK_S = 1.0
 # our choice: a stranger naming random websites makes the writer look at most ten times a second.
 LOOK_AGAIN_S = 0.1
 # our choice: `key list` shows the last use to the minute.
-NOTE_USE_MS = 60_000
+NOTE_USE_NS = 60_000_000_000
 # our choice, the same as schema.py's journal_size_limit: from here on readers are held so that the log can start over.
 MOST_LOG_BYTES = 64 * 1_048_576
-EMPTY_LOG_MS = 10_000
+EMPTY_LOG_NS = 10_000_000_000
 # our choice: counting a day reads its rows once; a large cache would hold nothing that is read again.
 BUILDER_CACHE_KIB = 1_000
 FAILED_PAUSE_S = 10.0
@@ -62,12 +63,13 @@ class Store:
         self.last_id = 0
         self.readers = readers
         self.live = Live()
+        self.timekeeper = Timekeeper(clock, writer)
         # Chores of other rooms; they are told the time.
-        self.each_second: list[Callable[[int], None]] = [self.live.sweep]
+        self.each_second: list[Callable[[int], None]] = [self.timekeeper.look, self.live.sweep]
         self._writer = writer
         self._path, self._log = path, path.with_name(path.name + "-wal")
         self._file = _file_of(path)
-        self._emptied_ms = 0
+        self._emptied_ns = -EMPTY_LOG_NS
         self._clock = clock
         self._closing = False
         self._data_version = -1
@@ -75,7 +77,7 @@ class Store:
         self._changes: dict[int, int] = {}
         self._changes_elsewhere = self._changes_here = 0
         self._used_keys: dict[int, int] = {}
-        self._noted_ms = 0
+        self._noted_ns = -NOTE_USE_NS
         self.is_failing = self.is_gone = False
         self.builder: Builder
         self.eraser: Eraser
@@ -187,21 +189,21 @@ class Store:
     async def tick(self) -> None:
         """The chores of every second."""
         await self.refresh()
-        now_ms = self._clock.wall_ms()
+        now_ms, now_ns = self._clock.wall_ms(), self._clock.monotonic_ns()
         self._look_at_the_file()
         self._is_busy = self.counters.commit_ns - self._commit_ns_before > BUSY_SHARE * TICK_S * 1e9
         self._commit_ns_before = self.counters.commit_ns
         for chore in self.each_second:
             chore(now_ms)
-        await self._writer.run(lambda connection: self.ingest.chores(connection, now_ms))
+        await self._writer.run(self.ingest.chores)
         if self.is_failing:
             await self._writer.run(_try_to_write)
             self.is_failing = False
-        if self._used_keys and now_ms - self._noted_ms >= NOTE_USE_MS:
-            await self._note_uses(now_ms)
+        if self._used_keys and now_ns - self._noted_ns >= NOTE_USE_NS:
+            await self._note_uses()
         is_wanted = self.log_bytes > MOST_LOG_BYTES or self.eraser.wants_empty_log
-        if is_wanted and now_ms - self._emptied_ms >= EMPTY_LOG_MS:
-            self._emptied_ms = now_ms
+        if is_wanted and now_ns - self._emptied_ns >= EMPTY_LOG_NS:
+            self._emptied_ns = now_ns
             async with self.readers.held():
                 if await self._writer.run(_empty_log):
                     self.eraser.wants_empty_log = False
@@ -213,8 +215,8 @@ class Store:
             log.error("%s was deleted or replaced while the server runs: put it back, or start anew", self._path)
         self.is_gone = now != self._file
 
-    async def _note_uses(self, now_ms: int) -> None:
-        used, self._used_keys, self._noted_ms = self._used_keys, {}, now_ms
+    async def _note_uses(self) -> None:
+        used, self._used_keys, self._noted_ns = self._used_keys, {}, self._clock.monotonic_ns()
 
         def note(connection: sqlite3.Connection) -> None:
             with transaction(connection):
@@ -244,7 +246,7 @@ class Store:
         await self._commits.empty()
         if self._used_keys and not self.is_failing:
             with contextlib.suppress(sqlite3.Error):
-                await self._note_uses(self._clock.wall_ms())
+                await self._note_uses()
 
 
 @contextlib.asynccontextmanager
@@ -257,6 +259,7 @@ async def opened(path: Path, ingest: Ingest, clock: Clock, query_s: float, keep_
         store = Store(path, writer, readers, ingest, clock)
         try:
             store.key_salt = await writer.run(accounts.key_salt)
+            await store.timekeeper.begin()
             store.last_id = await writer.run(ingest.start)
             await store.refresh()
         except (ApiError, sqlite3.Error, TypeError, ValueError):
@@ -267,7 +270,8 @@ async def opened(path: Path, ingest: Ingest, clock: Clock, query_s: float, keep_
         closing.push_async_callback(looker.close)
         store.builder = Builder(writer, looker, clock, keep_days, store.is_busy, changed=store.note_change)
         store.eraser = Eraser(store.builder.write, looker, ingest.labels, clock)
-        chores = [asyncio.create_task(_tick_forever(store)), asyncio.create_task(_build_forever(store))]
+        works = (_tick_forever(store), _build_forever(store), store.timekeeper.work())
+        chores = [asyncio.create_task(work) for work in works]
         try:
             yield store
         finally:
@@ -276,6 +280,7 @@ async def opened(path: Path, ingest: Ingest, clock: Clock, query_s: float, keep_
             store.stop()
             await asyncio.gather(*chores, return_exceptions=True)
             await store.close()
+            await store.timekeeper.note()
 
 
 async def _tick_forever(store: Store) -> None:

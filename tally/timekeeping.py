@@ -91,7 +91,7 @@ class Timekeeper:
 
         def write(connection: sqlite3.Connection) -> None:
             with transaction(connection):
-                notes.write(connection, notes.CLOCK, noted)
+                notes.write(connection, notes.CLOCK, list(noted))
                 notes.write(connection, notes.PROXIES, proxies)
 
         try:

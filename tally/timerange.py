@@ -1,6 +1,7 @@
 """Ranges of time: from, to, interval and tz of a question become instants and the edges of buckets.
 
-Pure: no clock is read here (now comes in), and only files of the time zone database are ever opened.
+Pure: no clock is read here (now comes in), and only files of the package tzdata are ever opened. The machine's own time
+zone database, which may be older, damaged or missing, plays no part: an answer is the same on every machine.
 
 Rules (CONTRACT.md, Read API):
 - A range is half-open, [from, to), in integer milliseconds. Precision beyond that is rounded up, which among
@@ -40,6 +41,11 @@ _MOST_BUCKETS = 10_000  # contract: timeseries
 _PROBE_S = 2 * DAY_MS // SECOND_MS
 # Reaches from any instant past the beginning of its local day, whatever the clocks do, even leave out a day.
 _MARGIN_MS = 3 * DAY_MS
+_DAMAGED = "the zones of the package tzdata cannot be read: install it again, `pip install --force-reinstall tzdata`"
+
+
+class ZoneDataError(ValueError):
+    """The time zone data cannot be read; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +85,21 @@ def zone(name: str) -> ZoneInfo:
 @cache
 def zone_names() -> frozenset[str]:
     """Give the names that `zone` takes, about 600."""
-    names = files("tzdata").joinpath("zones").read_text("ascii").split()
-    # Names of the machine's own zone or of none; they load where the machine has such files.
-    return frozenset(names) - {"Factory", "localtime", "posixrules"}
+    try:
+        names = files("tzdata").joinpath("zones").read_text("ascii").split()
+    except (ImportError, OSError, ValueError) as failure:
+        raise ZoneDataError(_DAMAGED) from failure
+    # Factory is the name of no zone.
+    return frozenset(names) - {"Factory"}
 
 
-@cache  # at most one entry a name in the list; zoneinfo itself keeps only the last 8 alive
+@cache  # at most one entry a name in the list; nobody else keeps what was read from a file
 def _loaded(name: str) -> ZoneInfo:
-    return ZoneInfo(name)
+    try:
+        with files("tzdata").joinpath("zoneinfo", *name.split("/")).open("rb") as source:
+            return ZoneInfo.from_file(source, key=name)
+    except (ImportError, OSError, ValueError) as failure:
+        raise ZoneDataError(_DAMAGED) from failure
 
 
 def parse_range(raw_from: str | None, raw_to: str | None, tz_name: str | None, now_ms: int) -> Range:

@@ -82,6 +82,7 @@ def chosen_routes(settings: Settings, taken: Iterable[str]) -> list[ChosenRoute]
 
 async def script(request: web.Request) -> web.Response:
     """GET /tracker.js and the parts."""
+    request.app[DESK].callers.look_at(request.headers)
     file = request.app[TRACKER].get(request.path)
     if file is None:
         raise ApiError(errors.NOT_FOUND)

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from zoneinfo import reset_tzpath
 
 import aiohttp
 import hypothesis
@@ -46,6 +47,8 @@ hypothesis.settings.register_profile(
     "unhurried", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("unhurried")
+# As the product does: zones from the package tzdata, whatever this machine has.
+reset_tzpath(to=())
 
 ROOT = Path(__file__).resolve().parent.parent
 CHROME = (

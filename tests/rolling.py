@@ -264,7 +264,7 @@ class Works:
                 site,
                 Event(type_, ts, event_name=texts[14]),
                 texts[:14],
-                self.salts.session_identity(site.number, ts, now_ms, session),
+                self.salts.session_identity(site.number, ts, session),
             )
             for ts, type_, session, texts in facts
         ]

@@ -9,10 +9,10 @@ from conftest import ROOT
 FLOORS = (
     ("assets", "clock", "crawlers", "errors", "hosts", "instants", "migrations", "ndjson", "remembered", "settings"),
     ("country", "events", "labels", "limits", "logins", "origin", "schema", "sessions", "timerange", "useragent"),
-    ("accounts", "callers", "enrich", "moments", "passwords", "tables", "threads", "visits"),
+    ("accounts", "callers", "enrich", "moments", "notes", "passwords", "tables", "threads", "visits"),
     ("portable", "queries", "registry", "rollups"),
     ("asking", "bodies", "exporting", "deletion", "ground", "ingest", "intake", "live", "retention", "verification"),
-    ("building", "commits", "cuts", "erasing", "importing"),
+    ("building", "commits", "cuts", "erasing", "importing", "timekeeping"),
     ("figures", "toplists"),
     ("store",),
     ("answers", "collect", "console", "pages"),

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pytest
+from conftest import ManualClock
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

@@ -20,7 +20,7 @@ from conftest import NOON_MS, House, ManualClock
 from reading import DAY, DAY_MS, FIELDS, custom, event, view
 
 import tally
-from tally import accounts, retention, rollups, store
+from tally import accounts, notes, retention, rollups, store
 from tally.exporting import count_events, export_events
 from tally.importing import import_events
 from tally.ingest import forget_old
@@ -320,6 +320,7 @@ def administer(connection: sqlite3.Connection) -> None:
     accounts.usage(connection, 202611)
     accounts.key_salt(connection)
     accounts.any_account(connection)
+    notes.clock_note(connection)
     forget_old(connection, NOON_MS + 4 * DAY_MS)
     number = accounts.websites(connection)[0].number
     rollups.mark_stale(connection, number, (NOON_MS // DAY_MS,))

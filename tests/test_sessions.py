@@ -307,17 +307,17 @@ def test_kept_72_hours_past_the_end_of_their_day(commits: list[int], known: bool
 def test_identities_of_sessions() -> None:
     """Identity is (website, day, session_id) where the event has a session_id."""
     salts = Salts()
-    first = salts.session_identity(1, NOON_MS, NOON_MS, "session-1")
+    first = salts.session_identity(1, NOON_MS, "session-1")
     same = [MIDNIGHT_MS, MIDNIGHT_MS + DAY_MS - 1, NOON_MS + 1]
-    assert {salts.session_identity(1, ts_ms, NOON_MS, "session-1") for ts_ms in same} == {first}
+    assert {salts.session_identity(1, ts_ms, "session-1") for ts_ms in same} == {first}
     others = {
-        salts.session_identity(2, NOON_MS, NOON_MS, "session-1"),
-        salts.session_identity(11, NOON_MS, NOON_MS, "session-1"),
-        salts.session_identity(1, NOON_MS, NOON_MS, "session-2"),
-        salts.session_identity(1, NOON_MS, NOON_MS, "Session-1"),
-        salts.session_identity(1, NOON_MS, NOON_MS, "session-1 "),
-        salts.session_identity(1, MIDNIGHT_MS - 1, NOON_MS, "session-1"),
-        salts.session_identity(1, MIDNIGHT_MS + DAY_MS, NOON_MS + DAY_MS, "session-1"),
+        salts.session_identity(2, NOON_MS, "session-1"),
+        salts.session_identity(11, NOON_MS, "session-1"),
+        salts.session_identity(1, NOON_MS, "session-2"),
+        salts.session_identity(1, NOON_MS, "Session-1"),
+        salts.session_identity(1, NOON_MS, "session-1 "),
+        salts.session_identity(1, MIDNIGHT_MS - 1, "session-1"),
+        salts.session_identity(1, MIDNIGHT_MS + DAY_MS, "session-1"),
     }
     assert len(others | {first}) == 8
 
@@ -325,41 +325,39 @@ def test_identities_of_sessions() -> None:
 def test_identities_of_clients() -> None:
     """Else a keyed hash of (website, full client address, User-Agent) under that day's random salt."""
     salts = Salts()
-    first = salts.client_identity(1, NOON_MS, NOON_MS, b"\xcb\0q\x07", "Mozilla")
-    assert salts.client_identity(1, MIDNIGHT_MS, NOON_MS, b"\xcb\0q\x07", "Mozilla") == first
+    first = salts.client_identity(1, NOON_MS, b"\xcb\0q\x07", "Mozilla")
+    assert salts.client_identity(1, MIDNIGHT_MS, b"\xcb\0q\x07", "Mozilla") == first
     others = {
-        salts.client_identity(2, NOON_MS, NOON_MS, b"\xcb\0q\x07", "Mozilla"),
-        salts.client_identity(1, NOON_MS, NOON_MS, b"\xcb\0q\x08", "Mozilla"),
-        salts.client_identity(1, NOON_MS, NOON_MS, b"\xcb\0q\x07", "mozilla"),
-        salts.client_identity(1, NOON_MS, NOON_MS, b"\xcb\0q\x07", ""),
-        salts.client_identity(1, NOON_MS, NOON_MS, b"\xcb\0q\x07" + bytes(12), "Mozilla"),
-        salts.client_identity(1, NOON_MS - DAY_MS, NOON_MS, b"\xcb\0q\x07", "Mozilla"),
-        salts.session_identity(1, NOON_MS, NOON_MS, "\xcb\0q\x07Mozilla"),
+        salts.client_identity(2, NOON_MS, b"\xcb\0q\x07", "Mozilla"),
+        salts.client_identity(1, NOON_MS, b"\xcb\0q\x08", "Mozilla"),
+        salts.client_identity(1, NOON_MS, b"\xcb\0q\x07", "mozilla"),
+        salts.client_identity(1, NOON_MS, b"\xcb\0q\x07", ""),
+        salts.client_identity(1, NOON_MS, b"\xcb\0q\x07" + bytes(12), "Mozilla"),
+        salts.client_identity(1, NOON_MS - DAY_MS, b"\xcb\0q\x07", "Mozilla"),
+        salts.session_identity(1, NOON_MS, "\xcb\0q\x07Mozilla"),
     }
     assert len(others | {first}) == 8
     # Nothing flows from one part into the next.
-    assert salts.client_identity(1, NOON_MS, NOON_MS, b"abcd", "e" * 12) != salts.client_identity(
-        1, NOON_MS, NOON_MS, b"abcd" + b"e" * 12, ""
+    assert salts.client_identity(1, NOON_MS, b"abcd", "e" * 12) != salts.client_identity(
+        1, NOON_MS, b"abcd" + b"e" * 12, ""
     )
 
 
 def test_a_salt_lives_in_memory_only() -> None:
     """A restart makes the same person a new visitor once: another process draws another salt."""
-    assert Salts().session_identity(1, NOON_MS, NOON_MS, "s" * 8) != Salts().session_identity(
-        1, NOON_MS, NOON_MS, "s" * 8
-    )
+    assert Salts().session_identity(1, NOON_MS, "s" * 8) != Salts().session_identity(1, NOON_MS, "s" * 8)
 
 
 @pytest.mark.parametrize("header", ["Mozilla/5.0 \udce9", "\udcff", "\u00e9", "\U0001f600"])
 def test_any_user_agent_can_be_hashed(header: str) -> None:
     """A header's bytes that are no UTF-8 arrive as lone surrogates."""
-    assert len(Salts().client_identity(1, NOON_MS, NOON_MS, b"abcd", header)) == 16
+    assert len(Salts().client_identity(1, NOON_MS, b"abcd", header)) == 16
 
 
 @pytest.mark.parametrize(("now_ms", "known"), [(END_MS - 1, True), (END_MS + 1, False), (END_MS + DAY_MS, False)])
 def test_salts_go_with_their_identities(now_ms: int, known: bool) -> None:
     """Identities are kept at most 72 hours past the end of their day: then nobody can compute them again."""
     salts = Salts()
-    before = salts.session_identity(1, NOON_MS, NOON_MS, "session-1")
-    salts.session_identity(1, now_ms, now_ms, "session-1")
-    assert (salts.session_identity(1, NOON_MS, now_ms, "session-1") == before) is known
+    before = salts.session_identity(1, NOON_MS, "session-1")
+    salts.forget(now_ms)
+    assert (salts.session_identity(1, NOON_MS, "session-1") == before) is known
