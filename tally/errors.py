@@ -31,15 +31,31 @@ ANSWER_HEADERS = web.RequestKey("answer_headers", dict[str, str])
 # The requests whose head has come and whose answer has not gone: what an end in good order waits for.
 UNDER_WAY = web.AppKey("under_way", set[int])
 
-_ALWAYS = {"Server": "Tally", "X-Content-Type-Options": "nosniff"}
-# CONTRACT: collecting and reading are open to every page (no cookies are involved).
-COLLECT_HEADERS = _ALWAYS | {"Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": "Retry-After"}
+# What nothing here needs of a browser, by the names that browsers know. Writing to the clipboard is left to the pages.
+_OFF = (
+    "accelerometer autoplay camera display-capture encrypted-media fullscreen geolocation gyroscope magnetometer"
+    " microphone midi payment picture-in-picture publickey-credentials-get screen-wake-lock usb"
+    " xr-spatial-tracking"
+)
+# Whatever is opened by itself in a browser, an error or a CSV too, is a document that does nothing and that nobody
+# frames. The pages alone may do more: tally/pages.py.
+_HARMLESS = {
+    "Server": "Tally",
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+}
+_ALWAYS = _HARMLESS | {"Permissions-Policy": ", ".join(f"{name}=()" for name in _OFF.split())}
+# CONTRACT: collecting and reading are open to every page (no cookies are involved). Scripts ask, nothing is shown: 450
+# bytes about devices would be half of each answer.
+COLLECT_HEADERS = _HARMLESS | {"Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": "Retry-After"}
 _ON_READ = _ALWAYS | {
     "Access-Control-Allow-Origin": "*",
     "Access-Control-Expose-Headers": "Retry-After, ETag, Link, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset",
 }
 # Answers of the pages' own: no page of another origin may read or embed them, whatever it sends along.
-_ON_ACCOUNT = _ALWAYS | {"Cross-Origin-Resource-Policy": "same-origin"}
+OURS_ALONE = {"Cross-Origin-Resource-Policy": "same-origin"}
+_ON_ACCOUNT = _ALWAYS | OURS_ALONE
 
 # CONTRACT, collect's check 2.
 MOST_THROWN_AWAY_BYTES = 1_048_576

@@ -5,21 +5,22 @@ never comes near the file system. Nothing in them is secret or differs from one 
 asks of /api/account or /api/share.
 
 Every file has an ETag and is asked about each time (`no-cache`): after an update nobody sees half of the old pages. The
-shell forbids all that the pages do not need: scripts and styles but the server's own, frames, other origins,
-referrers, devices.
+shell forbids all that the pages do not need: scripts and styles but the server's own, frames, other origins; what every
+answer forbids (referrers, devices) is in tally/errors.py.
 """
 
 import gzip
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from aiohttp import web
 
 from tally import errors
 from tally.assets import asset
-from tally.errors import ApiError
+from tally.errors import ANSWER_HEADERS, OURS_ALONE, ApiError
 
 _TYPES = {
     ".css": "text/css; charset=utf-8",
@@ -39,20 +40,13 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
     " font-src 'none'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-# What browsers know by these names; writing to the clipboard is left, for the copy buttons.
-_OFF = (
-    "accelerometer autoplay camera display-capture encrypted-media fullscreen geolocation gyroscope magnetometer"
-    " microphone midi payment picture-in-picture publickey-credentials-get screen-wake-lock usb"
-    " xr-spatial-tracking"
-)
 PAGE_HEADERS = {
     "Content-Security-Policy": POLICY,
-    "Referrer-Policy": "no-referrer",
-    "Permissions-Policy": ", ".join(f"{name}=()" for name in _OFF.split()),
     "Cross-Origin-Opener-Policy": "same-origin",
+    **OURS_ALONE,
 }
 # An icon opened by itself is a document: it runs nothing either.
-_FILE_HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox"}
+FILE_HEADERS = {"Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox", **OURS_ALONE}
 
 
 class File(NamedTuple):
@@ -93,22 +87,26 @@ FILES = web.AppKey("files", dict[str, File])
 
 async def page(request: web.Request) -> web.Response:
     """The shell."""
-    return answer(request, request.app[FILES][SHELL], PAGE_HEADERS)
+    request[ANSWER_HEADERS] = PAGE_HEADERS
+    return answer(request, request.app[FILES][SHELL])
 
 
 async def asset_file(request: web.Request) -> web.Response:
     """GET /assets/{path}."""
+    request[ANSWER_HEADERS] = FILE_HEADERS
     found = request.app[FILES].get(request.match_info["path"])
     if found is None:
         raise ApiError(errors.NOT_FOUND)
-    return answer(request, found, _FILE_HEADERS)
+    return answer(request, found)
 
 
-def answer(request: web.Request, file: File, headers: dict[str, str], cache_control: str = "no-cache") -> web.Response:
+def answer(
+    request: web.Request, file: File, headers: Mapping[str, str] = MappingProxyType({}), cache_control: str = "no-cache"
+) -> web.Response:
     """A file, packed where the client takes that; 304 where it has it."""
     packs = bool(file.packed) and _takes_gzip(request.headers.get("Accept-Encoding", ""))
     etag = f'"{file.tag}{"-gzip" if packs else ""}"'
-    own = headers | {"ETag": etag, "Cache-Control": cache_control, "Vary": "Accept-Encoding"}
+    own = {**headers, "ETag": etag, "Cache-Control": cache_control, "Vary": "Accept-Encoding"}
     if any(etag in given for given in request.headers.getall("If-None-Match", ())):
         return web.Response(status=304, headers=own)
     own["Content-Type"] = file.kind

@@ -1,0 +1,20 @@
+"""The corpora of the fuzzer, replayed: what it has once found, and what reaches most of what it can reach.
+
+tests/fuzz/run.py is the fuzzer itself; .ci/run runs it for a while.
+"""
+
+import pytest
+from fuzz import corpora
+from fuzz.targets import TARGETS
+
+INPUTS = [pytest.param(name, data, id=f"{name}-{n}") for name in TARGETS for n, data in enumerate(corpora.inputs(name))]
+
+
+def test_every_target_has_a_corpus() -> None:
+    assert {path.stem for path in corpora.FOLDER.iterdir()} == set(TARGETS)
+    assert all(len(corpora.inputs(name)) >= 20 for name in TARGETS)
+
+
+@pytest.mark.parametrize(("name", "data"), INPUTS)
+def test_every_promise_is_kept(name: str, data: bytes) -> None:
+    TARGETS[name](data)
