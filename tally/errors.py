@@ -112,6 +112,7 @@ FORBIDDEN = Kind(403, "forbidden", "Only this machine itself, or a bearer of the
 NOT_FOUND = Kind(404, "not_found", "There is nothing at this path: /api/v1/openapi.yaml lists what there is.")
 METHOD_NOT_ALLOWED = Kind(405, "method_not_allowed", "This path does not take that method: see the Allow header.")
 BAD_REQUEST = Kind(400, "bad_request", "The request cannot be understood.")
+_NO_HTTP = "This is no HTTP request, or its first line or its headers are too long."
 INTERNAL = Kind(500, "internal_error", "The server failed on this request; its log says where.")
 STORAGE_UNAVAILABLE = Kind(
     503, "storage_unavailable", "The database cannot be reached or written just now: send it again later."
@@ -238,3 +239,32 @@ def _common_headers(request: web.Request) -> dict[str, str]:
     if request.path.startswith(READ_PATHS):
         return _ON_READ | own
     return (_ON_ACCOUNT if request.path.startswith(ACCOUNT_PATHS) else _ALWAYS) | own
+
+
+class Protocol(web.RequestHandler):
+    """aiohttp's reader of a connection, with answers of ours to what cannot be read as HTTP.
+
+    Its own quote what was sent and name the versions of what runs here.
+    """
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """The answer where no handler could give one; the connection ends with it."""
+        if request.writer.output_size > 0:
+            raise ConnectionError("A part of the answer is on its way already.")
+        if status >= 500:
+            log.error("%d before a route was found: %s", status, where_it_failed(exc) if exc else "no reason")
+        told = "This is no HTTP request, or its first line or its headers are too long."
+        response = error_answer(
+            ApiError(BAD_REQUEST._replace(status=status), told) if status < 500 else ApiError(INTERNAL)
+        )
+        response.headers.update(_ALWAYS)
+        response.force_close()
+        return response

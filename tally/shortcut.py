@@ -29,7 +29,7 @@ from aiohttp import web
 from tally.bodies import read_batch
 from tally.callers import Sender
 from tally.collect import DESK, Claim, Place, concluded
-from tally.errors import COLLECT_HEADERS, UNDER_WAY, error_answer, refusal_of
+from tally.errors import COLLECT_HEADERS, UNDER_WAY, Protocol, error_answer, refusal_of
 from tally.events import MOST_BODY_BYTES
 from tally.ingest import Outcome
 
@@ -124,6 +124,8 @@ class Way(asyncio.Protocol):
         self._timer.cancel()
         self._door.ways.discard(self)
         aiohttps = self._door.server()
+        # web.Server makes no other, but for this: it answers in our words what is no HTTP.
+        aiohttps.__class__ = Protocol
         self._transport.set_protocol(aiohttps)
         aiohttps.connection_made(self._transport)
         if self._is_paused:

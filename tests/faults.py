@@ -328,6 +328,42 @@ FAULTS = (
         '        " 0), ?, ?, ?, ?, ?) returning number",',
         "tests/test_delete_website.py",
     ),
+    Fault(
+        "no nosniff on answers",
+        "tally/errors.py",
+        '    "X-Content-Type-Options": "nosniff",\n',
+        "",
+        "tests/test_headers.py",
+    ),
+    Fault(
+        "styles from anywhere in a picture",
+        "tally/pages.py",
+        "frame-ancestors 'none'; sandbox",
+        "style-src 'unsafe-inline'; sandbox",
+        "tests/test_headers.py",
+    ),
+    Fault(
+        "refusals of assets without their policy",
+        "tally/pages.py",
+        '    request[ANSWER_HEADERS] = FILE_HEADERS\n    found = request.app[FILES].get(request.match_info["path"])\n',
+        '    found = request.app[FILES].get(request.match_info["path"])\n    request[ANSWER_HEADERS] = FILE_HEADERS\n'
+        "    if found is None:\n        del request[ANSWER_HEADERS]\n",
+        "tests/test_headers.py",
+    ),
+    Fault(
+        "what is no HTTP answered in aiohttp's words",
+        "tally/shortcut.py",
+        "        aiohttps.__class__ = Protocol\n",
+        "",
+        "tests/test_headers.py",
+    ),
+    Fault(
+        "a route that no table knows",
+        "analytics_server.py",
+        "    return app\n",
+        '    app.router.add_get("/debug", ops.metrics)\n    return app\n',
+        "tests/test_headers.py tests/test_authorisation.py",
+    ),
 )
 
 

@@ -3,7 +3,10 @@
 A route that is not in the table fails a test, and so does one that answers anybody better or worse than the table says.
 Who asks: nobody in particular; somebody with the owner's API key; somebody with another account's key; a browser in
 which another account is logged in; the owner's browser; somebody who has a shared link. Each sends what he has and
-nothing else.
+nothing else. Somebody whose key was revoked, or whose session has ended, is nobody again.
+
+Routes are those of aiohttp's own router, in a server with the owner's choice of paths: HEAD may what GET may, OPTIONS
+asks for nothing, and no other method is there.
 """
 
 from collections.abc import Callable
@@ -11,10 +14,12 @@ from typing import Any, NamedTuple
 
 import pytest
 from browsing import PASSWORD, Browser, logged_in
-from conftest import House
+from conftest import Answer, House, MakeHouse
 
-from analytics_server import ROUTES
+from analytics_server import ROUTES, build_app
+from tally import accounts
 from tally.gate import GATE
+from tally.settings import Settings
 
 OTHER = "other@example.com"
 WHO = ("nobody", "key", "other_key", "other", "owner", "guest")
@@ -93,11 +98,32 @@ TABLE = (
 )
 BY_ROUTE = {row.route: row for row in TABLE}
 NAMES = [f"{route.method} {route.path}" for route in ROUTES]
+CHOSEN = {"script_path": "/js/site.js", "collect_path": "/js/send"}
+# What the owner chose is the same as the usual path.
+USUAL = {"/js/site.js": "/tracker.js", "/js/site/{part}.js": "/tracker/{part}.js", "/js/send": "/api/collect"}
+ROUTER = [
+    (route.method, route.resource.canonical)
+    for route in build_app(Settings(**CHOSEN)).router.routes()
+    if route.resource is not None
+]
+
+
+def row_of(method: str, path: str) -> Row:
+    """The row of a method and a path of the router's."""
+    return BY_ROUTE[f"{method} {USUAL.get(path, path)}"]
 
 
 def test_every_route_is_in_the_table() -> None:
     assert [name for name in NAMES if name not in BY_ROUTE] == []
     assert len(BY_ROUTE) == len(TABLE)
+    paths = {path for _, path in ROUTER}
+    assert paths >= set(USUAL)
+    for method, path in ROUTER:
+        if method not in ("HEAD", "OPTIONS"):
+            row_of(method, path)
+    # Nothing takes any method, and HEAD is where GET is.
+    assert {method for method, _ in ROUTER} == {"GET", "HEAD", "OPTIONS", "POST", "PATCH", "DELETE"}
+    assert {path for method, path in ROUTER if method == "HEAD"} == {path for m, path in ROUTER if m == "GET"}
 
 
 class Place:
@@ -116,6 +142,12 @@ class Place:
         self.token = link.json["data"]["share"].removeprefix("/share/")
         await house.collect(PAGE | {"website_id": self.website})
 
+    async def end(self) -> None:
+        """The owner's key is revoked and his session ends; what he had is kept."""
+        self.cookie = self.owner.cookies["tally"]
+        await self.house.admin(lambda connection: accounts.revoke_key(connection, self.key))
+        assert (await self.owner("POST", "/api/account/logout")).status == 204
+
     async def ask(self, who: str, name: str, body: Any = None) -> Any:
         method, _, path = name.partition(" ")
         token = self.token if who == "guest" else "x" * 24
@@ -124,7 +156,7 @@ class Place:
         browser = {"owner": self.owner, "other": self.other}.get(who, Browser(self.house))
         keys = {"key": self.key, "other_key": self.other_key}
         headers: dict[str, str | None] = {"Authorization": f"Bearer {keys[who]}"} if who in keys else {}
-        if "collect" in path:
+        if path.startswith(("/api/collect", "/api/v1/collect", "/js/send")):
             # An app's: a page would have to be of the website's domain.
             headers |= {"Sec-Fetch-Site": None}
             body = body | {"website_id": self.website}
@@ -141,6 +173,55 @@ async def test_who_may_have_what(house: House, name: str, who: str) -> None:
     assert answer.status == row.statuses[WHO.index(who)], answer.text
     if name.startswith("GET /api/") and answer.status == 401:
         assert place.website not in answer.text
+
+
+@pytest.fixture
+async def chosen(make_house: MakeHouse) -> Place:
+    """A place where the owner chose paths, and where nobody asks too often."""
+    place = Place(await make_house(**CHOSEN, client_per_minute=9_999, website_per_minute=9_999, key_per_minute=9_999))
+    await place.fill()
+    return place
+
+
+async def test_head_may_what_get_may(chosen: Place) -> None:
+    heads = [path for method, path in ROUTER if method == "HEAD"]
+    assert len(heads) > 30
+    for path in heads:
+        for who, status in zip(WHO, row_of("GET", path).statuses, strict=True):
+            answer = await chosen.ask(who, f"HEAD {path}")
+            assert (answer.status, answer.body) == (status, b""), (who, path)
+
+
+async def test_options_asks_for_nothing(chosen: Place) -> None:
+    """A preflight is answered alike to everybody, where pages of other origins may come, and is refused elsewhere."""
+    for path in sorted({path for _, path in ROUTER}):
+        is_open = ("OPTIONS", path) in ROUTER
+        assert is_open is (path == "/js/send" or path.startswith(("/api/collect", "/api/v1/collect", "/api/v1/web")))
+        answers: list[Answer] = [await chosen.ask(who, f"OPTIONS {path}", {}) for who in WHO]
+        assert {(answer.status, answer.body) for answer in answers} == {
+            (204, b"") if is_open else (405, answers[0].body)
+        }, path
+
+
+async def test_no_other_method_is_there(chosen: Place) -> None:
+    for path in sorted({path for _, path in ROUTER}):
+        taken = {method for method, other in ROUTER if other == path}
+        for method in sorted({"GET", "POST", "PUT", "PATCH", "DELETE", "TRACE"} - taken):
+            answer = await chosen.ask("owner", f"{method} {path}", {})
+            assert answer.status == 405, (method, path)
+            assert set(answer.headers["Allow"].split(",")) == taken, (method, path)
+
+
+async def test_who_had_a_key_or_a_session_is_nobody_again(chosen: Place) -> None:
+    await chosen.end()
+    for method, path in ROUTER:
+        if method in ("OPTIONS", "HEAD"):
+            continue
+        row = row_of(method, path)
+        revoked = await chosen.ask("key", f"{method} {path}", row.body)
+        chosen.owner.cookies["tally"] = chosen.cookie
+        ended = await chosen.ask("owner", f"{method} {path}", row.body)
+        assert [revoked.status, ended.status] == [row.statuses[0]] * 2, (method, path)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "/api/v1/websites" in name])

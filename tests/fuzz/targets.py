@@ -94,7 +94,7 @@ _REFUSALS = (hosts.BadUrl, hosts.BadHost)
 
 
 def callers(data: bytes) -> None:
-    """Origin, Referer (also as language and User-Agent), peer and forwarded header, one a line: who is taken for whom."""
+    """Origin, Referer (also as User-Agent and language), peer, forwarded header, one a line: who is taken for whom."""
     lines = data.decode("utf-8", "surrogateescape").split("\n")
     first, second, peer, *forwarded = (*lines, "", "", "")[: max(3, len(lines))]
     _page(first, second)

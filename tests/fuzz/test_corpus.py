@@ -4,6 +4,7 @@ tests/fuzz/run.py is the fuzzer itself; .ci/run runs it for a while.
 """
 
 import pytest
+
 from fuzz import corpora
 from fuzz.targets import TARGETS
 
