@@ -26,6 +26,7 @@ from tally.events import MOST_BODY_BYTES
 from tally.gate import GATE, Gate
 from tally.ingest import Ingest
 from tally.limits import Buckets
+from tally.nightly import Nightly
 from tally.origin import parse_proxies
 from tally.sessions import Sessions
 from tally.settings import Settings
@@ -116,7 +117,13 @@ def build_app(settings: Settings, clock: Clock | None = None) -> web.Application
             token = secrets.token_urlsafe(24)
             app[GATE] = Gate(store, clock, settings.base_url, trusted, settings.key_per_minute, token)
             store.each_second += [lambda _: app[DESK].salts.forget(clock.sure_ms()), app[READER].remembered.sweep]
+            nightly = _nightly(settings, clock)
+            if nightly is not None:
+                store.each_second.append(nightly.look)
+            app[ops.NIGHTLY] = nightly
             yield
+            if nightly is not None:
+                nightly.close()
             app[GATE].close()
         countries.close()
 
@@ -139,6 +146,13 @@ def build_app(settings: Settings, clock: Clock | None = None) -> web.Application
         if route.preflight:
             resource.add_route("OPTIONS", route.preflight, expect_handler=expectation)
     return app
+
+
+def _nightly(settings: Settings, clock: Clock) -> Nightly | None:
+    """Who makes the night's backups, where the settings say into which folder."""
+    if settings.backup_dir is None:
+        return None
+    return Nightly(settings.db, settings.backup_dir, settings.backup_keep, settings.backup_hour, clock)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

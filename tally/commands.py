@@ -21,6 +21,7 @@ from aiohttp import web
 from tally import accounts, logins, passwords, porting, upkeep
 from tally.accounts import FIRST_ACCOUNT, PLANS, AccountError
 from tally.assets import tally_version
+from tally.backups import BackupError
 from tally.console import Failure, add_command, add_setting, database, now_ms, say
 from tally.country import CountryDataError
 from tally.hosts import BadHost, exact_origin, registrable_domain
@@ -46,7 +47,7 @@ def run(arguments: Sequence[str], build_app: BuildApp) -> int:
             given.command(given, settings)
     except BadSetting as bad:
         return _told(str(bad), 2)
-    except (Failure, BadDatabase, AccountError, BadHost, BadAddress, CountryDataError) as failure:
+    except (Failure, BadDatabase, BackupError, AccountError, BadHost, BadAddress, CountryDataError) as failure:
         return _told(str(failure), 1)
     except OSError as failure:
         return _told(f"{failure.filename or 'the system'}: {failure.strerror or failure}", 1)

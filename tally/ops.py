@@ -18,9 +18,11 @@ from tally import errors
 from tally.assets import tally_version
 from tally.collect import DESK, Desk
 from tally.errors import ApiError, json_answer
+from tally.nightly import Nightly
 
 METRICS_TOKEN = web.AppKey("metrics_token", str)
 OPENAPI = web.AppKey("openapi", bytes)
+NIGHTLY = web.AppKey[Nightly | None]("nightly")
 
 
 async def healthz(request: web.Request) -> web.Response:
@@ -46,13 +48,13 @@ async def metrics(request: web.Request) -> web.Response:
     if not has_token and (passed_on or not desk.callers.sender(request).caller.address.is_loopback):
         raise ApiError(errors.FORBIDDEN)
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Figures(desk))
+    registry.register(_Figures(desk, request.app[NIGHTLY]))
     return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
 
 
 class _Figures(Collector):
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, desk: Desk, nightly: Nightly | None) -> None:
+        self._desk, self._nightly = desk, nightly
 
     def collect(self) -> Iterator[Metric]:
         desk, store = self._desk, self._desk.store
@@ -70,8 +72,24 @@ class _Figures(Collector):
         yield GaugeMetricFamily("tally_queue_events", "Events that wait for a commit.", store.queue)
         yield GaugeMetricFamily("tally_identities", "Visitors kept in memory.", len(sessions))
         yield _counter("tally_identities_evicted", "Visitors forgotten for want of room.", sessions.evictions)
+        yield from _backups(self._nightly, desk.clock.wall_ms())
         early = desk.clients.turned_early + desk.client_websites.turned_early
         yield _counter("tally_buckets_turned_early", "Times that a flood of clients emptied the token buckets.", early)
+
+
+def _backups(nightly: Nightly | None, now_ms: int) -> Iterator[Metric]:
+    """Of the nightly backups, where the settings want some; age and time only once one is known."""
+    if nightly is None:
+        return
+    yield _counter("tally_backups", "Nightly backups made and checked.", nightly.made)
+    yield _counter("tally_backups_failed", "Nightly backups that could not be made.", nightly.failed)
+    if nightly.last_ms:
+        at, age = nightly.last_ms / 1000, max(0, now_ms - nightly.last_ms) / 1000
+        yield GaugeMetricFamily("tally_backup_last_timestamp_seconds", "When the newest backup was made.", at)
+        yield GaugeMetricFamily("tally_backup_age_seconds", "How old the newest backup is.", age)
+    if nightly.made:
+        yield GaugeMetricFamily("tally_backup_bytes", "Size of the last nightly backup.", nightly.bytes)
+        yield GaugeMetricFamily("tally_backup_seconds", "How long it took.", nightly.took_ns / 1e9)
 
 
 def _counter(name: str, help: str, value: float) -> CounterMetricFamily:

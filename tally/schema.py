@@ -33,6 +33,7 @@ READER_CACHE_KIB = 2_000
 # wait for it and an end must come within 10 seconds.
 COMMAND_BUSY_S = 10.0
 SERVER_BUSY_S = 2.0
+_ANOTHER = "name another file with --db"
 
 
 class BadDatabase(Exception):
@@ -97,7 +98,7 @@ def open_database(
     except (sqlite3.Error, OSError) as failure:
         if connection is not None:
             connection.close()
-        raise _explained(failure, path) from None
+        raise explained(failure, path) from None
     except BaseException:
         if connection is not None:
             connection.close()
@@ -120,7 +121,32 @@ def _look(path: Path, create: bool) -> None:
         raise BadDatabase(f"The folder {path.parent} cannot be written: SQLite keeps its log beside the database.")
 
 
-def _explained(failure: Exception, path: Path) -> BadDatabase:
+def open_unchanged(path: Path) -> sqlite3.Connection:
+    """A reading connection to a database of this version or an older one, as it is. Raises BadDatabase."""
+    _look(path, create=False)
+    try:
+        connection = connect_reader(path)
+        try:
+            known_version(connection, path)
+        except BaseException:
+            connection.close()
+            raise
+    except (sqlite3.Error, OSError) as failure:
+        raise explained(failure, path) from None
+    return connection
+
+
+def known_version(connection: sqlite3.Connection, path: Path, advice: str = _ANOTHER) -> int:
+    """The version of a database that this program can use. Raises BadDatabase, with that advice."""
+    version = _version(connection, path, advice)
+    if version == 0:
+        raise BadDatabase(f"{path} is empty: start the server once, or {advice}.")
+    _refuse_newer(version, VERSION, path)
+    return version
+
+
+def explained(failure: Exception, path: Path) -> BadDatabase:
+    """What SQLite says of a file, with what to do about it."""
     name = getattr(failure, "sqlite_errorname", "")
     if name == "SQLITE_NOTADB":
         return BadDatabase(f"{path} is no SQLite database: name another file with --db.")
@@ -136,10 +162,7 @@ def _explained(failure: Exception, path: Path) -> BadDatabase:
 def _bring_up_to_date(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration]) -> None:
     newest = 1 + len(migrations)
     version = _version(connection, path)
-    if version > newest:
-        raise BadDatabase(
-            f"{path} belongs to a newer Tally (its version is {version}, this one knows {newest}): update Tally."
-        )
+    _refuse_newer(version, newest, path)
     if version == 0:
         # Both only take effect before the first table; incremental lets space be given back in small steps.
         connection.execute("pragma auto_vacuum = incremental")
@@ -150,6 +173,13 @@ def _bring_up_to_date(connection: sqlite3.Connection, path: Path, migrations: Se
             if _version(connection, path) == version:
                 _step(connection, version, migrations)
         version = _version(connection, path)
+
+
+def _refuse_newer(version: int, newest: int, path: Path) -> None:
+    if version > newest:
+        raise BadDatabase(
+            f"{path} belongs to a newer Tally (its version is {version}, this one knows {newest}): update Tally."
+        )
 
 
 def _keep_a_log(connection: sqlite3.Connection) -> None:
@@ -165,7 +195,7 @@ def _keep_a_log(connection: sqlite3.Connection) -> None:
             time.sleep(0.01)
 
 
-def _version(connection: sqlite3.Connection, path: Path) -> int:
+def _version(connection: sqlite3.Connection, path: Path, advice: str = _ANOTHER) -> int:
     """The file's version, 0 where it is empty. Raises BadDatabase for somebody else's database."""
     # One snapshot for the three: another process may be making the file just now.
     alone = not connection.in_transaction
@@ -177,7 +207,7 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
     if alone:
         connection.execute("rollback")
     if owner != APPLICATION_ID and (tables or version or owner):
-        raise BadDatabase(f"{path} is another program's database: name another file with --db.")
+        raise BadDatabase(f"{path} is another program's database: {advice}.")
     return version
 
 

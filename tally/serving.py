@@ -22,6 +22,7 @@ from aiohttp import web
 
 from tally.errors import UNDER_WAY
 from tally.gate import GATE
+from tally.restoring import drop_leftovers
 from tally.schema import BadDatabase
 from tally.settings import Settings
 from tally.shortcut import Door
@@ -96,6 +97,7 @@ async def serve(app: web.Application, settings: Settings) -> None:
     sys.setswitchinterval(SWITCH_S)
     _allocate_together()
     lock = _lock(settings)
+    drop_leftovers(settings.db)
     runner = Runner(app, **RUNNER_OPTIONS)
     try:
         await runner.setup()

@@ -50,6 +50,12 @@ def _keep_days(value: str) -> int:
     return int(value)
 
 
+def _hour(value: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,2}", value) or int(value) > 23:
+        raise BadSetting("takes an hour from 0 to 23, in UTC")
+    return int(value)
+
+
 def _path(value: str) -> Path:
     if not value or "\0" in value:
         raise BadSetting("takes a path")
@@ -133,6 +139,11 @@ class Settings:
     keep_days: int = _setting(
         0, "how long single events are kept, unless a website says otherwise; 0 is for ever", _keep_days, "days"
     )
+    backup_dir: Path | None = _setting(
+        None, "a folder into which a checked backup is put every night; none makes none", _optional_path
+    )
+    backup_keep: int = _setting(7, "how many of those backups are kept, the newest", _count, "backups")
+    backup_hour: int = _setting(3, "the hour, in UTC, at which the night's backup is made", _hour, "hour")
     metrics_token: str = _setting(
         "", "bearer token that may read /metrics from other machines; without it loopback alone", _text
     )

@@ -1,7 +1,8 @@
-"""The commands about the file as a whole: backup, verify, compact, retention.
+"""The commands about the file as a whole: backup, restore, verify, compact, retention.
 
-All work beside a running server, in short transactions, and leave the file right at every moment: interrupt one and run
-it again. What is marked to be built, a running server builds within seconds; without one, the next start does.
+All but restore work beside a running server, in short transactions, and leave the file right at every moment: interrupt
+one and run it again. What is marked to be built, a running server builds within seconds; without one, the next start
+does.
 """
 
 import argparse
@@ -12,11 +13,11 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tally import accounts, retention, rollups
+from tally import accounts, backups, restoring, retention, rollups
 from tally.accounts import Website
 from tally.console import Failure, Progress, add_command, add_setting, database, now_ms, say
 from tally.instants import iso
-from tally.schema import BadDatabase, connect_reader, open_database, transaction
+from tally.schema import BadDatabase, open_unchanged, transaction
 from tally.sessions import DAY_MS
 from tally.settings import BadSetting, Settings
 from tally.threads import lock_file
@@ -32,7 +33,15 @@ def add_commands(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     backup = add_command(
         words, "backup", _backup, "write a consistent copy of the database, also while the server runs"
     )
-    backup.add_argument("file", metavar="FILE", type=Path, help="where to; must not exist yet")
+    backup.add_argument("file", metavar="FILE", type=Path, help="where to; must not exist yet; with --keep a folder")
+    backup.add_argument(
+        "--keep",
+        metavar="N",
+        type=_how_many,
+        help="put a dated copy into the folder FILE, and delete the oldest of this database's there above N",
+    )
+    restore = add_command(words, "restore", _restore, "put a backup in the database's place, while no server runs")
+    restore.add_argument("file", metavar="FILE", type=Path, help="the backup; it stays where it is")
     verify = add_command(words, "verify", _verify, "count totals and rollups anew from raw events and compare")
     verify.add_argument("website", metavar="WEBSITE", nargs="?", help="only the website of this id or domain")
     verify.add_argument("--repair", action="store_true", help="have what is wrong built anew by the server")
@@ -58,40 +67,51 @@ def chosen_website(connection: sqlite3.Connection, given: str) -> Website:
     return found[0]
 
 
-# --- backup
+# --- backup and restore
+
+
+def _how_many(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,6}", text) or int(text) < 1:
+        raise argparse.ArgumentTypeError("takes a whole number from 1 on")
+    return int(text)
 
 
 def _backup(given: argparse.Namespace, settings: Settings) -> None:
-    target: Path = given.file
     say(f"database: {settings.db.resolve()}")
-    # Looks at the file as every command does: a path that holds no database is told apart from one that is damaged.
-    open_database(settings.db, create=False).close()
-    if target.exists():
-        raise Failure(f"{target} exists already: name another file, a backup never overwrites.")
-    if not target.resolve().parent.is_dir():
-        raise Failure(f"The folder {target.resolve().parent} does not exist: create it first.")
-    _copy(settings.db, target)
-    say(f"backup: {target.resolve()}, {target.stat().st_size:,} bytes, checked")
+    # Before anything else is looked at: a path that holds no database is told apart from one that is damaged.
+    open_unchanged(settings.db).close()
+    if given.keep is not None:
+        _backup_into(given.file, given.keep, settings.db)
+        return
+    if given.file.is_dir():
+        raise Failure(f"{given.file} is a folder: name a file in it, or add --keep N for dated backups.")
+    size = backups.make_backup(settings.db, given.file)
+    say(f"backup: {given.file.resolve()}, {size:,} bytes, checked")
 
 
-def _copy(source: Path, target: Path) -> None:
-    """Copies a snapshot of the database, checks the copy, and only then gives it its name."""
-    unfinished = target.with_name(target.name + ".unfinished")
-    descriptor = os.open(unfinished, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
-    os.close(descriptor)
-    reader, copy = connect_reader(source), sqlite3.connect(unfinished, isolation_level=None)
+def _backup_into(folder: Path, keep: int, db: Path) -> None:
+    if not folder.is_dir():
+        raise Failure(f"{folder.resolve()} is no folder: create it first; dated backups are kept in it.")
+    made = backups.make_dated(db, folder, keep, now_ms())
+    for path in made.swept:
+        say(f"deleted what a broken backup had left: {path.name}")
+    for path in made.gone:
+        say(f"deleted the oldest: {path.name}")
+    say(f"backup: {made.size:,} bytes, checked")
+    print(made.path.resolve())
+
+
+def _restore(given: argparse.Namespace, settings: Settings) -> None:
+    say(f"database: {settings.db.resolve()}")
+    restoring.refuse_what_is_no_backup(given.file, settings.db)
+    lock = lock_file(settings.db)
     try:
-        reader.backup(copy)
-        copy.execute("pragma journal_mode = delete")
-        verdict = copy.execute("pragma quick_check").fetchone()[0]
-        if verdict != "ok":
-            raise Failure(f"The copy is damaged ({verdict}): the database is too, or the disk is.")
-        copy.close()
-        os.replace(unfinished, target)
+        kept = restoring.restore(given.file, settings.db, now_ms())
     finally:
-        reader.close()
-        copy.close()
-        unfinished.unlink(missing_ok=True)
+        os.close(lock)
+    say(f"restored from {given.file.resolve()}, checked")
+    if kept is not None:
+        say(f"the database that was there is kept as {kept}: delete it when all is well")
 
 
 # --- verify

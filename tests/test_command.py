@@ -773,6 +773,7 @@ HELP = (
     ("key", "list"),
     ("key", "revoke"),
     ("backup",),
+    ("restore",),
 )
 
 
@@ -793,7 +794,9 @@ def test_help_can_be_read(words: Sequence[str], here: Command, tmp_path: Path) -
 
 def test_help_lists_every_command(here: Command) -> None:
     shown = succeeded(here("--help"))
-    assert [name for name in ("serve", "account", "website", "key", "backup") if f"    {name} " not in shown] == []
+    assert [
+        name for name in ("serve", "account", "website", "key", "backup", "restore") if f"    {name} " not in shown
+    ] == []
 
 
 def test_version(command: Command) -> None:
@@ -814,6 +817,7 @@ def test_version(command: Command) -> None:
         ("account", "create", "a@example.com", "--plan", "gold"),
         ("key", "revoke"),
         ("backup",),
+        ("restore",),
         ("serve", "extra"),
         ("serve", "--bogus"),
         ("--bogus",),
@@ -855,6 +859,10 @@ BAD_VALUES = (
     ("key-per-minute", "ten"),
     ("max-identities", "0"),
     ("max-identities", "-1"),
+    ("backup-keep", "0"),
+    ("backup-hour", "24"),
+    ("backup-hour", "-1"),
+    ("backup-hour", "3am"),
 )
 
 
