@@ -20,6 +20,7 @@ from tally.assets import asset
 from tally.callers import Callers
 from tally.clock import Clock
 from tally.collect import DESK, Desk
+from tally.connections import CONNECTIONS, Connections, watched
 from tally.country import Countries
 from tally.errors import COLLECT_PATH, UNDER_WAY, answer_errors, expectation
 from tally.events import MOST_BODY_BYTES
@@ -127,8 +128,10 @@ def build_app(settings: Settings, clock: Clock | None = None) -> web.Application
             app[GATE].close()
         countries.close()
 
-    app = web.Application(middlewares=[answer_errors], client_max_size=MOST_BODY_BYTES)
+    app = web.Application(middlewares=[watched, answer_errors], client_max_size=MOST_BODY_BYTES)
     app[UNDER_WAY] = set()
+    most, most_of_client = settings.max_connections, settings.client_connections
+    app[CONNECTIONS] = Connections(most, most_of_client, settings.idle_seconds, trusted)
     app[ops.OPENAPI] = asset("static/openapi.yaml").read_bytes()
     app[pages.FILES] = pages.files()
     app[tracking.TRACKER] = tracking.tracker_files(settings)

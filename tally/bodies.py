@@ -2,7 +2,8 @@
 
 A body is read as it is: nothing is unpacked, since undoing a small compressed body can take seconds of the loop. Its
 length is looked at before a byte of it is read; one that comes without a length is counted as it arrives. A sender who
-drips holds his connection for a bounded time. Everything is refused by ApiError, in the one shape of errors.
+drips holds his connection for a bounded time, and only so many may come at once: each takes up to 64 KB of memory.
+Everything is refused by ApiError, in the one shape of errors.
 """
 
 import asyncio
@@ -10,11 +11,14 @@ import asyncio
 from aiohttp import web
 
 from tally import errors
+from tally.connections import CONNECTIONS
 from tally.errors import ApiError
 from tally.events import MOST_BODY_BYTES, BadBody, Batch, parse_body
 
 # our choice: 64 KB in this time is the slowest phone there is; a sender that drips holds a connection no longer.
 BODY_S = 15.0
+# our choice: 64 MB. A body that comes together with its head, as nearly all do, is none of them.
+MOST_AT_ONCE = 1_000
 _BODY_FAULTS = {
     "invalid_json": errors.INVALID_JSON,
     "invalid_body": errors.INVALID_BODY,
@@ -31,12 +35,23 @@ async def read_body(request: web.Request) -> bytes:
     try:
         if request.content.is_eof():  # 5 us less
             return await request.read()
-        async with asyncio.timeout(BODY_S):
-            return await request.read()
+        return await _rest_of(request)
     except web.HTTPRequestEntityTooLarge:
         raise ApiError(errors.BODY_TOO_LARGE) from None
     except (*errors.BROKEN_BODY, TimeoutError):
         raise ApiError(errors.INVALID_JSON, "The body did not arrive whole: send it again.") from None
+
+
+async def _rest_of(request: web.Request) -> bytes:
+    everybody = request.app[CONNECTIONS]
+    if everybody.bodies >= MOST_AT_ONCE:
+        raise ApiError(errors.OVERLOADED, "Too many bodies come at once: send it again in a moment.", retry_after_s=1)
+    everybody.bodies += 1
+    try:
+        async with asyncio.timeout(BODY_S):
+            return await request.read()
+    finally:
+        everybody.bodies -= 1
 
 
 def read_batch(body: bytes) -> Batch:

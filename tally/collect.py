@@ -1,8 +1,9 @@
 """POST /api/collect: the checks in CONTRACT's order, then one write, then the answer.
 
-`collect` is the order; every step either gives what the next one needs or raises the refusal. A refused request takes
-no token: buckets are looked at twice (before the body is read, and again when all websites are known) and taken from
-just before the write. Between that last look and the taking there is no await, so no request slips in between.
+`collect` is the order, after a look at whether there is room at all; every step either gives what the next one needs or
+raises the refusal. A refused request takes no token: buckets are looked at twice (before the body is read, and again
+when all websites are known) and taken from just before the write. Between that last look and the taking there is no
+await, so no request slips in between.
 
 An answer 202 is sent after the commit. What only the writer can know (a month that filled up meanwhile, an assignment
 that is missing) comes back from it as an outcome of each event; duplicates count as accepted.
@@ -75,6 +76,11 @@ class Desk:
         self.accepted = 0
         self.rejected: Counter[str] = Counter()
         self._language_of = lru_cache(_LANGUAGES)(first_language)
+
+    def look_at_room(self) -> None:
+        """Before all checks: where the writer cannot keep up, a request is to cost nothing."""
+        if self.store.is_full:
+            raise ApiError(errors.OVERLOADED, retry_after_s=1)
 
     def look_at_client(self, client: bytes) -> None:
         """Check 1."""
@@ -203,6 +209,7 @@ DESK = web.AppKey("desk", Desk)
 async def collect(request: web.Request) -> web.Response:
     """Takes a request's events; 202 once they are on disk."""
     desk = request.app[DESK]
+    desk.look_at_room()
     sender = desk.callers.sender(request)
     desk.look_at_client(sender.caller.client)
     return await take(desk, sender, read_batch(await read_body(request)))

@@ -56,9 +56,14 @@ class Commits:
         self._is_idle = asyncio.Event()
         self._is_idle.set()
 
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits that nothing is queued behind it."""
+        return self.queue >= MOST_EVENTS_WAITING
+
     def put(self, job: Job, tell: Tell) -> None:
         """Queues a job, of which `tell` will be told. Raises ApiError 503 where too much waits already."""
-        if self.queue + len(job.rows) > MOST_EVENTS_WAITING:
+        if self.is_full:
             raise ApiError(OVERLOADED, retry_after_s=1)
         self._waiting.append((job, tell))
         self.queue += len(job.rows)

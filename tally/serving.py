@@ -20,8 +20,10 @@ from typing import Any
 
 from aiohttp import web
 
+from tally.connections import CONNECTIONS
 from tally.errors import UNDER_WAY
 from tally.gate import GATE
+from tally.listening import Listener, listen, room_for
 from tally.restoring import drop_leftovers
 from tally.schema import BadDatabase
 from tally.settings import Settings
@@ -32,8 +34,6 @@ from tally.threads import lock_file
 # what still comes in, may take its time twice.
 GRACE_S = 3.0
 SHUTDOWN_S = 2.5
-# RELIABILITY of aiohttp's defaults: heads that stop arriving are closed after the keep-alive time; our choice.
-KEEPALIVE_S = 75.0
 
 # our choice, a twenty-fifth of the default: while a question is computed on one thread, an event passes through two
 # others. Of 0.1, 0.2, 0.5 and 1 ms, single events went 5 to 15 % faster with the first two.
@@ -54,7 +54,6 @@ RUNNER_OPTIONS: dict[str, Any] = {
     "max_field_size": 16_384,
     "handler_cancellation": False,
     "handle_signals": False,
-    "keepalive_timeout": KEEPALIVE_S,
     # What a refused request has left unread is read and thrown away by us, within bounds (errors.throw_away).
     "lingering_time": 0,
     "shutdown_timeout": SHUTDOWN_S,
@@ -69,17 +68,31 @@ class Runner(web.AppRunner):
     """aiohttp's, with connections that begin on the short way and an end that waits for the requests under way."""
 
     _door: Door | None = None
+    _listener: Listener | None = None
+
+    def __init__(self, app: web.Application, **options: Any) -> None:
+        # Our own clock closes what is idle, and aiohttp's is one more.
+        super().__init__(app, **{"keepalive_timeout": app[CONNECTIONS].idle_s} | options)
 
     @property
     def server(self) -> Door | None:  # type: ignore[override]
         """What makes the protocol of a connection."""
         server = super().server
         if self._door is None and server is not None:
-            self._door = Door(self.app, server, KEEPALIVE_S)
+            self._door = Door(self.app, server)
         return self._door
+
+    async def listen(self, host: str, port: int) -> list[tuple[str, int]]:
+        """Takes connections from now on; host and port of each socket. Raises OSError."""
+        door = self.server
+        assert door is not None, "set up first"
+        self._listener = Listener(await listen(host, port), door, door.connections)
+        return self._listener.addresses
 
     async def cleanup(self) -> None:
         """Takes no new connections, lets what is under way end, closes everything."""
+        if self._listener is not None:
+            self._listener.close()
         for site in list(self.sites):
             await site.stop()
         with contextlib.suppress(TimeoutError):
@@ -148,16 +161,17 @@ def _reason(failure: OSError) -> str:
     return os.strerror(failure.errno) if failure.errno and failure.errno > 0 else str(failure.strerror)
 
 
-async def _listen(runner: web.AppRunner, settings: Settings) -> None:
-    site = web.TCPSite(runner, settings.host, settings.port, backlog=1024)
+async def _listen(runner: Runner, settings: Settings) -> None:
+    connections = runner.app[CONNECTIONS]
+    connections.most = room_for(connections.most)
     try:
-        await site.start()
+        addresses = await runner.listen(settings.host, settings.port)
     except OSError as failure:
         raise BadAddress(
             f"Cannot listen on {settings.host}:{settings.port} ({_reason(failure)}): stop what uses it,"
             " or choose another with --host and --port (0 picks a free one)."
         ) from None
-    host, port = runner.addresses[0][:2]
+    host, port = addresses[0]
     shown = f"[{host}]" if ":" in host else host
     gate = runner.app[GATE]
     if gate.needs_setup:

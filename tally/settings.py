@@ -132,6 +132,15 @@ class Settings:
         120, "collect requests a minute of one client to one website", _count, "requests"
     )
     key_per_minute: int = _setting(600, "read requests a minute of one API key", _count, "requests")
+    max_connections: int = _setting(
+        10_000, "connections open at once; at the bound those idle longest go", _count, "connections"
+    )
+    client_connections: int = _setting(
+        500, "connections of one client that is no trusted proxy; at the bound as above", _count, "connections"
+    )
+    idle_seconds: int = _setting(
+        75, "how long a connection may be idle; longer than the proxy in front keeps its own", _count, "seconds"
+    )
     max_identities: int = _setting(
         200_000, "visitors kept in memory; the least recently seen go first", _count, "visitors"
     )

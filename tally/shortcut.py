@@ -10,17 +10,19 @@ What is plain: one piece; a head of at most 8 KB with each header once, in the s
 Content-Length and nothing else, that asks for nothing (no Expect, Upgrade, Transfer-Encoding, Connection but
 keep-alive). Whatever a proxy in front could read differently is therefore not read here.
 
+What a connection may cost, in time and in memory, is looked after by tally/connections.py, on either way: aiohttp gets
+its bytes through here. Where the writer has no room, that is said before anything is read or asked of the sender.
+
 The checks have no effect until tokens are taken, so aiohttp's way may run them again from the start. After that the
-answer is given here, whatever the writer says. While it is awaited nothing else is read; a connection that is idle is
-closed after the same time as aiohttp closes its own.
+answer is given here, whatever the writer says. While it is awaited nothing else is read.
 
 Rules: only asyncio's and aiohttp's public interfaces (web.Server makes protocols, a protocol takes bytes). Nothing is
-kept of a request but its claim until it is answered, and of a connection its peer's address while it is open.
+kept of a request but its claim until it is answered.
 """
 
-import asyncio
 import re
 import time
+from collections.abc import Mapping
 from email.utils import formatdate
 from typing import cast
 
@@ -29,7 +31,8 @@ from aiohttp import web
 from tally.bodies import read_batch
 from tally.callers import Sender
 from tally.collect import DESK, Claim, Place, concluded
-from tally.errors import COLLECT_HEADERS, UNDER_WAY, Protocol, error_answer, refusal_of
+from tally.connections import CONNECTIONS, Connection
+from tally.errors import COLLECT_HEADERS, OVERLOADED, UNDER_WAY, ApiError, Protocol, error_answer, refusal_of
 from tally.events import MOST_BODY_BYTES
 from tally.ingest import Outcome
 
@@ -52,10 +55,10 @@ _HEADERS = "".join(f"{name}: {value}\r\n" for name, value in COLLECT_HEADERS.ite
 class Door:
     """Makes the protocol of each new connection, as web.Server does."""
 
-    def __init__(self, app: web.Application, server: web.Server, keepalive_s: float) -> None:
-        self.desk, self.under_way, self.keepalive_s = app[DESK], app[UNDER_WAY], keepalive_s
+    def __init__(self, app: web.Application, server: web.Server) -> None:
+        self.desk, self.under_way, self.connections = app[DESK], app[UNDER_WAY], app[CONNECTIONS]
         self.server = server
-        self.ways: set[Way] = set()
+        self.overloaded = raw(error_answer(ApiError(OVERLOADED, retry_after_s=1)), COLLECT_HEADERS)
         self._second, self._head = -1, b""
 
     def __call__(self) -> "Way":
@@ -63,8 +66,9 @@ class Door:
 
     def close(self) -> None:
         """Ends the connections that are still here, as aiohttp ends its own."""
-        for way in list(self.ways):
-            way.close()
+        for way in list(self.connections.all):
+            if isinstance(way, Way) and way.is_short:
+                way.transport.close()
 
     def accepted(self, events: int) -> bytes:
         """The answer 202 to a request all of whose events were taken."""
@@ -77,67 +81,58 @@ class Door:
         return b"%bContent-Length: %d\r\n\r\n%b" % (self._head, len(body), body)
 
 
-class Way(asyncio.Protocol):
+class Way(Connection):
     """One connection, until it is aiohttp's, which learns of it only then: its own clocks start from there."""
 
     def __init__(self, door: Door) -> None:
+        super().__init__(door.connections)
         self._door, self._desk = door, door.desk
-        self._is_answering = self._is_paused = False
         self._held = b""
+        self._aiohttps: web.RequestHandler | None = None
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Somebody has come."""
-        # uvloop's is one without being a subclass.
-        self._transport, self._loop = cast(asyncio.Transport, transport), asyncio.get_running_loop()
-        self._door.ways.add(self)
-        peer = transport.get_extra_info("peername")
-        self._peer: str | None = peer[0] if isinstance(peer, tuple) else None
-        self._quiet_since = self._loop.time()
-        self._timer = self._loop.call_later(self._door.keepalive_s, self._look_at_the_time)
+    @property
+    def is_short(self) -> bool:
+        """Whether aiohttp has not heard of it."""
+        return self._aiohttps is None
 
     def connection_lost(self, failure: Exception | None) -> None:
         """He has gone."""
-        self._timer.cancel()
-        self._door.ways.discard(self)
-
-    def close(self) -> None:
-        """Ends the connection once what was written has gone."""
-        self._transport.close()
+        super().connection_lost(failure)
+        if self._aiohttps is not None:
+            self._aiohttps.connection_lost(failure)
 
     def pause_writing(self) -> None:
         """Somebody who does not read his answers."""
-        self._is_paused = True
+        super().pause_writing()
+        if self._aiohttps is not None:
+            self._aiohttps.pause_writing()
 
     def resume_writing(self) -> None:
         """He reads on."""
-        self._is_paused = False
+        super().resume_writing()
+        if self._aiohttps is not None:
+            self._aiohttps.resume_writing()
 
     def data_received(self, data: bytes) -> None:
         """A plain request, or the end of this way."""
-        if self._is_answering:
+        if self._aiohttps is not None:
+            self.gather(len(data))
+            self._aiohttps.data_received(data)
+        elif self.is_asking:
             self._held += data
-            self._transport.pause_reading()
-        elif self._is_paused or not self._take(data):
+            self.transport.pause_reading()
+        elif self.unread_bytes or not self._take(data):
             self._hand_over(data)
 
     def _hand_over(self, data: bytes) -> None:
-        self._timer.cancel()
-        self._door.ways.discard(self)
-        aiohttps = self._door.server()
+        self.gather(len(data))
+        self._aiohttps = aiohttps = self._door.server()
         # web.Server makes no other, but for this: it answers in our words what is no HTTP.
         aiohttps.__class__ = Protocol
-        self._transport.set_protocol(aiohttps)
-        aiohttps.connection_made(self._transport)
-        if self._is_paused:
+        aiohttps.connection_made(self.transport)
+        if self.unread_bytes:
             aiohttps.pause_writing()
         aiohttps.data_received(data)
-
-    def _look_at_the_time(self) -> None:
-        left_s = self._quiet_since + self._door.keepalive_s - self._loop.time()
-        if left_s <= 0 and not self._is_answering:
-            self._transport.close()
-        else:
-            self._timer = self._loop.call_later(max(left_s, 1), self._look_at_the_time)
 
     def _take(self, data: bytes) -> bool:
         """Queues what is in a plain request. False where it is none, and then nothing has happened."""
@@ -145,6 +140,10 @@ class Way(asyncio.Protocol):
         if plain is None:
             return False
         desk, (fields, body) = self._desk, plain
+        if desk.store.is_full:
+            self.transport.write(self._door.overloaded)
+            self.rest()
+            return True
         try:
             sender = self._sender(fields)
             # Before the body is read: whoever is over his bucket is to cost little.
@@ -160,26 +159,25 @@ class Way(asyncio.Protocol):
         except Exception:  # told there, be it a refusal or a fault of ours
             return False
         desk.take_tokens(claim)
-        self._is_answering = True
+        self.ask()
         self._door.under_way.add(id(self))
         return True
 
     def _sender(self, fields: dict[str, str]) -> Sender:
         field, callers = fields.get, self._desk.callers
         forwarded = field(callers.header_key)
-        caller = callers.caller(self._peer) if forwarded is None else callers.caller(self._peer, forwarded)
+        caller = callers.caller(self.peer) if forwarded is None else callers.caller(self.peer, forwarded)
         page = callers.page(field("origin"), field("referer"), field("sec-fetch-site"))
         return Sender._make((caller, page, field("user-agent", ""), field("accept-language", "")))
 
     def _conclude(self, claim: Claim, outcome: Outcome | Exception) -> None:
         answer = self._answer(claim, outcome)
         self._door.under_way.discard(id(self))
-        self._is_answering = False
-        self._quiet_since = self._loop.time()
-        if not self._transport.is_closing():
-            self._transport.write(answer)
+        self.rest()
+        if not self.transport.is_closing():
+            self.transport.write(answer)
             if self._held:
-                self._transport.resume_reading()
+                self.transport.resume_reading()
                 self._hand_over(self._held)
 
     def _answer(self, claim: Claim, outcome: Outcome | Exception) -> bytes:
@@ -193,14 +191,13 @@ class Way(asyncio.Protocol):
             response = concluded(self._desk, claim, outcome)
         except Exception as failure:
             response = error_answer(refusal_of(failure, "/api/collect"))
-        response.headers.update(COLLECT_HEADERS)
-        return _whole(response)
+        return raw(response, COLLECT_HEADERS)
 
 
-def _whole(response: web.Response) -> bytes:
-    """The bytes of an answer to HTTP/1.1."""
+def raw(response: web.Response, more: Mapping[str, str]) -> bytes:
+    """The bytes of an answer to HTTP/1.1, with more headers."""
     body = response.body if isinstance(response.body, bytes) else b""
-    response.headers.update({"Content-Length": str(len(body)), "Date": formatdate(usegmt=True)})
+    response.headers.update({**more, "Content-Length": str(len(body)), "Date": formatdate(usegmt=True)})
     headers = "".join(f"{name}: {value}\r\n" for name, value in response.headers.items())
     return f"HTTP/1.1 {response.status} {response.reason}\r\n{headers}\r\n".encode() + body
 

@@ -97,6 +97,11 @@ class Store:
         """Events that wait for a commit."""
         return self._commits.queue
 
+    @property
+    def is_full(self) -> bool:
+        """Whether so many wait that no more are taken."""
+        return self._commits.is_full
+
     def version_of(self, website: int) -> tuple[int, int]:
         """The website's change counter: another value after every change of what may be read of it."""
         return self._changes.get(website, 0), self._changes_elsewhere

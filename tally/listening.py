@@ -1,0 +1,162 @@
+"""The sockets that are listened on, and the moment in which somebody comes in.
+
+Connections are taken from the system by us, a few each time the loop comes round, so that the bounds of
+tally/connections.py are looked at before there is anything to close: a flood never takes the last file descriptor,
+which the database may need. Who is refused at the bound is told so in the one shape of errors, if he reads it.
+
+The bound is set below the limit on open files, whose soft value is raised to the hard one first. If the descriptors run
+out nevertheless, one who waits goes; where nobody does, the system's own queue holds newcomers for a second.
+
+The sockets of connections inherit two bounds of the kernel's: how much of an answer it takes ahead of the reader, and
+how long it keeps what is not fetched.
+"""
+
+import asyncio
+import contextlib
+import errno
+import resource
+import socket
+
+from tally.connections import Connections
+from tally.errors import COLLECT_HEADERS, OVERLOADED, ApiError, error_answer, log
+from tally.shortcut import Door, raw
+
+# our choice: the database's connections, questions, a backup and the runtime take less than 40.
+RESERVED_FILES = 64
+# our choice: what may come in before the loop looks at anybody else.
+AT_ONCE = 32
+# our choice: a browser tries again by itself within a second.
+BACKLOG = 1024
+# our choice: what the kernel takes of an answer ahead of the network, and how long it waits for a reader.
+_AHEAD_BYTES = 131_072
+_KERNEL_S = 30
+_PAUSE_S = 1.0
+_WARN_S = 60.0
+_OUT_OF_FILES = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
+
+
+def room_for(most: int) -> int:
+    """How many connections there may be: what is asked for, or what the limit on open files leaves room for."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = most + RESERVED_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return most
+    room = max(1, soft - min(RESERVED_FILES, soft // 2))
+    log.warning(
+        "the limit on open files, %d, leaves room for %d connections instead of %d: raise it (LimitNOFILE, ulimit -n)",
+        soft,
+        room,
+        most,
+    )
+    return room
+
+
+async def listen(host: str, port: int) -> list[socket.socket]:
+    """Sockets that listen on each of the addresses of `host`. Raises OSError."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    sockets: list[socket.socket] = []
+    try:
+        for family, address in dict.fromkeys((entry[0], entry[4]) for entry in found):
+            sockets.append(_listening(family, address))
+    except BaseException:
+        for one in sockets:
+            one.close()
+        raise
+    return sockets
+
+
+def _listening(family: int, address: tuple[object, ...]) -> socket.socket:
+    one = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        # Linux alone has both.
+        for name, value in (("TCP_NOTSENT_LOWAT", _AHEAD_BYTES), ("TCP_USER_TIMEOUT", _KERNEL_S * 1000)):
+            if hasattr(socket, name):
+                one.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        one.bind(address)
+        one.listen(BACKLOG)
+        one.setblocking(False)
+    except BaseException:
+        one.close()
+        raise
+    return one
+
+
+class Listener:
+    """Takes in whoever comes to some sockets."""
+
+    def __init__(self, sockets: list[socket.socket], door: Door, connections: Connections) -> None:
+        self._sockets, self._door, self._connections = sockets, door, connections
+        self._loop = asyncio.get_running_loop()
+        self._coming: set[asyncio.Task[None]] = set()
+        self._warned_s = -_WARN_S
+        refusal = ApiError(OVERLOADED, "Too many connections are open: try again in a moment.", retry_after_s=1)
+        self._refusal = raw(error_answer(refusal), {**COLLECT_HEADERS, "Connection": "close"})
+        for one in sockets:
+            self._loop.add_reader(one, self._take_in, one)
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """Host and port of each socket."""
+        return [one.getsockname()[:2] for one in self._sockets]
+
+    def close(self) -> None:
+        """Nobody else comes in."""
+        for one in self._sockets:
+            self._loop.remove_reader(one)
+            one.close()
+        self._sockets = []
+
+    def _take_in(self, listening: socket.socket) -> None:
+        for _ in range(AT_ONCE):
+            try:
+                one, address = listening.accept()
+            except OSError as failure:
+                if failure.errno in _OUT_OF_FILES:
+                    self._pause(listening)
+                # Otherwise nobody is there any more, or one who came has gone already.
+                return
+            one.setblocking(False)
+            if self._connections.has_room(address[0], len(self._coming)):
+                task = self._loop.create_task(self._connect(one))
+                self._coming.add(task)
+                task.add_done_callback(self._coming.discard)
+            else:
+                self._refuse(one)
+
+    async def _connect(self, one: socket.socket) -> None:
+        try:
+            await self._loop.connect_accepted_socket(self._door, one)
+        except OSError:
+            one.close()
+
+    def _refuse(self, one: socket.socket) -> None:
+        # What has been sent is read: closing on it would lose the answer on its way.
+        with contextlib.suppress(OSError):
+            one.recv(65_536)
+        with contextlib.suppress(OSError):
+            one.send(self._refusal)
+            one.shutdown(socket.SHUT_WR)
+        one.close()
+
+    def _pause(self, listening: socket.socket) -> None:
+        """No descriptor is left: this would come back at once, for as long as somebody waits outside."""
+        now_s = self._loop.time()
+        if now_s - self._warned_s >= _WARN_S:
+            self._warned_s = now_s
+            log.warning("no file descriptor is left for a connection: raise the limit (LimitNOFILE, ulimit -n)")
+        self._connections.make_room()
+        self._loop.remove_reader(listening)
+        self._loop.call_later(_PAUSE_S, self._resume, listening)
+
+    def _resume(self, listening: socket.socket) -> None:
+        if listening in self._sockets:
+            self._loop.add_reader(listening, self._take_in, listening)
