@@ -271,3 +271,25 @@ create table heat (
   points    integer not null check (points > 0),
   primary key (website, day, pathname, width, kind, bin_y, bin_x)
 ) strict, without rowid;
+
+-- Events of a website that were not taken, by the quarter of an hour of their arrival (quarter = ms / 900,000) and why:
+-- a place in tally/left_out.py REASONS. Kept for 400 days.
+create table left_out (
+  website  integer not null,
+  quarter  integer not null,
+  reason   integer not null check (reason between 0 and 63),
+  events   integer not null check (events > 0),
+  primary key (website, quarter, reason)
+) strict, without rowid;
+
+-- The newest few of each reason, without anything of their senders.
+create table left_out_sample (
+  website  integer not null,
+  reason   integer not null check (reason between 0 and 63),
+  id       integer not null,               -- grows
+  ms       integer not null,               -- of arrival, to the second
+  type     integer check (type between 0 and 7),   -- null: none of ours
+  field    text    not null,               -- one of ours, or ''
+  detail   text    not null check (length(detail) <= 253),   -- a refused page's host, a crawler's name of our list, or ''
+  primary key (website, reason, id)
+) strict, without rowid;

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, TypeVar
 import orjson
 from aiohttp import web
 
-from tally import errors, figures, queries, tables, toplists
+from tally import errors, figures, left_out, queries, tables, toplists
 from tally.accounts import Website
 from tally.asking import Question, question
 from tally.clock import Clock
@@ -110,7 +110,9 @@ def endpoint(name: str, authorise: Authorise) -> Handler:
         field = request.match_info.get("field", "")
         if name == "top" and field not in FIELDS:
             raise ApiError(errors.INVALID_PARAMETER, f"A top list is of one of {', '.join(FIELDS)}.", field="field")
-        version = reader.store.version_of(view.website.number)
+        version: object = reader.store.version_of(view.website.number)
+        if name == "left-out":
+            version = reader.store.left_out.version_of(view.website.number)
         etag = reader.etag(view.website.id, view.is_shared, version, field, asked.identity())
         if has_tag(request, etag):
             return web.Response(status=304, headers=caching(etag, view.by))
@@ -357,4 +359,30 @@ async def _present(reader: Reader, website: int, asked: Question) -> Present:
     return seen.present
 
 
-_ANSWERS = {"stats": _stats, "timeseries": _timeseries, "top": _top, "events": _events, "realtime": _realtime}
+async def _left_out(reader: Reader, view: View, asked: Question, _: str) -> web.Response:
+    number, span = view.website.number, asked.range
+    try:
+        series = buckets(span, "day")
+    except BadTime as bad:
+        raise ApiError(errors.INVALID_PARAMETER, str(bad), field="from") from None
+    edges = [(day.from_ms, day.to_ms) for day in series]
+    days, samples = await reader.find(
+        asked,
+        lambda run: (left_out.days(run, number, edges), left_out.samples(run, number, span.from_ms, span.to_ms)),
+    )
+    meta = asked.meta(view.website.id)
+    del meta["filters"]
+    told = left_out.told([day.time for day in series], days, samples, span.tz)
+    if asked.csv:
+        return tables.answer(left_out.COLUMNS, left_out.rows(told), meta, as_csv=True)
+    return json_answer({"data": told, "meta": meta})
+
+
+_ANSWERS = {
+    "stats": _stats,
+    "timeseries": _timeseries,
+    "top": _top,
+    "events": _events,
+    "realtime": _realtime,
+    "left-out": _left_out,
+}

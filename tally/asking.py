@@ -21,7 +21,7 @@ from tally.errors import ApiError
 from tally.events import TYPES
 from tally.instants import BadTime, iso
 from tally.queries import FILTERS
-from tally.timerange import Interval, Range, parse_range
+from tally.timerange import Interval, Range, parse_days, parse_range
 
 ALLOWED: dict[str, frozenset[str]] = {
     "websites": frozenset(),
@@ -30,6 +30,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "top": frozenset(("from", "to", "tz", "limit", "format")),
     "events": frozenset(("from", "to", "tz", "limit", "cursor", "format")),
     "realtime": frozenset(),
+    "left-out": frozenset(("from", "to", "tz", "format")),
 }
 FILTERED = frozenset(("stats", "timeseries", "top", "events"))
 # CONTRACT, the table of endpoints.
@@ -86,7 +87,8 @@ def question(request: web.Request, endpoint: str, now_ms: int) -> Question:
     filters = _filters(query)
     try:
         # The end of this millisecond, not its beginning: what was answered 202 in it is in the answer.
-        asked = parse_range(single.get("from"), single.get("to"), single.get("tz"), now_ms + 1)
+        read = parse_days if endpoint == "left-out" else parse_range
+        asked = read(single.get("from"), single.get("to"), single.get("tz"), now_ms + 1)
     except BadTime as bad:
         raise _bad(bad.field, str(bad)) from None
     return Question(

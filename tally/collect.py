@@ -28,6 +28,7 @@ from tally.enrich import Surroundings, dimensions, first_language
 from tally.errors import ApiError, json_answer
 from tally.events import AB_ASSIGN, APP_EVENT, Batch, Event, Rejection, read_event, type_of
 from tally.ingest import Job, Outcome, Row
+from tally.left_out import Source
 from tally.limits import Buckets
 from tally.origin import Asker, allows
 from tally.sessions import Salts
@@ -62,6 +63,8 @@ class Claim(NamedTuple):
     verdicts: list[Row | Rejection]
     job: Job
     now_ns: int
+    # Where some items are not valid: the website and the type of each item.
+    sources: list[Source]
 
 
 class Desk:
@@ -70,7 +73,7 @@ class Desk:
     def __init__(
         self, store: Store, clock: Clock, clients: Buckets, client_websites: Buckets, callers: Callers
     ) -> None:
-        self.store, self.clock, self.callers = store, clock, callers
+        self.store, self.clock, self.callers, self.left_out = store, clock, callers, store.left_out
         self.clients, self.client_websites = clients, client_websites
         self.agents, self.salts = Agents(), Salts()
         self.accepted = 0
@@ -119,7 +122,7 @@ class Desk:
 
     def claim(self, batch: Batch, places: Sequence[Place], sender: Sender) -> Claim:
         """Checks 5 and 6, and what is to be said of each item."""
-        places, websites = _refuse_origins(places, sender.page)
+        given, (places, websites) = places, _refuse_origins(places, sender.page)
         now_ms, now_ns = self.clock.wall_ms(), self.clock.monotonic_ns()
         buckets = [sender.caller.client + website.number.to_bytes(8) for website in websites]
         self.look_at_limits(sender.caller.client, buckets, websites, now_ms, now_ns)
@@ -131,7 +134,8 @@ class Desk:
             for item, place in zip(batch.items, places, strict=True)
         ]
         job = Job([verdict for verdict in verdicts if type(verdict) is Row], now_ms)
-        return Claim._make((sender, websites, buckets, is_crawler, verdicts, job, now_ns))
+        sources = [] if len(job.rows) == len(verdicts) else sources_of(given, batch)
+        return Claim._make((sender, websites, buckets, is_crawler, verdicts, job, now_ns, sources))
 
     def look_at_limits(
         self, client: bytes, buckets: list[bytes], websites: list[Website], now_ms: int, now_ns: int
@@ -164,6 +168,14 @@ class Desk:
         self.clients.give_back(claim.sender.caller.client, now_ns)
         for bucket in claim.buckets:
             self.client_websites.give_back(bucket, now_ns)
+
+    def note_refusal(self, claim: Claim, refusal: ApiError) -> None:
+        """A claim whose items were all valid was refused after all."""
+        self.left_out.requests[refusal.kind.code] += 1
+        # Of that one the events were counted one by one, each with its own fault.
+        if refusal.kind is not errors.NO_VALID_EVENT:
+            sources = [(row.website, row.event.type) for row in claim.job.rows]
+            self.left_out.note_all(sources, refusal.kind.code, claim.sender, claim.job.arrived_ms)
 
     def surroundings(self, sender: Sender) -> Surroundings:
         """What the request tells of all its events."""
@@ -209,20 +221,34 @@ DESK = web.AppKey("desk", Desk)
 async def collect(request: web.Request) -> web.Response:
     """Takes a request's events; 202 once they are on disk."""
     desk = request.app[DESK]
-    desk.look_at_room()
-    sender = desk.callers.sender(request)
-    desk.look_at_client(sender.caller.client)
-    return await take(desk, sender, read_batch(await read_body(request)))
+    try:
+        desk.look_at_room()
+        sender = desk.callers.sender(request)
+        desk.look_at_client(sender.caller.client)
+        return await take(desk, sender, read_batch(await read_body(request)))
+    except ApiError as refusal:
+        desk.left_out.requests[refusal.kind.code] += 1
+        raise
 
 
 async def take(desk: Desk, sender: Sender, batch: Batch) -> web.Response:
     """Checks 4 to 8."""
-    claim = desk.claim(batch, await desk.known_places(batch), sender)
+    places = await desk.known_places(batch)
+    try:
+        return await _taken(desk, desk.claim(batch, places, sender))
+    except ApiError as refusal:
+        # Of that one the events were counted one by one, each with its own fault.
+        if refusal.kind is not errors.NO_VALID_EVENT:
+            desk.left_out.note_all(sources_of(places, batch), refusal.kind.code, sender, desk.clock.wall_ms())
+        raise
+
+
+async def _taken(desk: Desk, claim: Claim) -> web.Response:
     if not claim.job.rows and not claim.is_crawler:
-        raise _no_valid_event(desk, claim.verdicts)
+        raise _no_valid_event(desk, claim, claim.verdicts)
     desk.take_tokens(claim)
     if not claim.job.rows:
-        return _answer(desk, claim.verdicts)
+        return _answer(desk, claim, claim.verdicts)
     try:
         outcome = await desk.store.write(claim.job)
     except ApiError:
@@ -240,8 +266,8 @@ def concluded(desk: Desk, claim: Claim, outcome: Outcome) -> web.Response:
         # The month may have filled up since it was looked at.
         now_ns = desk.clock.monotonic_ns()
         desk.look_at_limits(claim.sender.caller.client, claim.buckets, claim.websites, claim.job.arrived_ms, now_ns)
-        raise _no_valid_event(desk, verdicts)
-    return _answer(desk, verdicts)
+        raise _no_valid_event(desk, claim, verdicts)
+    return _answer(desk, claim, verdicts)
 
 
 async def preflight(request: web.Request) -> web.Response:
@@ -267,23 +293,35 @@ def _refuse_origins(places: Sequence[Place], page: Asker | None) -> tuple[Sequen
     return refused, list(allowed.values())
 
 
-def _no_valid_event(desk: Desk, verdicts: Sequence[object]) -> ApiError:
-    return ApiError(errors.NO_VALID_EVENT, more={"errors": _listed(desk, verdicts)})
+def sources_of(places: Sequence[Place | None], batch: Batch) -> list[Source]:
+    """The website and the type of each item, as far as they are known."""
+    types = map(type_of, batch.items)
+    return [
+        (place if isinstance(place, Website) else None, type_ if isinstance(type_, int) else None)
+        for place, type_ in zip(places, types, strict=True)
+    ]
 
 
-def _answer(desk: Desk, verdicts: Sequence[object]) -> web.Response:
+def _no_valid_event(desk: Desk, claim: Claim, verdicts: Sequence[object]) -> ApiError:
+    return ApiError(errors.NO_VALID_EVENT, more={"errors": _listed(desk, claim, verdicts)})
+
+
+def _answer(desk: Desk, claim: Claim, verdicts: Sequence[object]) -> web.Response:
     """Check 8."""
-    rejected = _listed(desk, verdicts)
+    rejected = _listed(desk, claim, verdicts)
     accepted = len(verdicts) - len(rejected)
     desk.accepted += accepted
     answer = {"ok": True, "accepted": accepted, "rejected": len(rejected)}
     return json_answer(answer | {"errors": rejected} if rejected else answer, 202)
 
 
-def _listed(desk: Desk, verdicts: Sequence[object]) -> list[dict[str, Any]]:
+def _listed(desk: Desk, claim: Claim, verdicts: Sequence[object]) -> list[dict[str, Any]]:
     rejections = [(index, verdict) for index, verdict in enumerate(verdicts) if isinstance(verdict, Rejection)]
-    for _, rejection in rejections:
+    for index, rejection in rejections:
         desk.rejected[rejection.code] += 1
+        judged = claim.verdicts[index]
+        source = (judged.website, judged.event.type) if isinstance(judged, Row) else claim.sources[index]
+        desk.left_out.note(source, rejection.code, rejection.field, claim.sender, claim.job.arrived_ms)
     return [
         {"index": index, "code": r.code, "message": r.message} | ({"field": r.field} if r.field else {})
         for index, r in rejections

@@ -155,3 +155,23 @@ OPENINGS: Final[tuple[str, ...]] = (
     "Pinterest/",  # Pinterest Help, "Pinterest crawler"
     "Feedly/",  # Feedly, "Feedly fetcher"
 )
+
+# Usual ones that the general rule finds: here so that an owner can be told their names (tally/useragent.py
+# crawler_name), since what they wrote themselves is kept nowhere.
+BOTS: Final[tuple[str, ...]] = (
+    *("AdsBot-Google", "AhrefsBot", "Amazonbot", "Applebot", "archive.org_bot", "AwarioBot", "Baiduspider", "BLEXBot"),
+    *("bingbot", "Bytespider", "CCBot", "ClaudeBot", "Claude-SearchBot", "coccocbot", "DataForSeoBot", "Discordbot"),
+    *("DotBot", "DuckDuckBot", "Googlebot", "GPTBot", "ImagesiftBot", "LinkedInBot", "MJ12bot", "MojeekBot"),
+    *("OAI-SearchBot", "PerplexityBot", "PetalBot", "Pingdom.com_bot", "Pinterestbot", "Qwantbot", "redditbot"),
+    *(
+        "SeekportBot",
+        "SemrushBot",
+        "SeznamBot",
+        "Slackbot",
+        "Storebot-Google",
+        "TelegramBot",
+        "Twitterbot",
+        "UptimeRobot",
+    ),
+    "YandexBot",
+)

@@ -39,6 +39,8 @@ TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("assignment", ("day", "experiment", "visitor")),
     ("heat", ("day", "pathname", "width", "kind", "bin_y", "bin_x")),
     ("seen", ("digest",)),
+    ("left_out", ("quarter", "reason")),
+    ("left_out_sample", ("reason", "id")),
 )
 """Every table whose rows are a website's, but for those that go with its row in `website`; the rest of the key."""
 

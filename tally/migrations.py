@@ -87,5 +87,26 @@ def _add_pages(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-MIGRATIONS: tuple[Migration, ...] = (_add_rollups, _add_pages)
+_LEFT_OUT = (
+    """/* migrations.left_out */ create table left_out (
+  website integer not null, quarter integer not null, reason integer not null check (reason between 0 and 63),
+  events integer not null check (events > 0),
+  primary key (website, quarter, reason)
+) strict, without rowid""",
+    """/* migrations.left_out_sample */ create table left_out_sample (
+  website integer not null, reason integer not null check (reason between 0 and 63), id integer not null,
+  ms integer not null, type integer check (type between 0 and 7), field text not null,
+  detail text not null check (length(detail) <= 253),
+  primary key (website, reason, id)
+) strict, without rowid""",
+)
+
+
+def _add_left_out(connection: sqlite3.Connection) -> None:
+    """Version 4: what was left out."""
+    for statement in _LEFT_OUT:
+        connection.execute(statement)
+
+
+MIGRATIONS: tuple[Migration, ...] = (_add_rollups, _add_pages, _add_left_out)
 """The n-th brings a file of version n + 1 to n + 2. Statements only, no commit."""

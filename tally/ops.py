@@ -7,7 +7,7 @@ counting costs nothing in between. Nothing personal is in them.
 
 import secrets
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from aiohttp import web
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -59,10 +59,13 @@ class _Figures(Collector):
     def collect(self) -> Iterator[Metric]:
         desk, store = self._desk, self._desk.store
         yield _counter("tally_events_accepted", "Events answered as accepted, duplicates included.", desk.accepted)
-        rejected = CounterMetricFamily("tally_events_rejected", "Events rejected, by code.", labels=["code"])
-        for code, number in sorted(desk.rejected.items()):
-            rejected.add_metric([code], number)
-        yield rejected
+        yield _by_code("tally_events_rejected", "Events rejected, by code.", desk.rejected)
+        yield _by_code("tally_collect_refused", "Collect requests refused whole, by code.", store.left_out.requests)
+        yield _by_code(
+            "tally_events_left_out", "Events of websites that were not taken, by code.", store.left_out.events
+        )
+        uncounted = "Events left out that no website counts, for want of room while nothing could be written."
+        yield _counter("tally_left_out_uncounted", uncounted, store.left_out.uncounted)
         counters, sessions = store.counters, store.ingest.sessions
         yield _counter("tally_commits", "Groups committed.", counters.commits)
         yield _counter("tally_committed_events", "Events in committed groups.", counters.committed_events)
@@ -94,3 +97,10 @@ def _backups(nightly: Nightly | None, now_ms: int) -> Iterator[Metric]:
 
 def _counter(name: str, help: str, value: float) -> CounterMetricFamily:
     return CounterMetricFamily(name, help, value=value)
+
+
+def _by_code(name: str, help: str, counts: Mapping[str, int]) -> CounterMetricFamily:
+    family = CounterMetricFamily(name, help, labels=["code"])
+    for code, number in sorted(counts.items()):
+        family.add_metric([code], number)
+    return family

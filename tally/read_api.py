@@ -76,8 +76,8 @@ async def websites(request: web.Request) -> web.Response:
     return json_answer({"data": data, "meta": {}}, headers=caching(etag, _BY))
 
 
-stats, timeseries, top, events, realtime = (
-    endpoint(name, by_key) for name in ("stats", "timeseries", "top", "events", "realtime")
+stats, timeseries, top, events, realtime, left_out = (
+    endpoint(name, by_key) for name in ("stats", "timeseries", "top", "events", "realtime", "left-out")
 )
 
 

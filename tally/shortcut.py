@@ -141,6 +141,7 @@ class Way(Connection):
             return False
         desk, (fields, body) = self._desk, plain
         if desk.store.is_full:
+            desk.left_out.requests[OVERLOADED.code] += 1
             self.transport.write(self._door.overloaded)
             self.rest()
             return True
@@ -190,7 +191,9 @@ class Way(Connection):
                 raise outcome
             response = concluded(self._desk, claim, outcome)
         except Exception as failure:
-            response = error_answer(refusal_of(failure, "/api/collect"))
+            refusal = refusal_of(failure, "/api/collect")
+            self._desk.note_refusal(claim, refusal)
+            response = error_answer(refusal)
         return raw(response, COLLECT_HEADERS)
 
 

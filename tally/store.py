@@ -28,10 +28,11 @@ from tally.commits import Commits, Tell
 from tally.erasing import Eraser
 from tally.errors import OVERLOADED, STORAGE_UNAVAILABLE, ApiError, log, where_it_failed
 from tally.ingest import Ingest, Job, Outcome, Written
+from tally.left_out import LeftOut
 from tally.live import Live
 from tally.registry import Registry, registry, registry_if_changed
 from tally.schema import SERVER_BUSY_S, BadDatabase, connect_reader, open_database, transaction
-from tally.threads import Readers, Thread, on_thread, open_readers, refusal
+from tally.threads import Readers, Thread, lies_in_the_file, on_thread, open_readers, refusal
 from tally.timekeeping import Timekeeper
 
 T = TypeVar("T")
@@ -64,6 +65,7 @@ class Store:
         self.readers = readers
         self.live = Live()
         self.timekeeper = Timekeeper(clock, writer)
+        self.left_out = LeftOut(clock)
         # Chores of other rooms; they are told the time.
         self.each_second: list[Callable[[int], None]] = [self.timekeeper.look, self.live.sweep]
         self._writer = writer
@@ -204,6 +206,7 @@ class Store:
         if self.is_failing:
             await self._writer.run(_try_to_write)
             self.is_failing = False
+        await self._write_left_out()
         if self._used_keys and now_ns - self._noted_ns >= NOTE_USE_NS:
             await self._note_uses()
         is_wanted = self.log_bytes > MOST_LOG_BYTES or self.eraser.wants_empty_log
@@ -229,6 +232,16 @@ class Store:
 
         await self._writer.run(note)
 
+    async def _write_left_out(self) -> None:
+        """What was left out goes to the file; while that takes nothing, it waits in memory."""
+        if self.is_failing or self.is_gone:
+            return
+        try:
+            await self.left_out.write(self._writer)
+        except sqlite3.Error as failure:
+            self.is_failing = lies_in_the_file(failure)
+            raise refusal(failure, "counting what was left out") from None
+
     def _publish(self, jobs: list[Job], written: Written) -> None:
         self.is_failing = False
         for number in {row.website.number for job in jobs for row in job.rows}:
@@ -252,6 +265,8 @@ class Store:
         if self._used_keys and not self.is_failing:
             with contextlib.suppress(sqlite3.Error):
                 await self._note_uses()
+        with contextlib.suppress(ApiError, sqlite3.Error):
+            await self._write_left_out()
 
 
 @contextlib.asynccontextmanager

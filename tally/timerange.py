@@ -116,6 +116,30 @@ def parse_range(raw_from: str | None, raw_to: str | None, tz_name: str | None, n
     return Range(from_ms, to_ms, tz, (first.day, last.day))
 
 
+def parse_days(raw_from: str | None, raw_to: str | None, tz_name: str | None, now_ms: int) -> Range:
+    """The same for what is told by whole days: from and to are dates, the last one is today where it is not sent."""
+    tz = zone("UTC" if tz_name is None else tz_name)
+    first = None if raw_from is None else _read_day("from", raw_from)
+    last = _today(tz, now_ms) if raw_to is None else _read_day("to", raw_to)
+    if first is None:
+        first = last - timedelta(days=_DEFAULT_MS // DAY_MS - 1)
+    from_ms, to_ms = _day_start_ms(first, tz), _day_start_ms(last + timedelta(days=1), tz)
+    if from_ms >= to_ms:
+        raise BadTime("from", "from must not lie behind to, nor behind today where to is left out")
+    return Range(from_ms, to_ms, tz, (first, last))
+
+
+def _read_day(field: str, raw: str) -> date:
+    written = _read(field, raw)
+    if written.second is not None:
+        raise BadTime(field, f"{field} is a date here, such as 2026-11-01: this is told by whole days (of tz)")
+    return written.day
+
+
+def _today(tz: ZoneInfo, now_ms: int) -> date:
+    return (EPOCH + timedelta(milliseconds=now_ms)).astimezone(tz).date()
+
+
 def _read(field: str, raw: str) -> Written:
     try:
         written = read_iso(raw, space_is_plus=True)

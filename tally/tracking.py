@@ -96,7 +96,8 @@ async def pixel(request: web.Request) -> web.Response:
             await _count(request)
         except Exception as failure:
             # Logged where it is a fault of ours; what was wrong with the request cannot be told to an image.
-            refusal_of(failure, "/pixel.gif")
+            refusal = refusal_of(failure, "/pixel.gif")
+            request.app[DESK].left_out.requests[refusal.kind.code] += 1
     return web.Response(body=GIF, headers=_OPEN | {"Content-Type": "image/gif", "Cache-Control": "no-store"})
 
 

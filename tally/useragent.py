@@ -25,7 +25,7 @@ from ua_parser import BasicResolver, RegexResolver
 from ua_parser.core import OS, Domain, Matchers, Resolver
 from ua_parser.loaders import load_lazy_builtins
 
-from tally.crawlers import NAMES, OPENINGS
+from tally.crawlers import BOTS, NAMES, OPENINGS
 
 MAX_CHARACTERS: Final = 512  # our choice: in-app browsers reach 400, everything telling stands at the front
 REMEMBERED: Final = 4_096  # our choice: a busy site's hour; 4 MB if all are at their longest
@@ -160,6 +160,13 @@ _CRAWLER: Final = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 
+_TOLD: Final = {name.lower(): name for name in (*NAMES, *BOTS)}
+# The longest first: Google-InspectionTool before a shorter name that it begins with.
+_TELLING: Final = re.compile(
+    r"(?<![a-z])(?:" + "|".join(map(re.escape, sorted(_TOLD, key=len, reverse=True))) + r")(?![a-z])",
+    re.IGNORECASE | re.ASCII,
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Agent:
@@ -200,6 +207,15 @@ class Agents:
             device=_device(text, browses),
             crawler=_CRAWLER.search(text) is not None,
         )
+
+
+def crawler_name(user_agent: str) -> str:
+    """The name in our own list by which a crawler's User-Agent is known; '' where it is not in it."""
+    text = user_agent[:MAX_CHARACTERS]
+    found = _TELLING.search(text)
+    if found:
+        return _TOLD[found[0].lower()]
+    return next((name.rstrip("/") for name in OPENINGS if text.lower().startswith(name.lower())), "")
 
 
 def browser_and_os_matchers() -> Matchers:

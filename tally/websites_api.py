@@ -226,6 +226,8 @@ async def by_link(request: web.Request) -> View:
 
 _NAMES = ("stats", "timeseries", "top", "events", "realtime")
 stats, timeseries, top, events, realtime = (endpoint(name, by_session) for name in _NAMES)
+# The owner's alone: a shared link has no twin of it.
+left_out = endpoint("left-out", by_session)
 shared_stats, shared_timeseries, shared_top, shared_events, shared_realtime = (
     endpoint(name, by_link) for name in _NAMES
 )

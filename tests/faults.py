@@ -427,6 +427,77 @@ FAULTS = (
         "        if not name:",
         "tests/test_backups.py",
     ),
+    Fault(
+        "what was left out forgotten at each commit",
+        "tally/left_out.py",
+        " on conflict do update set events = events + excluded.events",
+        " on conflict do update set events = excluded.events",
+        "tests/test_left_out.py",
+    ),
+    Fault(
+        "requests refused whole that nobody counts",
+        "tally/collect.py",
+        "        if refusal.kind is not errors.NO_VALID_EVENT:\n            desk.left_out",
+        "        if refusal.kind is errors.NO_VALID_EVENT:\n            desk.left_out",
+        "tests/test_left_out.py",
+    ),
+    Fault(
+        "what the writer refuses of the short way counted nowhere",
+        "tally/shortcut.py",
+        "            self._desk.note_refusal(claim, refusal)\n",
+        "",
+        "tests/test_shortcut.py",
+    ),
+    Fault(
+        "what was left out of a website that is gone",
+        "tally/left_out.py",
+        'select ?1, ?2, ?3, ?4"\n        " where exists (select 1 from website where number = ?1)"',
+        'select ?1, ?2, ?3, ?4"\n        " where ?1 = ?1"',
+        "tests/test_left_out.py",
+    ),
+    Fault(
+        "counts lost where they could not be written",
+        "tally/left_out.py",
+        "                    self._take_back(pending)\n",
+        "",
+        "tests/test_left_out.py",
+    ),
+    Fault(
+        "counts written twice at the end",
+        "tally/left_out.py",
+        "await asyncio.shield(asyncio.ensure_future(self._write(writer)))",
+        "await self._write(writer)",
+        "tests/test_left_out.py",
+    ),
+    Fault(
+        "a refused page's address told",
+        "tally/left_out.py",
+        'return "ip-address"',
+        "return host",
+        "tests/test_left_out.py",
+    ),
+    Fault(
+        "more examples than are kept",
+        "tally/left_out.py",
+        'website = ?1 and reason = ?2) - ?3",',
+        'website = ?1 and reason = ?2) - ?3 - 90",',
+        "tests/test_left_out.py",
+    ),
+    Fault(
+        "days of UTC told as local ones",
+        "tally/timerange.py",
+        "    from_ms, to_ms = _day_start_ms(first, tz), _day_start_ms(last + timedelta(days=1), tz)\n",
+        '    from_ms = _day_start_ms(first, zone("UTC"))\n'
+        '    to_ms = _day_start_ms(last + timedelta(days=1), zone("UTC"))\n',
+        "tests/test_left_out.py",
+    ),
+    Fault(
+        "what was left out forgotten by a clock that jumped",
+        "tally/left_out.py",
+        "forget_old, self._clock.sure_ms())",
+        "forget_old, self._clock.wall_ms())",
+        "tests/test_left_out.py",
+    ),
 )
 
 

@@ -49,6 +49,7 @@ TABLE = (
     Row("GET /api/v1/websites/{id}/top/{field}", READING),
     Row("GET /api/v1/websites/{id}/events", READING),
     Row("GET /api/v1/websites/{id}/realtime", READING),
+    Row("GET /api/v1/websites/{id}/left-out", READING),
     Row("GET /api/account/state", OPEN),
     Row("GET /api/account/setup", (404,) * 6),
     Row("POST /api/account/setup", (404,) * 6, {"token": "used", "email": "a@b.c", "password": PASSWORD}),
@@ -72,6 +73,7 @@ TABLE = (
     Row("GET /api/account/websites/{id}/top/{field}", OWN_WEBSITE),
     Row("GET /api/account/websites/{id}/events", OWN_WEBSITE),
     Row("GET /api/account/websites/{id}/realtime", OWN_WEBSITE),
+    Row("GET /api/account/websites/{id}/left-out", OWN_WEBSITE),
     # The path is the authorisation: everybody else names a link that was never made.
     Row("GET /api/share/{token}", (404, 404, 404, 404, 404, 200)),
     Row("GET /api/share/{token}/stats", (404, 404, 404, 404, 404, 200)),
@@ -83,6 +85,7 @@ TABLE = (
     Row("GET /login", OPEN),
     Row("GET /setup", OPEN),
     Row("GET /websites/{id}", OPEN),
+    Row("GET /websites/{id}/left-out", OPEN),
     Row("GET /account", OPEN),
     Row("GET /account/{section}", OPEN),
     Row("GET /share/{token}", OPEN),

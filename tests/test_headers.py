@@ -55,7 +55,7 @@ TABLE: dict[str, Mapping[str, str]] = {
     r"/api/account/keys(/{number})?": ACCOUNT,
     r"/api/account/websites(/{id}(/(share|stats|timeseries|top/{field}|events|realtime|left-out))?)?": ACCOUNT,
     r"/api/share/{token}(/(stats|timeseries|top/{field}|events|realtime))?": ACCOUNT,
-    r"/(login|setup|account|account/{section}|websites/{id}|share/{token})?": SHELL,
+    r"/(login|setup|account|account/{section}|websites/{id}(/left-out)?|share/{token})?": SHELL,
     r"/assets/{path}": FILE,
     r"/(tracker|js/site)(/{part})?\.js": TRACKER,
     r"/pixel\.gif": TRACKER,

@@ -12,7 +12,7 @@ FLOORS = (
     ("accounts", "callers", "enrich", "moments", "notes", "passwords", "tables", "threads", "visits"),
     ("backups", "portable", "queries", "registry", "rollups"),
     ("asking", "connections", "deletion", "ground", "ingest", "intake", "live", "retention", "verification"),
-    ("bodies", "building", "commits", "cuts", "erasing", "exporting", "importing", "nightly", "restoring"),
+    ("bodies", "building", "commits", "cuts", "erasing", "exporting", "importing", "left_out", "nightly", "restoring"),
     ("timekeeping",),
     ("figures", "toplists"),
     ("store",),

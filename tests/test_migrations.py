@@ -22,8 +22,8 @@ from tally.registry import registry
 from tally.schema import APPLICATION_ID, VERSION, open_database
 from tally.timerange import Range, buckets
 
-# schema.sql as it was with versions 1 and 2; never changed.
-SCHEMA_1, SCHEMA_2 = (Path(__file__).parent / "data" / f"schema_{version}.sql" for version in (1, 2))
+# schema.sql as it was with these versions; never changed.
+SCHEMA_1, SCHEMA_2, SCHEMA_3 = (Path(__file__).parent / "data" / f"schema_{version}.sql" for version in (1, 2, 3))
 NOW_MS = 1_795_003_200_000
 TODAY = NOW_MS // DAY_MS
 DAYS = (TODAY, TODAY - 1, TODAY - 3, TODAY - 4, TODAY - 5, TODAY - 9, TODAY - 300, TODAY - 301)
@@ -221,7 +221,7 @@ def test_the_shape_of_version_2_becomes_that_of_a_fresh_file(second: Path, tmp_p
     try:
         assert shape(brought) == shape(fresh)
         assert {"login", "share", "gone"} <= shape(fresh).keys()
-        assert brought.execute("pragma user_version").fetchone() == (VERSION,) == (3,)
+        assert brought.execute("pragma user_version").fetchone() == (VERSION,)
     finally:
         fresh.close()
         brought.close()
@@ -239,6 +239,64 @@ def test_the_shape_of_version_2_becomes_that_of_a_fresh_file(second: Path, tmp_p
 )
 def test_the_checks_of_version_3_bite(second: Path, statement: str) -> None:
     connection = open_database(second, create=False)
+    try:
+        with pytest.raises(sqlite3.IntegrityError):
+            connection.execute(statement)
+    finally:
+        connection.close()
+
+
+# --- version 3
+
+
+@pytest.fixture
+def third(tmp_path: Path) -> Path:
+    """A file of version 3 with a website that somebody shares, an event of it and a website that is being deleted."""
+    path = tmp_path / "third.db"
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("pragma auto_vacuum = incremental")
+    connection.execute("pragma journal_mode = wal")
+    connection.executescript(SCHEMA_3.read_text("utf-8"))
+    connection.execute(f"pragma application_id = {APPLICATION_ID}")
+    connection.execute("pragma user_version = 3")
+    connection.execute("insert into meta values ('key_salt', '00'), ('next_id', 100001)")
+    connection.execute("insert into account values (1, 'owner@example.com', 'business', 'hash', 5, 'Europe/Berlin')")
+    connection.execute("insert into website values (3, ?, 1, 'example.com', 'N', 7, 30)", ("0" * 36,))
+    connection.execute("insert into share values (3, '123456789012345678901234', 0)")
+    connection.execute("insert into gone values (4, 0, 0)")
+    connection.execute(f"insert into event values (3, 9{', 0' * 19}, null)")
+    connection.close()
+    return path
+
+
+def test_the_shape_of_version_3_becomes_that_of_a_fresh_file(third: Path, tmp_path: Path) -> None:
+    """What was there stays, and nothing has been left out yet."""
+    fresh, brought = open_database(tmp_path / "fresh.db", create=True), open_database(third, create=False)
+    try:
+        assert shape(brought) == shape(fresh)
+        assert {"left_out", "left_out_sample"} <= shape(fresh).keys()
+        assert brought.execute("pragma user_version").fetchone() == (VERSION,)
+        assert registry(brought, 202611).shares == {"123456789012345678901234": "0" * 36}
+        for table, rows in (("event", 1), ("gone", 1), ("left_out", 0), ("left_out_sample", 0)):
+            assert brought.execute(f"select count(*) from {table}").fetchone() == (rows,)
+        assert brought.execute("pragma integrity_check").fetchall() == [("ok",)]
+    finally:
+        fresh.close()
+        brought.close()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "insert into left_out values (3, 0, 64, 1)",
+        "insert into left_out values (3, 0, 0, 0)",
+        "insert into left_out_sample values (3, -1, 1, 0, null, '', '')",
+        "insert into left_out_sample values (3, 0, 1, 0, 8, '', '')",
+        "insert into left_out_sample values (3, 0, 1, 0, null, '', printf('%.*c', 254, 'x'))",
+    ],
+)
+def test_the_checks_of_version_4_bite(third: Path, statement: str) -> None:
+    connection = open_database(third, create=False)
     try:
         with pytest.raises(sqlite3.IntegrityError):
             connection.execute(statement)

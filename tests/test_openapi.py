@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 import pytest
 import schemathesis
 import yaml
-from conftest import OWNER, Server
+from conftest import OWNER, Server, until
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
@@ -33,7 +33,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 import analytics_server
-from tally import accounts, errors, events
+from tally import accounts, errors, events, left_out
 from tally.clock import Clock
 from tally.schema import open_database
 
@@ -58,7 +58,7 @@ FIELDS = (
 )
 # CONTRACT: "filter_<field>=value on stats, timeseries, top and events".
 FILTERED = ("stats", "timeseries", "top/{field}", "events")
-READ_PATHS = ("/api/v1/websites", *(f"/api/v1/websites/{{id}}/{name}" for name in (*FILTERED, "realtime")))
+READ_PATHS = ("/api/v1/websites", *(f"/api/v1/websites/{{id}}/{name}" for name in (*FILTERED, "realtime", "left-out")))
 COLLECT_PATHS = ("/api/collect", "/api/v1/collect")
 
 
@@ -164,7 +164,7 @@ CODES = (
     [("post", path, COLLECT_CODES) for path in COLLECT_PATHS]
     # /websites names no website, so none can be unknown.
     + [("get", READ_PATHS[0], {status: codes for status, codes in READ_CODES.items() if status != "404"})]
-    + [("get", path, READ_CODES if path.endswith("realtime") else RANGE_CODES) for path in READ_PATHS[1:]]
+    + [("get", path, READ_CODES if path.endswith(("realtime", "left-out")) else RANGE_CODES) for path in READ_PATHS[1:]]
 )
 
 
@@ -436,6 +436,9 @@ READ_CASES = [
     pytest.param(f"{SITE}/events", {"limit": 2, "tz": "Europe/Berlin"}, {}, 200, id="events, first page"),
     pytest.param(f"{SITE}/events", {"limit": 2, "format": "csv"}, {}, 200, id="events as csv"),
     pytest.param(f"{SITE}/realtime", {}, {}, 200, id="realtime"),
+    pytest.param(f"{SITE}/left-out", {}, {}, 200, id="what was left out"),
+    pytest.param(f"{SITE}/left-out", {"tz": "Asia/Kolkata", "format": "csv"}, {}, 200, id="what was left out as csv"),
+    pytest.param(f"{SITE}/left-out", {"from": "2026-11-01T10:00"}, {}, 400, id="no day"),
     pytest.param("/api/v1/websites", {"page": "2"}, {}, 400, id="websites takes nothing"),
     pytest.param(f"{SITE}/stats", {"filter_city": ["Bonn"]}, {}, 400, id="an unknown filter"),
     pytest.param(f"{SITE}/stats", {"tz": ["UTC", "UTC"]}, {}, 400, id="a single value twice"),
@@ -514,6 +517,28 @@ def test_an_answer_to_plain_text_is_as_described(site: Site, body: str, status: 
     text = body.replace(WEBSITE, site.website)
 
     assert ask(site, "POST", "/api/collect", body=text, media_type="text/plain").status_code == status
+
+
+def test_what_was_left_out_is_told_as_described(site: Site) -> None:
+    """Every code that a website's owner may be told, with examples."""
+    # The days' zone is this machine's own UTC; what was counted is written within a second or so.
+    for agent, origin in (("Googlebot/2.1", "https://example.com"), ("", "https://other.example"), ("", "null")):
+        ask(site, "POST", "/api/collect", body=PAGEVIEW, headers={"Origin": origin, "User-Agent": agent or "x"})
+    wrong = [{"type": "click"}, PAGEVIEW | {"url": "/"}, PAGEVIEW | {"timestamp": 0}]
+    ask(site, "POST", "/api/collect", body={"website_id": WEBSITE, "events": wrong})
+    told: list[Any] = []
+
+    def has_all() -> bool:
+        told[:] = [ask(site, "GET", f"{SITE}/left-out").json()["data"]]
+        expected = {"crawler", "origin_not_allowed", "invalid_type", "invalid_url", "timestamp_too_old"}
+        return expected <= {row["code"] for row in told[0]["reasons"]}
+
+    until(has_all)
+    assert {"Googlebot"} <= {sample["crawler"] for sample in told[0]["samples"]}
+    assert [{code for code, _ in left_out.REASONS}, {reason for _, reason in left_out.REASONS}] == [
+        {*SCHEMAS["LeftOutCode"]["enum"]},
+        {*SCHEMAS["LeftOutReasonName"]["enum"]},
+    ]
 
 
 @pytest.mark.parametrize("name", ["stats", "timeseries", "top/os", "events"])

@@ -53,6 +53,8 @@ GROWING = {
     "seen": r"PRIMARY KEY \(website=\? AND digest=\?\)|(?:COVERING )?INDEX seen_by_arrival \(arrived_ms[<>]\?\)",
     "label": r"INTEGER PRIMARY KEY \(rowid=\?\)|(?:COVERING )?INDEX sqlite_autoindex_label_1 \(text=\?\)",
     "assignment": r"PRIMARY KEY \(website=\? AND day(?:<\?|=\? AND experiment=\? AND visitor=\?)\)",
+    "left_out": r"PRIMARY KEY \(website=\? AND quarter(?:[<>=]|=\? AND reason=\?\))",
+    "left_out_sample": r"PRIMARY KEY \(website=\?(?:\)| AND reason=\?)",
     "usage": r"PRIMARY KEY \((?:account=\? AND month=\?|month=\?(?: AND account=\?)?)\)",
 }
 # What has to look at all there is: of a website that goes away, or in search of texts that nobody has any more; both in
@@ -208,10 +210,21 @@ async def play(house: House, overheard: Overheard) -> None:
     # a conversion whose assignment is in the file alone
     await house.collect(event("ab_convert", "10:00:01", "bob", experiment="e") | {"website_id": website})
     await ask(house, key, website, (*QUESTIONS, *LISTS, *RAGGED, "realtime"))
+    await leave_out(house, key, website)
     assert (await house.get("/api/v1/websites", key)).status == 200
     house.store.is_failing = True  # so that the chores try whether writing works again
     await house.store.tick()
     await play_rollups(house, key, website, overheard)
+
+
+async def leave_out(house: House, key: str, website: str) -> None:
+    """An event is not taken, that is counted and read, and older ones are forgotten."""
+    await house.admin(lambda run: run.execute("insert into left_out values (1, 5, 0, 1)"))
+    answer = await house.collect({"type": "pageview", "website_id": website, "url": "x"})
+    assert answer.status == 400
+    await house.store.tick()
+    await ask(house, key, website, ("left-out", f"left-out?from={DAY}&to={DAY}&tz=Asia/Kolkata"))
+    assert house.sql("select sum(events) from left_out") == [(1,)]
 
 
 def port(house: House, website: int, overheard: Overheard) -> None:
@@ -452,6 +465,8 @@ def test_migrations_scan_nothing(tmp_path: Path) -> None:
         ("select block from built where website = 1 and state < 2", True),
         ("select block from built where website = 1 and level = 0 and state < 2 order by block", False),
         ("delete from pair where website = 1 and visitor = 5", True),
+        ("select sum(events) from left_out where reason = 5", True),
+        ("delete from left_out where website = 1 and quarter < 5", False),
         ("select * from account", False),
     ],
 )

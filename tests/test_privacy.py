@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import CHROME, ROOT, Server, clean_environment
+from conftest import CHROME, ROOT, Server, clean_environment, until
 
 SESSIONS = (
     "s3ssion8",  # 8 characters, the fewest
@@ -160,6 +160,9 @@ class Stay:
         assert self.send(server, view | {"website_id": "0" * 8 + self.website[8:]}, address, agent) == 404
         assert self.send(server, view, address, agent, Origin=f"https://{USERINFO}@evil.example") == 403
         assert self.send(server, view, address, agent, Referer=f"https://evil.example/?{QUERY}") == 403
+        for page in (f"http://{IPV4[2]}:3000", f"http://[{IPV6[0]}]"):
+            assert self.send(server, view, address, agent, Origin=page) == 403
+        assert self.send(server, view | {SESSIONS[1]: SESSIONS[1], "device": SESSIONS[1]}, address, agent) == 400
         assert self.send(server, json.dumps(view) + " " * 65_536, address, agent) == 413
         assert self.send(server, view, address, agent, **{"Content-Encoding": "gzip"}) == 415
         crawler = AGENTS[0] + " (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
@@ -193,6 +196,10 @@ class Stay:
             answer = server.request("GET", f"/api/v1/websites/{self.website}/{question}", None, asked)
             assert answer.status == 200
             self.written[f"answer: {question}"] = answer.body
+        # Written with the next second.
+        left_out = f"/api/v1/websites/{self.website}/left-out"
+        until(lambda: b"rate_limited" in server.request("GET", left_out, None, asked).body)
+        self.written["answer: left-out"] = server.request("GET", left_out, None, asked).body
         self.written["answer: metrics"] = server.request("GET", "/metrics").body
 
     def pages(self, server: Server) -> None:
@@ -378,6 +385,9 @@ def test_everything_happened(stay: Stay) -> None:
     log = stay.written["at the end: stderr.log"].decode()
     assert log.count("500 on ") >= 2 + len(SESSIONS), log
     assert "ValueError" in log, "failures are logged, by their places"
+    left_out = json.loads(stay.written["answer: left-out"])["data"]
+    assert {"crawler", "origin", "invalid", "rate"} <= {row["reason"] for row in left_out["reasons"]}
+    assert {"evil.example", "ip-address"} <= {sample["host"] for sample in left_out["samples"]}
 
 
 @pytest.mark.parametrize(

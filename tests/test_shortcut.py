@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
-from conftest import House
+from conftest import House, MakeHouse
 
 from tally.shortcut import MOST_FIELDS, MOST_HEAD_BYTES, read_plain
 
@@ -226,6 +226,37 @@ async def test_a_token_is_taken_and_given_back(house: House, connect: Connect) -
     client.writer.write(post(view(website)))
     assert (await client.answer())[0].split()[1] == "503"
     assert desk.clients.remaining(key, now_ns) == desk.clients.per_minute - 1
+
+
+async def test_what_only_the_writer_refuses_is_left_out(make_house: MakeHouse) -> None:
+    """Such a request was plain, so it is answered here: a month that filled up meanwhile, a disk that did."""
+    house = await make_house(free_events=1)
+    website = await house.website(plan="free")
+    clients = [Client(house, await asyncio.open_connection("127.0.0.1", house.client.port)) for _ in range(4)]
+    ways = clients[0].long_ways
+
+    async def all_at_once() -> list[str]:
+        with write_lock(house):
+            for client in clients:
+                client.writer.write(post(view(website)))
+            # Not by HTTP, which would be the long way.
+            while house.store.queue < len(clients):
+                await asyncio.sleep(0)
+        return sorted([(await client.answer())[0].split()[1] for client in clients])
+
+    assert await all_at_once() == ["202", "429", "429", "429"]
+    await house.admin(lambda run: run.execute("update account set plan = 'business'"))
+    await house.store._writer.run(lambda run: run.execute("pragma query_only = on").fetchall())
+    assert await all_at_once() == ["503"] * 4
+    assert clients[0].long_ways == ways
+    refusals = {"monthly_limit_reached": 3, "storage_unavailable": 4}
+    assert (house.store.left_out.events, house.store.left_out.requests) == (refusals, refusals)
+    await house.store._writer.run(lambda run: run.execute("pragma query_only = off").fetchall())
+    await house.store.tick()
+    assert house.sql("select sum(events) from left_out") == [(7,)]
+    for client in clients:
+        client.writer.close()
+        await client.writer.wait_closed()
 
 
 async def test_somebody_who_goes_away_is_stored_nevertheless(house: House, connect: Connect) -> None:

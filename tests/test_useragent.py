@@ -14,8 +14,16 @@ from hypothesis import strategies as st
 from ua_parser import BasicResolver, RegexResolver
 from ua_parser.core import Domain, PartialResult, Resolver
 
-from tally.crawlers import NAMES, OPENINGS
-from tally.useragent import MAX_CHARACTERS, MAX_LABEL, REMEMBERED, Agent, Agents, browser_and_os_matchers
+from tally.crawlers import BOTS, NAMES, OPENINGS
+from tally.useragent import (
+    MAX_CHARACTERS,
+    MAX_LABEL,
+    REMEMBERED,
+    Agent,
+    Agents,
+    browser_and_os_matchers,
+    crawler_name,
+)
 
 # fmt: off
 # User-Agent, browser, os, os_version, device
@@ -342,6 +350,30 @@ def test_listed_names_count_as_words_of_any_case(agents: Agents, name: str) -> N
         assert agents.of(f"Mozilla/5.0 (compatible; {written}/1.0)").crawler
     for within in (f"x{name}", f"{name}x"):
         assert not agents.of(f"Mozilla/5.0 (Linux; {within})").crawler
+
+
+@pytest.mark.parametrize("name", [*NAMES, *BOTS])
+def test_a_crawler_is_told_by_its_name_in_the_list(agents: Agents, name: str) -> None:
+    """The name as the list has it, never what else the header says; what is told so is a crawler's."""
+    for written in (name, name.upper()):
+        header = f"Mozilla/5.0 (compatible; {written}/7.1; secret; +https://example.com/about)"
+        assert agents.of(header).crawler
+        assert crawler_name(header) == name
+
+
+@pytest.mark.parametrize(
+    ("header", "name"),
+    [
+        ("WhatsApp/2.23 A", "WhatsApp"),
+        ("Mozilla/5.0 (compatible; secretbot/1.0)", ""),
+        ("Mozilla/5.0 (X11; Linux) +https://secret.example", ""),
+        ("", ""),
+        ("x" * 600 + " Googlebot", ""),
+        ("Mozilla/5.0 Google-InspectionTool/1.0;", "Google-InspectionTool"),
+    ],
+)
+def test_what_no_list_has_is_told_by_no_name(header: str, name: str) -> None:
+    assert crawler_name(header) == name
 
 
 @pytest.mark.parametrize("opening", OPENINGS)

@@ -1,0 +1,355 @@
+"""What was left out: how many events of a website were not taken, when and why, and a few examples of each reason.
+
+An event counts where its website is known and it was not taken, each time that it is sent: what is sent again and
+refused again counts twice. It counts by the quarter of an hour of its arrival, so that days of every time zone add up.
+What belongs to no website (an unknown id, a body that is no JSON, a client over its bucket before its body is read) is
+in no website's count; whole requests that were refused are counted for the server, by code, in `requests`.
+
+Counting is an addition to a dict on the loop; accepted events are not seen here at all. Once a second the writer adds
+what was counted to the file, in transactions of its own. Killed, the server loses what it counted since, a second or
+so; ended in good order, nothing. While the file cannot be written the counts wait in memory.
+
+Its rules: only registered websites are counted, so made-up ids and hosts leave nothing behind. An example says when (to
+the second), which type and field by our own names, a refused page's host, a crawler's name from our own list; never an
+address, a User-Agent, a session_id, a path or a value. Of each website and reason the newest ten are kept, for 30 days;
+counts for 400 days.
+"""
+
+import asyncio
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from ipaddress import ip_address
+from typing import Any, NamedTuple, TypeVar
+from zoneinfo import ZoneInfo
+
+from tally.accounts import Website
+from tally.callers import Sender
+from tally.clock import Clock
+from tally.events import RULES, TYPES
+from tally.instants import iso
+from tally.schema import transaction
+from tally.threads import Thread
+from tally.useragent import crawler_name
+
+T = TypeVar("T")
+W = TypeVar("W")
+
+REASONS: tuple[tuple[str, str], ...] = (
+    ("crawler", "crawler"),
+    ("origin_not_allowed", "origin"),
+    ("rate_limited", "rate"),
+    ("monthly_limit_reached", "quota"),
+    ("timestamp_too_old", "too_late"),
+    ("timestamp_in_future", "invalid"),
+    ("invalid_type", "invalid"),
+    ("missing_field", "invalid"),
+    ("invalid_field", "invalid"),
+    ("invalid_url", "invalid"),
+    ("invalid_event_data", "invalid"),
+    ("event_data_too_large", "invalid"),
+    ("no_assignment", "invalid"),
+    ("overloaded", "unavailable"),
+    ("storage_unavailable", "unavailable"),
+)
+"""Code of collect's answer, and the reason it belongs to. A place here is the reason's number in the database: new ones
+go to the end."""
+NUMBER_OF = {code: number for number, (code, _) in enumerate(REASONS)}
+SAMPLES_KEPT = 10
+QUARTER_MS = 900_000
+_DAY_MS = 86_400_000
+# our choice: a year and what is compared with it.
+KEPT_DAYS = 400
+SAMPLES_KEPT_DAYS = 30
+# our choice: websites x reasons x quarters that wait; reached only where the disk has been full for long, 10 MB.
+MOST_WAITING = 50_000
+# our choice: what one transaction holds, under 20 ms of the writer's time; and what is written of examples in a second.
+MOST_A_STEP = 1_000
+MOST_SAMPLES = 500
+_ROWS_A_STEP = 500
+_FORGET_NS = 3_600_000_000_000
+_FIELDS = frozenset(("type", "website_id", "timestamp", *(field for rules in RULES for field in rules)))
+
+Source = tuple[Website | None, int | None]
+"""Whose an event is and of which type, None where that is not known."""
+
+
+class Sample(NamedTuple):
+    """An example: when (milliseconds, of a whole second), the type's number or None where it is none of ours, the field
+    to blame or "", the refused page's host or the crawler's name or ""."""
+
+    ms: int
+    type: int | None
+    field: str
+    detail: str
+
+
+class Pending(NamedTuple):
+    """A step's worth of what is to be written: events by (website, quarter, reason), examples by (website, reason)."""
+
+    counts: dict[tuple[int, int, int], int]
+    samples: dict[tuple[int, int], list[Sample]]
+
+
+class LeftOut:
+    """What has been counted since it was last written. For the event loop alone; no await between look and change."""
+
+    def __init__(self, clock: Clock) -> None:
+        # Since the start, by code: events of websites, and requests that were refused whole.
+        self.events: Counter[str] = Counter()
+        self.requests: Counter[str] = Counter()
+        # Events that could not be counted by website for want of room.
+        self.uncounted = 0
+        self._counts: dict[tuple[int, int, int], int] = {}
+        self._samples: dict[tuple[int, int], list[Sample]] = {}
+        self._sampled = 0
+        self._versions: dict[int, int] = {}
+        self._is_writing = asyncio.Lock()
+        self._clock = clock
+        self._forgot_ns = clock.monotonic_ns() - _FORGET_NS
+
+    def version_of(self, website: int) -> int:
+        """Another value after every change of what is in the file of a website."""
+        return self._versions.get(website, 0)
+
+    def note(self, source: Source, code: str, field: str, sender: Sender, now_ms: int) -> None:
+        """An event was not taken; one of no website, or for a reason that is none of REASONS, is passed over."""
+        website, type_ = source
+        reason = NUMBER_OF.get(code)
+        if reason is None or website is None:
+            return
+        self.events[code] += 1
+        key = (website.number, now_ms // QUARTER_MS, reason)
+        known = self._counts.get(key)
+        if known is None and len(self._counts) >= MOST_WAITING:
+            self.uncounted += 1
+            return
+        self._counts[key] = (known or 0) + 1
+        # Looking at more than these of a flood would cost more than counting it.
+        if self._sampled < MOST_SAMPLES:
+            kept = self._samples.setdefault((website.number, reason), [])
+            if len(kept) < SAMPLES_KEPT:
+                self._sampled += 1
+                kept.append(_sample(type_, code, field, sender, now_ms))
+
+    def note_all(self, sources: Iterable[Source], code: str, sender: Sender, now_ms: int) -> None:
+        """A request was refused whole: each of its events whose website is known was not taken."""
+        for source in sources:
+            self.note(source, code, "", sender, now_ms)
+
+    async def write(self, writer: Thread) -> None:
+        """Adds what was counted to the file. Raises sqlite3.Error, and then it waits for the next time.
+
+        Once begun it goes on, whoever waits for it: a step that was handed to the writer must not be counted again.
+        """
+        await asyncio.shield(asyncio.ensure_future(self._write(writer)))
+
+    async def _write(self, writer: Thread) -> None:
+        async with self._is_writing:
+            while self._counts:
+                pending = self._taken()
+                try:
+                    await writer.run(partial(_in_transaction, add, pending))
+                except BaseException:
+                    self._take_back(pending)
+                    raise
+                self._have_changed({website for website, _, _ in pending.counts})
+            now_ns = self._clock.monotonic_ns()
+            if now_ns - self._forgot_ns >= _FORGET_NS:
+                while changed := await writer.run(partial(_in_transaction, forget_old, self._clock.sure_ms())):
+                    self._have_changed(changed)
+                self._forgot_ns = now_ns
+
+    def _taken(self) -> Pending:
+        counts, samples = self._counts, self._samples
+        self._samples, self._sampled = {}, 0
+        if len(counts) > MOST_A_STEP:
+            some = list(counts.items())
+            counts, self._counts = dict(some[:MOST_A_STEP]), dict(some[MOST_A_STEP:])
+        else:
+            self._counts = {}
+        return Pending(counts, samples)
+
+    def _take_back(self, pending: Pending) -> None:
+        for key, events in pending.counts.items():
+            self._counts[key] = self._counts.get(key, 0) + events
+        for place, samples in pending.samples.items():
+            self._samples[place] = [*samples, *self._samples.get(place, ())][-SAMPLES_KEPT:]
+        self._sampled = sum(map(len, self._samples.values()))
+
+    def _have_changed(self, websites: set[int]) -> None:
+        for website in websites:
+            self._versions[website] = self._versions.get(website, 0) + 1
+
+
+def _sample(type_: int | None, code: str, field: str, sender: Sender, now_ms: int) -> Sample:
+    detail = ""
+    if code == "origin_not_allowed":
+        detail = _shown_host(sender.page.host if sender.page else "")
+    elif code == "crawler":
+        detail = crawler_name(sender.user_agent)
+    # To the second: no other row of the file is to be recognised by it.
+    return Sample(now_ms // 1000 * 1000, type_, field if field in _FIELDS else "", detail)
+
+
+def _shown_host(host: str) -> str:
+    """A page's host; an address in its place is not told, since it may be a person's."""
+    try:
+        ip_address(host.strip("[]"))
+    except ValueError:
+        return host
+    return "ip-address"
+
+
+# --- on the writer's thread
+
+
+def _in_transaction(step: Callable[[sqlite3.Connection, W], T], what: W, connection: sqlite3.Connection) -> T:
+    with transaction(connection):
+        return step(connection, what)
+
+
+def add(connection: sqlite3.Connection, pending: Pending) -> None:
+    """Adds counts and examples of the websites that are still there."""
+    connection.executemany(
+        "/* left_out.add */ insert into left_out select ?1, ?2, ?3, ?4"
+        " where exists (select 1 from website where number = ?1)"
+        " on conflict do update set events = events + excluded.events",
+        [(*key, events) for key, events in pending.counts.items()],
+    )
+    for (website, reason), samples in pending.samples.items():
+        connection.executemany(
+            "/* left_out.sample */ insert into left_out_sample select ?1, ?2, 1 + coalesce((select max(id) from"
+            " left_out_sample where website = ?1 and reason = ?2), 0), ?3, ?4, ?5, ?6"
+            " where exists (select 1 from website where number = ?1)",
+            [(website, reason, *sample) for sample in samples],
+        )
+        connection.execute(
+            "/* left_out.newest */ delete from left_out_sample where website = ?1 and reason = ?2 and id <= (select"
+            " max(id) from left_out_sample where website = ?1 and reason = ?2) - ?3",
+            (website, reason, SAMPLES_KEPT),
+        )
+
+
+def forget_old(connection: sqlite3.Connection, sure_ms: int) -> set[int]:
+    """Deletes some of what is older than it is kept; of which websites. `sure_ms`: what deletions believe."""
+    quarter, sample_ms = (sure_ms - KEPT_DAYS * _DAY_MS) // QUARTER_MS, sure_ms - SAMPLES_KEPT_DAYS * _DAY_MS
+    changed: set[int] = set()
+    left = _ROWS_A_STEP
+    for (website,) in connection.execute("/* left_out.websites */ select number from website").fetchall():
+        old = connection.execute(
+            "/* left_out.old */ select website, quarter, reason from left_out"
+            " where website = ? and quarter < ? limit ?",
+            (website, quarter, left),
+        ).fetchall()
+        connection.executemany(
+            "/* left_out.forget */ delete from left_out where website = ? and quarter = ? and reason = ?", old
+        )
+        samples = connection.execute(
+            "/* left_out.forget_samples */ delete from left_out_sample where website = ? and ms < ?",
+            (website, sample_ms),
+        ).rowcount
+        left -= len(old)
+        if old or samples:
+            changed.add(website)
+    return changed
+
+
+# --- reading
+
+
+def days(connection: sqlite3.Connection, website: int, edges: Sequence[tuple[int, int]]) -> list[dict[int, int]]:
+    """For each span [from_ms, to_ms), whose ends are full quarters: events by the reason's number."""
+    first, last = edges[0][0] // QUARTER_MS, edges[-1][1] // QUARTER_MS
+    # What is asked about may be decades: only where there is anything is it counted.
+    oldest = connection.execute(
+        "/* left_out.oldest */ select quarter from left_out where website = ? and quarter >= ? and quarter < ?"
+        " order by quarter limit 1",
+        (website, first, last),
+    ).fetchone()
+    newest = connection.execute(
+        "/* left_out.latest */ select quarter from left_out where website = ? and quarter >= ? and quarter < ?"
+        " order by quarter desc limit 1",
+        (website, first, last),
+    ).fetchone()
+    if oldest is None:
+        return [{} for _ in edges]
+    quarters = [(from_ms // QUARTER_MS, to_ms // QUARTER_MS) for from_ms, to_ms in edges]
+    return [
+        _counts(connection, website, begin, end) if begin <= newest[0] and end > oldest[0] else {}
+        for begin, end in quarters
+    ]
+
+
+def _counts(connection: sqlite3.Connection, website: int, first: int, end: int) -> dict[int, int]:
+    rows = connection.execute(
+        "/* left_out.day */ select reason, sum(events) from left_out"
+        " where website = ? and quarter >= ? and quarter < ? group by reason",
+        (website, first, end),
+    )
+    return dict(rows.fetchall())
+
+
+def samples(connection: sqlite3.Connection, website: int, from_ms: int, to_ms: int) -> list[tuple[int, Sample]]:
+    """The examples of a range that are kept, newest first, each with the reason's number."""
+    rows = connection.execute(
+        "/* left_out.samples */ select reason, ms, type, field, detail from left_out_sample"
+        " where website = ? and ms >= ? and ms < ? order by ms desc, reason, id desc",
+        (website, from_ms, to_ms),
+    ).fetchall()
+    return [(reason, Sample(*sample)) for reason, *sample in rows]
+
+
+# --- told
+
+COLUMNS = ("time", "reason", "code", "events")
+
+
+def told(
+    times: Sequence[str], days: Sequence[dict[int, int]], found: Sequence[tuple[int, Sample]], tz: ZoneInfo
+) -> Any:
+    """What the endpoint answers: sum, reasons by events descending, days in order, examples newest first."""
+    sums: Counter[int] = Counter()
+    for day in days:
+        sums.update(day)
+    ranked = sorted(sums.items(), key=lambda pair: (-pair[1], REASONS[pair[0]][0]))
+    return {
+        "events": sums.total(),
+        "reasons": [_named(number) | {"events": events} for number, events in ranked],
+        "days": [
+            {
+                "time": time,
+                "events": sum(day.values()),
+                "codes": {REASONS[number][0]: day[number] for number in sorted(day)},
+            }
+            for time, day in zip(times, days, strict=True)
+        ],
+        "samples": [
+            {"time": iso(sample.ms, tz)} | _named(number) | _of_sample(REASONS[number][0], sample)
+            for number, sample in found
+        ],
+    }
+
+
+def rows(told: Any) -> list[tuple[str, str, str, int]]:
+    """The days of what is told as rows of COLUMNS, those reasons that occurred."""
+    return [
+        (day["time"], REASONS[NUMBER_OF[code]][1], code, events)
+        for day in told["days"]
+        for code, events in day["codes"].items()
+    ]
+
+
+def _named(number: int) -> dict[str, Any]:
+    code, reason = REASONS[number]
+    return {"reason": reason, "code": code}
+
+
+def _of_sample(code: str, sample: Sample) -> dict[str, Any]:
+    return {
+        "type": None if sample.type is None else TYPES[sample.type],
+        "field": sample.field or None,
+        "host": sample.detail or None if code == "origin_not_allowed" else None,
+        "crawler": sample.detail or None if code == "crawler" else None,
+    }

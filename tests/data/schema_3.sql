@@ -1,0 +1,273 @@
+-- Tally's database. One file, WAL, one writer (tally/store.py), read-only readers.
+--
+-- Times are milliseconds since 1970-01-01T00:00Z, UTC. Days are whole days since then.
+-- A dimension is a small integer that points into `label`; 0 is unset. 14 of them sit in each row that /events shows,
+-- in the order of tally/enrich.py FIELDS. Nothing here holds an address, a User-Agent, a session_id or anything
+-- computed from one: a visitor is a random number drawn in memory.
+--
+-- A change of this file is a new entry in tally/schema.py MIGRATIONS too.
+
+-- Facts about the file itself: key_salt (hex; API keys are stored as hashes keyed with it), next_id (see tally/ingest.py).
+create table meta (
+  name   text not null primary key,
+  value  any  not null
+) strict, without rowid;
+
+create table account (
+  number         integer primary key,
+  email          text    not null unique collate nocase,
+  plan           text    not null check (plan in ('free', 'pro', 'business')),
+  password_hash  text,                     -- argon2id; null until a password is set
+  created_ms     integer not null,
+  time_zone      text                      -- IANA name; null: the browser's own
+) strict;
+
+-- Who is logged in to the pages, a row a browser. Nothing here says which browser, or from where.
+create table login (
+  digest      blob    not null primary key check (length(digest) = 32),   -- of the cookie's value, keyed (tally/logins.py)
+  account     integer not null references account (number) on delete cascade,
+  created_ms  integer not null,
+  ends_ms     integer not null             -- moved on while the browser comes back
+) strict, without rowid;
+
+create table website (
+  number      integer primary key,         -- what every other table calls `website`
+  id          text    not null unique check (length(id) = 36),   -- the public identifier, a lower-case UUID
+  account     integer not null references account (number),
+  domain      text    not null,            -- lower-case A-label host
+  name        text    not null,
+  created_ms  integer not null,
+  keep_days   integer check (keep_days >= 0)   -- how long single events are kept; 0 for ever, null as the setting says
+) strict;
+
+-- Exact origins beyond the domain, for apps built on web views: capacitor://localhost.
+create table website_origin (
+  website  integer not null references website (number) on delete cascade,
+  origin   text    not null,
+  primary key (website, origin)
+) strict, without rowid;
+
+-- The link that shows a website to whoever has it, without an account. Kept as it is: its owner is to see it again.
+create table share (
+  website     integer not null primary key references website (number) on delete cascade,
+  token       text    not null unique check (length(token) = 24),
+  created_ms  integer not null
+) strict;
+
+-- Deleted websites: their rows in the tables below go in the background (tally/deletion.py). A number stays here for good,
+-- so that it is never given to another website and what arrives late under it goes as well.
+create table gone (
+  website     integer not null primary key,
+  deleted_ms  integer not null,
+  is_over     integer not null check (is_over in (0, 1))     -- nothing is left in any table
+) strict;
+
+create table api_key (
+  number        integer primary key,
+  account       integer not null references account (number),
+  name          text    not null,
+  prefix        text    not null,          -- the first characters, to tell keys apart
+  digest        blob    not null unique check (length(digest) = 32),   -- the bearer check looks keys up by this
+  created_ms    integer not null,
+  last_used_ms  integer                    -- to the minute or so
+) strict;
+
+-- Accepted events of all types, by arrival: the monthly limit.
+create table usage (
+  account  integer not null,
+  month    integer not null,               -- 202611
+  events   integer not null check (events >= 0),
+  primary key (account, month)
+) strict, without rowid;
+
+-- event_ids of the last 72 hours, as digests; a second copy is accepted and not stored.
+create table seen (
+  website     integer not null,
+  digest      blob    not null check (length(digest) = 16),
+  arrived_ms  integer not null,
+  primary key (website, digest)
+) strict, without rowid;
+
+-- ingest.forget_old: delete from seen where arrived_ms < ?
+create index seen_by_arrival on seen (arrived_ms);
+
+-- Every text that repeats. The unique index answers both ways: text -> id when storing and filtering.
+create table label (
+  id    integer primary key,
+  text  text not null unique
+) strict;
+insert into label (id, text) values (0, '');
+
+-- Traffic: pageview 0, screen_view 1, event 2, app_event 3. Clustered by website and time: every question is a range of it.
+create table event (
+  website       integer not null,
+  ts            integer not null,
+  id            integer not null,          -- grows with arrival, over all tables that have one
+  type          integer not null check (type between 0 and 3),
+  visitor       integer not null,          -- random, another one every UTC day
+  visit         integer not null,          -- which visit of that visitor: 0, 1, 2 ...
+  pathname      integer not null,
+  referrer      integer not null,
+  country       integer not null,
+  browser       integer not null,
+  os            integer not null,
+  device        integer not null,
+  language      integer not null,
+  hostname      integer not null,
+  utm_source    integer not null,
+  utm_medium    integer not null,
+  utm_campaign  integer not null,
+  platform      integer not null,
+  app_version   integer not null,
+  os_version    integer not null,
+  event_name    integer not null,
+  event_data    text check (length(cast(event_data as blob)) <= 4096),
+  primary key (website, ts, id)
+) strict, without rowid;
+
+-- A visit's whole life, written with its events. Clustered by its begin: a visit belongs to the moment it begins.
+create table visit (
+  website   integer not null,
+  begin_ms  integer not null,
+  visitor   integer not null,
+  visit     integer not null check (visit between 0 and 47),
+  ms        integer not null check (ms between 0 and 86400000),  -- last traffic event minus first
+  views     integer not null,
+  events    integer not null check (views + events > 0),         -- custom events
+  primary key (website, begin_ms, visitor, visit)
+) strict, without rowid;
+
+-- Totals of each quarter of an hour (quarter = ms / 900,000), kept by what every commit changes (tally/moments.py).
+-- Visits belong to the quarter they begin in. Visitors: whose first, whose last event of the UTC day lies in the quarter;
+-- and who has an event in the 60 minutes from its beginning on, cut at midnight.
+create table moment (
+  website        integer not null,
+  quarter        integer not null,
+  views          integer not null,
+  events         integer not null,         -- custom events
+  firsts         integer not null,
+  lasts          integer not null,
+  hour_visitors  integer not null,
+  visits         integer not null,
+  bounces        integer not null,
+  visit_views    integer not null,
+  visit_ms       integer not null,
+  primary key (website, quarter)
+) strict, without rowid;
+
+-- The values of each field over 2^level whole UTC days (block = day >> level; level 1 is left out), for the top lists.
+-- field: its place in tally/enrich.py FIELDS; 14 is all of the traffic, with the one value 0.
+create table rollup (
+  website   integer not null,
+  field     integer not null check (field between 0 and 14),
+  level     integer not null check (level between 0 and 8),
+  block     integer not null,
+  value     integer not null,
+  visitors  integer not null,
+  views     integer not null,
+  events    integer not null,
+  primary key (website, field, level, block, value)
+) strict, without rowid;
+
+-- What of rollup and moment is right. Every day with traffic has a row of level 0, blocks above it once they are built.
+create table built (
+  website    integer not null,
+  level      integer not null,
+  block      integer not null,
+  state      integer not null check (state between 0 and 3),     -- stale, open, final, kept (raw rows gone)
+  folded_ms  integer not null,             -- of an open day: its events before this moment are in rollup
+  version    integer not null,             -- another one after every change of what was complete
+  primary key (website, level, block)
+) strict, without rowid;
+
+-- rollups.unfinished: where website = ? and level = 0 and state < 2
+create index built_unfinished on built (website, block) where level = 0 and state < 2;
+
+-- Which visitors of an open day have a value already: what tells a fold who is new to it. By visitor, so that all of a
+-- new visitor's pairs lie on one page: by field they lay on fifteen.
+create table pair (
+  website  integer not null,
+  day      integer not null,
+  visitor  integer not null,
+  field    integer not null,
+  value    integer not null,
+  primary key (website, day, visitor, field, value)
+) strict, without rowid;
+
+-- Web vitals. Metrics in milliseconds, cls as it is; null where not sent.
+create table vitals (
+  website       integer not null,
+  ts            integer not null,
+  id            integer not null,
+  pathname      integer not null,
+  referrer      integer not null,
+  country       integer not null,
+  browser       integer not null,
+  os            integer not null,
+  device        integer not null,
+  language      integer not null,
+  hostname      integer not null,
+  utm_source    integer not null,
+  utm_medium    integer not null,
+  utm_campaign  integer not null,
+  platform      integer not null,
+  app_version   integer not null,
+  os_version    integer not null,
+  lcp           real check (lcp between 0 and 3600000),
+  inp           real check (inp between 0 and 3600000),
+  fcp           real check (fcp between 0 and 3600000),
+  ttfb          real check (ttfb between 0 and 3600000),
+  cls           real check (cls between 0 and 100),
+  primary key (website, ts, id)
+) strict, without rowid;
+
+-- A/B: ab_assign 6, ab_convert 7, as they came; variant is the assigned one where a conversion named none.
+create table ab (
+  website       integer not null,
+  ts            integer not null,
+  id            integer not null,
+  type          integer not null check (type in (6, 7)),
+  visitor       integer not null,
+  pathname      integer not null,
+  referrer      integer not null,
+  country       integer not null,
+  browser       integer not null,
+  os            integer not null,
+  device        integer not null,
+  language      integer not null,
+  hostname      integer not null,
+  utm_source    integer not null,
+  utm_medium    integer not null,
+  utm_campaign  integer not null,
+  platform      integer not null,
+  app_version   integer not null,
+  os_version    integer not null,
+  experiment    integer not null,
+  variant       integer not null,
+  goal          integer not null,
+  value         real,
+  primary key (website, ts, id)
+) strict, without rowid;
+
+-- The first assignment of a visitor to an experiment on a day: it wins, and conversions without a variant need it.
+create table assignment (
+  website     integer not null,
+  day         integer not null,
+  experiment  integer not null,
+  visitor     integer not null,
+  variant     integer not null,
+  primary key (website, day, experiment, visitor)
+) strict, without rowid;
+
+-- Heatmap points, binned as they arrive (tally/ingest.py BINS_X): never a row a click.
+create table heat (
+  website   integer not null,
+  day       integer not null,
+  pathname  integer not null,
+  width     integer not null check (width between 0 and 2),      -- phone, tablet, desktop
+  kind      integer not null check (kind between 0 and 1),       -- click, scroll
+  bin_y     integer not null check (bin_y between 0 and 50000),
+  bin_x     integer not null check (bin_x between 0 and 49),     -- 0 for scroll
+  points    integer not null check (points > 0),
+  primary key (website, day, pathname, width, kind, bin_y, bin_x)
+) strict, without rowid;
