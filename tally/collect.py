@@ -124,13 +124,14 @@ class Desk:
         """Checks 5 and 6, and what is to be said of each item."""
         given, (places, websites) = places, _refuse_origins(places, sender.page)
         now_ms, now_ns = self.clock.wall_ms(), self.clock.monotonic_ns()
+        doubt_ms = self.clock.doubt_ms(now_ms, now_ns)
         buckets = [sender.caller.client + website.number.to_bytes(8) for website in websites]
         self.look_at_limits(sender.caller.client, buckets, websites, now_ms, now_ns)
         around = self.surroundings(sender)
         # CONTRACT: only on web requests; an HTTP library is the client of an app or a server.
         is_crawler = sender.page is not None and around.agent.crawler
         verdicts = [
-            self.judge(item, place, batch, sender, around, is_crawler, now_ms)
+            self.judge(item, place, batch, sender, around, is_crawler, now_ms, doubt_ms)
             for item, place in zip(batch.items, places, strict=True)
         ]
         job = Job([verdict for verdict in verdicts if type(verdict) is Row], now_ms)
@@ -191,6 +192,7 @@ class Desk:
         around: Surroundings,
         is_crawler: bool,
         now_ms: int,
+        doubt_ms: int,
     ) -> Row | Rejection:
         """Check 7 for one item: its first fault, or the event with its dimensions and identity."""
         type_ = type_of(item)
@@ -198,7 +200,7 @@ class Desk:
             return type_
         if isinstance(place, Rejection):
             return place
-        event = read_event(item, type_, batch.context, now_ms)
+        event = read_event(item, type_, batch.context, now_ms, doubt_ms)
         if isinstance(event, Rejection):
             return event
         if is_crawler:

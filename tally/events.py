@@ -134,8 +134,11 @@ def type_of(item: Any) -> int | Rejection:
     return number
 
 
-def read_event(item: dict[str, Any], type_: int, context: Mapping[str, Any], now_ms: int) -> Event | Rejection:
-    """The fields of an item of a known type, checked. `now_ms`: when it arrived."""
+def read_event(
+    item: dict[str, Any], type_: int, context: Mapping[str, Any], now_ms: int, doubt_ms: int = 0
+) -> Event | Rejection:
+    """The fields of an item of a known type, checked. `now_ms`: when it arrived; `doubt_ms`: how far that is ahead of
+    another clock that may be right as well, and then a timestamp that is good for either is taken."""
     rules = RULES[type_]
     for field in REQUIRED[type_]:
         if item.get(field) in (None, ""):
@@ -155,24 +158,25 @@ def read_event(item: dict[str, Any], type_: int, context: Mapping[str, Any], now
                 if not kept[_PLACE[field]] and value is not None and value != "":
                     kept[_PLACE[field]] = rules[field](value)
         field = "timestamp"
-        kept[1] = _arrival(item.get(field), now_ms)
+        kept[1] = _arrival(item.get(field), now_ms, doubt_ms)
     except Fault as fault:
         return Rejection(fault.code, fault.message, field)
     return Event._make(kept)
 
 
-def _arrival(value: Any, now_ms: int) -> int:
+def _arrival(value: Any, now_ms: int, doubt_ms: int) -> int:
     if value is None:
         return now_ms
     try:
         ts_ms = event_time_ms(value)
     except ValueError:
         raise Fault("invalid_field", "timestamp is whole milliseconds since 1970, or ISO 8601 text.") from None
-    if ts_ms < now_ms - OLDEST_MS:
+    early_ms, late_ms = (now_ms - doubt_ms, now_ms) if doubt_ms > 0 else (now_ms, now_ms - doubt_ms)
+    if ts_ms < early_ms - OLDEST_MS:
         raise Fault("timestamp_too_old", "timestamp is more than 72 hours old: too late to be counted.")
-    if ts_ms > now_ms + AHEAD_MS:
+    if ts_ms > late_ms + AHEAD_MS:
         raise Fault("timestamp_in_future", "timestamp is more than 5 minutes ahead: set the sender's clock.")
-    return min(ts_ms, now_ms)
+    return min(ts_ms, late_ms)
 
 
 def _text(most: int, least: int = 0) -> Callable[[Any], str]:

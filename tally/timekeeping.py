@@ -103,6 +103,6 @@ class Timekeeper:
 
 def _long(ms: int) -> str:
     """A length of time in words: the two largest units."""
-    minutes = abs(ms) // 60_000
+    minutes = (abs(ms) + 30_000) // 60_000
     days, hours = divmod(minutes // 60, 24)
     return f"{days} d {hours} h" if days else f"{hours} h {minutes % 60} min"
