@@ -109,6 +109,7 @@ async def serve(app: web.Application, settings: Settings) -> None:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     sys.setswitchinterval(SWITCH_S)
     _allocate_together()
+    _leave_no_core()
     lock = _lock(settings)
     drop_leftovers(settings.db)
     runner = Runner(app, **RUNNER_OPTIONS)
@@ -134,6 +135,14 @@ def _allocate_together() -> None:
         import ctypes
 
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
+
+
+def _leave_no_core() -> None:
+    """No core file when the process is brought down: it would hold addresses and session ids."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
 def _lock(settings: Settings) -> int:

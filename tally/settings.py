@@ -12,21 +12,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 ENVIRONMENT_PREFIX = "ANALYTICS_"
+_BASE_URL = re.compile(
+    r"https?://(?:[a-z0-9_-]+(?:\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?(?:/[a-z0-9._~%-]+)*/?", re.IGNORECASE
+)
 
 
 class BadSetting(ValueError):
     """A value that cannot be used; the message names the option and says what is allowed."""
 
 
-def _text(value: str) -> str:
+def _token(value: str) -> str:
+    # RFC 9110, 5.5: what can stand in a header and is the same to everybody.
+    if not re.fullmatch(r"[\x21-\x7e]{0,256}", value.strip()):
+        raise BadSetting("takes letters, digits and signs of ASCII without white space")
     return value.strip()
 
 
 def _host(value: str) -> str:
-    if not value.strip():
+    if not re.fullmatch(r"[A-Za-z0-9._:%-]{1,255}", value.strip()):
         raise BadSetting("takes an address or a name of this machine, such as 127.0.0.1; 0.0.0.0 is all of them")
     return value.strip()
 
@@ -80,8 +85,12 @@ def _header_name(value: str) -> str:
 
 
 def _base_url(value: str) -> str:
-    if value and (urlsplit(value).scheme not in ("http", "https") or not urlsplit(value).netloc):
-        raise BadSetting("takes a URL such as https://stats.example.com")
+    # Stands in headers, links and the log: nothing that means something there, and no line break.
+    if value and not _BASE_URL.fullmatch(value):
+        raise BadSetting(
+            "takes a URL such as https://stats.example.com: a host in ASCII (an international name as xn--),"
+            " perhaps a port and a path, without user name, query and white space"
+        )
     return value.rstrip("/")
 
 
@@ -154,7 +163,7 @@ class Settings:
     backup_keep: int = _setting(7, "how many of those backups are kept, the newest", _count, "backups")
     backup_hour: int = _setting(3, "the hour, in UTC, at which the night's backup is made", _hour, "hour")
     metrics_token: str = _setting(
-        "", "bearer token that may read /metrics from other machines; without it loopback alone", _text
+        "", "bearer token that may read /metrics from other machines; without it loopback alone", _token
     )
 
 

@@ -14,8 +14,9 @@ from aiohttp import web
 
 from tally.errors import json_answer
 
-# Spreadsheets start a formula at these; a tab or a line break in front of one is skipped by some.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+# Spreadsheets start a formula at these, some also at their full-width forms; a tab or a line break in front of one is
+# skipped by some.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 def answer(columns: Sequence[str], rows: Iterable[Sequence[Any]], meta: dict[str, Any], as_csv: bool) -> web.Response:

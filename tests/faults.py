@@ -566,6 +566,63 @@ FAULTS = (
         "return ZoneInfo(name)",
         "tests/test_clock.py",
     ),
+    Fault(
+        "an address that breaks a line",
+        "tally/settings.py",
+        "if value and not _BASE_URL.fullmatch(value):",
+        "if value and not _BASE_URL.match(value):",
+        "tests/test_walls.py",
+    ),
+    Fault(
+        "a secret compared byte by byte",
+        "tally/account_api.py",
+        'is_right = secrets.compare_digest(token.encode("utf-8", "surrogatepass"), gate.setup_token.encode())',
+        "is_right = token == gate.setup_token",
+        "tests/test_walls.py",
+    ),
+    Fault(
+        "a database that others may read",
+        "tally/schema.py",
+        "os.O_CREAT | os.O_RDWR, 0o600)",
+        "os.O_CREAT | os.O_RDWR, 0o644)",
+        "tests/test_walls.py",
+    ),
+    Fault(
+        "a core file of what is in memory alone",
+        "tally/serving.py",
+        "    _leave_no_core()\n    lock =",
+        "    lock =",
+        "tests/test_walls.py",
+    ),
+    Fault(
+        "another machine asked",
+        "tally/serving.py",
+        "    _leave_no_core()\n    lock =",
+        "    _leave_no_core()\n    with __import__('socket').socket(2, 2) as other:\n"
+        "        other.connect(('127.0.0.1', 9))\n    lock =",
+        "tests/test_walls.py",
+    ),
+    Fault(
+        "a formula of full width",
+        "tally/tables.py",
+        ', "\\uff1d"',
+        "",
+        "tests/test_tables.py",
+    ),
+    Fault(
+        "a host that ends like ours",
+        "tally/hosts.py",
+        'host.endswith("." + domain)',
+        "host.endswith(domain)",
+        "tests/fuzz/test_corpus.py",
+    ),
+    Fault(
+        "two lengths taken the short way",
+        "tally/shortcut.py",
+        "        len(fields) < len(pairs)\n        or ",
+        "        ",
+        "tests/fuzz/test_corpus.py",
+    ),
 )
 
 

@@ -847,6 +847,8 @@ BAD_VALUES = (
     ("forwarded-header", "X Forwarded"),
     ("base-url", "stats.example.com"),
     ("base-url", "ftp://stats.example.com"),
+    ("base-url", "https://stats.example.com\r\nX: y"),
+    ("metrics-token", "a\r\nX: y"),
     ("free-events", "many"),
     ("free-events", "0"),
     ("free-events", "-5"),

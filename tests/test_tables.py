@@ -52,7 +52,7 @@ def test_a_cell(value: Any, written: str) -> None:
     assert cell(value) == written
 
 
-@pytest.mark.parametrize("first", ["=", "+", "-", "@", "\t", "\r"])
+@pytest.mark.parametrize("first", ["=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20"])
 @pytest.mark.parametrize("rest", ["", "1", "cmd|' /C calc'!A0", 'HYPERLINK("http://x")', "1,2"])
 def test_what_begins_like_a_formula_gets_an_apostrophe(first: str, rest: str) -> None:
     """CONTRACT: "cells that a spreadsheet would run as a formula are made harmless"."""
