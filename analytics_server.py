@@ -8,7 +8,9 @@ command `analytics-server` (also `python analytics_server.py`); what its words d
 import re
 import secrets
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from aiohttp import web
@@ -22,13 +24,13 @@ from tally.clock import Clock
 from tally.collect import DESK, Desk
 from tally.connections import CONNECTIONS, Connections, watched
 from tally.country import Countries
-from tally.errors import COLLECT_PATH, UNDER_WAY, answer_errors, expectation
+from tally.errors import ANSWERED, COLLECT_PATH, REFUSED, UNDER_WAY, answer_errors, expectation
 from tally.events import MOST_BODY_BYTES
 from tally.gate import GATE, Gate
 from tally.ingest import Ingest
 from tally.limits import Buckets
 from tally.nightly import Nightly
-from tally.origin import parse_proxies
+from tally.origin import Network, parse_proxies
 from tally.sessions import Sessions
 from tally.settings import Settings
 from tally.store import opened
@@ -107,32 +109,9 @@ def build_app(settings: Settings, clock: Clock | None = None) -> web.Application
     clock = clock or Clock()
     trusted = parse_proxies(settings.trusted_proxy)
     zone("UTC")  # tells at the start where the zone data is damaged
-    limits = {"free": settings.free_events, "pro": settings.pro_events}
-
-    async def rooms(app: web.Application) -> AsyncIterator[None]:
-        countries = Countries(settings.geoip_db)
-        ingest = Ingest(Sessions(settings.max_identities), limits.get, clock)
-        async with opened(settings.db, ingest, clock, settings.query_seconds, settings.keep_days) as store:
-            clients, client_websites = Buckets(settings.client_per_minute), Buckets(settings.website_per_minute)
-            callers = Callers(clock, countries, trusted, settings.forwarded_header)
-            store.timekeeper.proxies = callers.noted
-            app[DESK] = Desk(store, clock, clients, client_websites, callers)
-            app[READER] = Reader(store, clock, Buckets(settings.key_per_minute), settings.base_url)
-            token = secrets.token_urlsafe(24)
-            app[GATE] = Gate(store, clock, settings.base_url, trusted, settings.key_per_minute, token)
-            store.each_second += [lambda _: app[DESK].salts.forget(clock.sure_ms()), app[READER].remembered.sweep]
-            nightly = _nightly(settings, clock)
-            if nightly is not None:
-                store.each_second.append(nightly.look)
-            app[ops.NIGHTLY] = nightly
-            yield
-            if nightly is not None:
-                nightly.close()
-            app[GATE].close()
-        countries.close()
-
     app = web.Application(middlewares=[watched, answer_errors], client_max_size=MOST_BODY_BYTES)
     app[UNDER_WAY] = set()
+    app[ANSWERED], app[REFUSED] = Counter(), Counter()
     most, most_of_client = settings.max_connections, settings.client_connections
     app[CONNECTIONS] = Connections(most, most_of_client, settings.idle_seconds, trusted)
     app[ops.OPENAPI] = asset("static/openapi.yaml").read_bytes()
@@ -140,7 +119,7 @@ def build_app(settings: Settings, clock: Clock | None = None) -> web.Application
     app[tracking.TRACKER] = tracking.tracker_files(settings)
     app[COLLECT_PATH] = settings.collect_path
     app[ops.METRICS_TOKEN] = settings.metrics_token
-    app.cleanup_ctx.append(rooms)
+    app.cleanup_ctx.append(partial(_rooms, settings=settings, clock=clock, trusted=trusted))
     chosen = tracking.chosen_routes(settings, (route.path for route in ROUTES))
     for route in (*ROUTES, *(Route(*row) for row in chosen)):
         # aiohttp's own pattern for a part of a path leaves out braces, which would make another 404 of them.
@@ -152,6 +131,32 @@ def build_app(settings: Settings, clock: Clock | None = None) -> web.Application
         if route.preflight:
             resource.add_route("OPTIONS", route.preflight, expect_handler=expectation)
     return app
+
+
+async def _rooms(
+    app: web.Application, settings: Settings, clock: Clock, trusted: tuple[Network, ...]
+) -> AsyncIterator[None]:
+    """What is open while the application is: the store, and the rooms that stand on it."""
+    limits = {"free": settings.free_events, "pro": settings.pro_events}
+    countries = Countries(settings.geoip_db)
+    ingest = Ingest(Sessions(settings.max_identities), limits.get, clock)
+    async with opened(settings.db, ingest, clock, settings.query_seconds, settings.keep_days) as store:
+        clients, client_websites = Buckets(settings.client_per_minute), Buckets(settings.website_per_minute)
+        callers = Callers(clock, countries, trusted, settings.forwarded_header)
+        store.timekeeper.proxies = callers.noted
+        app[DESK] = Desk(store, clock, clients, client_websites, callers)
+        app[READER] = Reader(store, clock, Buckets(settings.key_per_minute), settings.base_url)
+        token = secrets.token_urlsafe(24)
+        app[GATE] = Gate(store, clock, settings.base_url, trusted, settings.key_per_minute, token)
+        store.each_second += [lambda _: app[DESK].salts.forget(clock.sure_ms()), app[READER].remembered.sweep]
+        nightly = app[ops.NIGHTLY] = _nightly(settings, clock)
+        if nightly is not None:
+            store.each_second.append(nightly.look)
+        yield
+        if nightly is not None:
+            nightly.close()
+        app[GATE].close()
+    countries.close()
 
 
 def _nightly(settings: Settings, clock: Clock) -> Nightly | None:

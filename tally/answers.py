@@ -30,6 +30,7 @@ from tally.enrich import FIELDS
 from tally.errors import ApiError, json_answer
 from tally.events import METRICS, TYPES
 from tally.ground import BeyondRetention, refuse_gone
+from tally.histogram import Histogram
 from tally.instants import BadTime, iso
 from tally.limits import Buckets
 from tally.live import WINDOW_MS, Present, look, most_visited
@@ -40,6 +41,8 @@ from tally.timerange import buckets, previous
 
 # our choice: 1,000 usual events are a quarter of it; a page of the longest paths would be 33 MB for each who asks.
 MOST_PAGE_CHARACTERS = 2_000_000
+# our choice: from what is answered out of memory to what is given up.
+_TIMES_NS = tuple(ms * 1_000_000 for ms in (1, 5, 25, 100, 500, 2_500, 10_000))
 AB_COLUMNS = ("experiment", "variant", "goal", "value")
 _CURSOR = struct.Struct(">16sqqqqq")
 _FIRST = 1 << 62
@@ -55,6 +58,8 @@ class Reader:
         # ETags of an earlier process mean nothing: the change counter starts anew.
         self.boot = secrets.token_bytes(8)
         self.remembered = Remembered()
+        # Nanoseconds of each question, by endpoint.
+        self.times = {name: Histogram(_TIMES_NS) for name in _ANSWERS}
 
     async def website(self, request: web.Request, account: int) -> Website:
         """The website of the path, if it is this account's. Raises ApiError 404."""
@@ -116,7 +121,11 @@ def endpoint(name: str, authorise: Authorise) -> Handler:
         etag = reader.etag(view.website.id, view.is_shared, version, field, asked.identity())
         if has_tag(request, etag):
             return web.Response(status=304, headers=caching(etag, view.by))
-        response = await answer(reader, view, asked, field)
+        begun_ns = reader.clock.monotonic_ns()
+        try:
+            response = await answer(reader, view, asked, field)
+        finally:
+            reader.times[name].add(reader.clock.monotonic_ns() - begun_ns)
         if has_any_tag(request):
             return web.Response(status=304, headers=caching(etag, view.by))
         response.headers.update(caching(etag, view.by))

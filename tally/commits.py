@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from tally.clock import Clock
 from tally.errors import OVERLOADED, ApiError, log, where_it_failed
+from tally.histogram import Histogram
 from tally.ingest import Ingest, Job, Outcome, Written
 from tally.threads import Thread, lies_in_the_file, refusal
 
@@ -24,14 +25,18 @@ Tell = Callable[[Outcome | Exception], None]
 MOST_EVENTS_A_GROUP = 2_000
 # our choice: about a second's worth of writing.
 MOST_EVENTS_WAITING = 20_000
+# our choice: what is usual lies in the middle of them.
+_TOOK_NS = tuple(round(ms * 1e6) for ms in (1, 2.5, 5, 10, 25, 50, 100, 500, 2_500))
+_SIZES = (1, 5, 20, 100, 500, 2_000)
 
 
 class Counters:
     """What the metrics tell of the writer."""
 
     def __init__(self) -> None:
-        self.commits = self.committed_events = self.failed_commits = 0
-        self.commit_ns = 0
+        self.failed_commits = 0
+        # Nanoseconds and events of each group.
+        self.took, self.sizes = Histogram(_TOOK_NS), Histogram(_SIZES)
 
 
 class Commits:
@@ -96,9 +101,8 @@ class Commits:
             if isinstance(result, Exception):
                 self._failed(group, result, is_alone)
                 return
-            self.counters.commit_ns += self._clock.monotonic_ns() - begun_ns
-            self.counters.commits += 1
-            self.counters.committed_events += events
+            self.counters.took.add(self._clock.monotonic_ns() - begun_ns)
+            self.counters.sizes.add(events)
             self._held(jobs, result)
             for (_, tell), outcome in zip(group, result.outcomes, strict=True):
                 tell(outcome)

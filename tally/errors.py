@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import traceback
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -30,6 +31,12 @@ ANSWER_HEADERS = web.RequestKey("answer_headers", dict[str, str])
 
 # The requests whose head has come and whose answer has not gone: what an end in good order waits for.
 UNDER_WAY = web.AppKey("under_way", set[int])
+
+Answered = Counter[tuple[web.AbstractRoute | str | None, int]]
+"""How many requests were answered: by their route, None where there is none, and the hundreds of the status."""
+ANSWERED = web.AppKey("answered", Answered)
+# How many were refused, by code.
+REFUSED = web.AppKey("refused", Counter[str])
 
 # What nothing here needs of a browser, by the names that browsers know. Writing to the clipboard is left to the pages.
 _OFF = (
@@ -214,7 +221,11 @@ async def answer_errors(request: web.Request, handler: Handler) -> web.StreamRes
     under_way = request.app[UNDER_WAY]
     under_way.add(id(request))
     try:
-        return await _answered(request, handler)
+        response = await _answered(request, handler)
+        # aiohttp makes a new route object for each request that finds none.
+        route = request.match_info.route
+        request.app[ANSWERED][route if route.resource else None, response.status // 100] += 1
+        return response
     finally:
         under_way.discard(id(request))
 
@@ -223,7 +234,9 @@ async def _answered(request: web.Request, handler: Handler) -> web.StreamRespons
     try:
         response = await handler(request)
     except Exception as failure:
-        response = error_answer(refusal_of(failure, request.match_info.route.resource))
+        refusal = refusal_of(failure, request.match_info.route.resource)
+        request.app[REFUSED][refusal.kind.code] += 1
+        response = error_answer(refusal)
     response.headers.update(_common_headers(request))
     if request.path.startswith(ACCOUNT_PATHS):
         response.headers.setdefault("Cache-Control", "no-store")

@@ -7,17 +7,18 @@ counting costs nothing in between. Nothing personal is in them.
 
 import secrets
 import sqlite3
-from collections.abc import Iterator, Mapping
 
 from aiohttp import web
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
-from prometheus_client.registry import Collector, CollectorRegistry
+from prometheus_client.registry import CollectorRegistry
 
 from tally import errors
+from tally.answers import READER
 from tally.assets import tally_version
-from tally.collect import DESK, Desk
-from tally.errors import ApiError, json_answer
+from tally.collect import DESK
+from tally.connections import CONNECTIONS
+from tally.errors import ANSWERED, COLLECT_PATH, REFUSED, ApiError, json_answer
+from tally.metrics import Figures
 from tally.nightly import Nightly
 
 METRICS_TOKEN = web.AppKey("metrics_token", str)
@@ -48,59 +49,10 @@ async def metrics(request: web.Request) -> web.Response:
     if not has_token and (passed_on or not desk.callers.sender(request).caller.address.is_loopback):
         raise ApiError(errors.FORBIDDEN)
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Figures(desk, request.app[NIGHTLY]))
+    registry.register(_figures(request.app))
     return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
 
 
-class _Figures(Collector):
-    def __init__(self, desk: Desk, nightly: Nightly | None) -> None:
-        self._desk, self._nightly = desk, nightly
-
-    def collect(self) -> Iterator[Metric]:
-        desk, store = self._desk, self._desk.store
-        yield _counter("tally_events_accepted", "Events answered as accepted, duplicates included.", desk.accepted)
-        yield _by_code("tally_events_rejected", "Events rejected, by code.", desk.rejected)
-        yield _by_code("tally_collect_refused", "Collect requests refused whole, by code.", store.left_out.requests)
-        yield _by_code(
-            "tally_events_left_out", "Events of websites that were not taken, by code.", store.left_out.events
-        )
-        uncounted = "Events left out that no website counts, for want of room while nothing could be written."
-        yield _counter("tally_left_out_uncounted", uncounted, store.left_out.uncounted)
-        counters, sessions = store.counters, store.ingest.sessions
-        yield _counter("tally_commits", "Groups committed.", counters.commits)
-        yield _counter("tally_committed_events", "Events in committed groups.", counters.committed_events)
-        yield _counter("tally_commits_failed", "Groups that could not be committed.", counters.failed_commits)
-        yield _counter("tally_commit_seconds", "Time spent in commits.", counters.commit_ns / 1e9)
-        yield GaugeMetricFamily("tally_log_bytes", "Size of SQLite's log beside the database.", store.log_bytes)
-        yield GaugeMetricFamily("tally_queue_events", "Events that wait for a commit.", store.queue)
-        yield GaugeMetricFamily("tally_identities", "Visitors kept in memory.", len(sessions))
-        yield _counter("tally_identities_evicted", "Visitors forgotten for want of room.", sessions.evictions)
-        yield from _backups(self._nightly, desk.clock.wall_ms())
-        early = desk.clients.turned_early + desk.client_websites.turned_early
-        yield _counter("tally_buckets_turned_early", "Times that a flood of clients emptied the token buckets.", early)
-
-
-def _backups(nightly: Nightly | None, now_ms: int) -> Iterator[Metric]:
-    """Of the nightly backups, where the settings want some; age and time only once one is known."""
-    if nightly is None:
-        return
-    yield _counter("tally_backups", "Nightly backups made and checked.", nightly.made)
-    yield _counter("tally_backups_failed", "Nightly backups that could not be made.", nightly.failed)
-    if nightly.last_ms:
-        at, age = nightly.last_ms / 1000, max(0, now_ms - nightly.last_ms) / 1000
-        yield GaugeMetricFamily("tally_backup_last_timestamp_seconds", "When the newest backup was made.", at)
-        yield GaugeMetricFamily("tally_backup_age_seconds", "How old the newest backup is.", age)
-    if nightly.made:
-        yield GaugeMetricFamily("tally_backup_bytes", "Size of the last nightly backup.", nightly.bytes)
-        yield GaugeMetricFamily("tally_backup_seconds", "How long it took.", nightly.took_ns / 1e9)
-
-
-def _counter(name: str, help: str, value: float) -> CounterMetricFamily:
-    return CounterMetricFamily(name, help, value=value)
-
-
-def _by_code(name: str, help: str, counts: Mapping[str, int]) -> CounterMetricFamily:
-    family = CounterMetricFamily(name, help, labels=["code"])
-    for code, number in sorted(counts.items()):
-        family.add_metric([code], number)
-    return family
+def _figures(app: web.Application) -> Figures:
+    counted = app[ANSWERED], app[REFUSED], app[COLLECT_PATH]
+    return Figures(app[DESK], app[READER], app[CONNECTIONS], app[NIGHTLY], *counted)

@@ -32,7 +32,18 @@ from tally.bodies import read_batch
 from tally.callers import Sender
 from tally.collect import DESK, Claim, Place, concluded
 from tally.connections import CONNECTIONS, Connection
-from tally.errors import COLLECT_HEADERS, OVERLOADED, UNDER_WAY, ApiError, Protocol, error_answer, refusal_of
+from tally.errors import (
+    ANSWERED,
+    COLLECT_HEADERS,
+    COLLECT_PATHS,
+    OVERLOADED,
+    REFUSED,
+    UNDER_WAY,
+    ApiError,
+    Protocol,
+    error_answer,
+    refusal_of,
+)
 from tally.events import MOST_BODY_BYTES
 from tally.ingest import Outcome
 
@@ -48,6 +59,8 @@ _FIELD = re.compile(r"([^:]+): ?([^\r]*)\r\n")
 _ASKS = frozenset(("transfer-encoding", "expect", "upgrade", "content-encoding", "trailer", "te", "proxy-connection"))
 # our choice: a browser sends about 20; aiohttp has a bound of its own.
 MOST_FIELDS = 64
+# A key of the counter of answers.
+_TAKEN = (COLLECT_PATHS[0], 2)
 _ALL_TAKEN = b'{"ok":true,"accepted":%d,"rejected":0}'
 _HEADERS = "".join(f"{name}: {value}\r\n" for name, value in COLLECT_HEADERS.items())
 
@@ -57,6 +70,7 @@ class Door:
 
     def __init__(self, app: web.Application, server: web.Server) -> None:
         self.desk, self.under_way, self.connections = app[DESK], app[UNDER_WAY], app[CONNECTIONS]
+        self.answered, self.refused = app[ANSWERED], app[REFUSED]
         self.server = server
         self.overloaded = raw(error_answer(ApiError(OVERLOADED, retry_after_s=1)), COLLECT_HEADERS)
         self._second, self._head = -1, b""
@@ -184,6 +198,7 @@ class Way(Connection):
     def _answer(self, claim: Claim, outcome: Outcome | Exception) -> bytes:
         if isinstance(outcome, list) and not any(outcome):
             self._desk.accepted += len(outcome)
+            self._door.answered[_TAKEN] += 1
             return self._door.accepted(len(outcome))
         try:
             if isinstance(outcome, Exception):
@@ -191,9 +206,11 @@ class Way(Connection):
                 raise outcome
             response = concluded(self._desk, claim, outcome)
         except Exception as failure:
-            refusal = refusal_of(failure, "/api/collect")
+            refusal = refusal_of(failure, COLLECT_PATHS[0])
+            self._door.refused[refusal.kind.code] += 1
             self._desk.note_refusal(claim, refusal)
             response = error_answer(refusal)
+        self._door.answered[COLLECT_PATHS[0], response.status // 100] += 1
         return raw(response, COLLECT_HEADERS)
 
 

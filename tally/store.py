@@ -69,7 +69,7 @@ class Store:
         # Chores of other rooms; they are told the time.
         self.each_second: list[Callable[[int], None]] = [self.timekeeper.look, self.live.sweep]
         self._writer = writer
-        self._path, self._log = path, path.with_name(path.name + "-wal")
+        self.path, self._log = path, path.with_name(path.name + "-wal")
         self._file = _file_of(path)
         self._emptied_ns = -EMPTY_LOG_NS
         self._clock = clock
@@ -144,7 +144,12 @@ class Store:
     @property
     def log_bytes(self) -> int:
         """The size of SQLite's log beside the database."""
-        return self._log.stat().st_size if self._log.exists() else 0
+        return _size(self._log)
+
+    @property
+    def file_bytes(self) -> int:
+        """The size of the database itself."""
+        return _size(self.path)
 
     async def read(self, question: Callable[[sqlite3.Connection], T], is_gone: Callable[[], bool] = lambda: False) -> T:
         """Runs a question on a read-only connection, in one snapshot, while somebody waits. Raises ApiError 503."""
@@ -198,8 +203,8 @@ class Store:
         await self.refresh()
         now_ms, now_ns = self._clock.wall_ms(), self._clock.monotonic_ns()
         self._look_at_the_file()
-        self._is_busy = self.counters.commit_ns - self._commit_ns_before > BUSY_SHARE * TICK_S * 1e9
-        self._commit_ns_before = self.counters.commit_ns
+        self._is_busy = self.counters.took.total - self._commit_ns_before > BUSY_SHARE * TICK_S * 1e9
+        self._commit_ns_before = self.counters.took.total
         for chore in self.each_second:
             chore(now_ms)
         await self._writer.run(self.ingest.chores)
@@ -218,9 +223,9 @@ class Store:
 
     def _look_at_the_file(self) -> None:
         """A file that was deleted or replaced goes on to take events that nobody will find: then none are taken."""
-        now = _file_of(self._path)
+        now = _file_of(self.path)
         if now != self._file and not self.is_gone:
-            log.error("%s was deleted or replaced while the server runs: put it back, or start anew", self._path)
+            log.error("%s was deleted or replaced while the server runs: put it back, or start anew", self.path)
         self.is_gone = now != self._file
 
     async def _note_uses(self) -> None:
@@ -342,6 +347,13 @@ def _empty_log(connection: sqlite3.Connection) -> bool:
         return bool(connection.execute("pragma wal_checkpoint(truncate)").fetchone()[0] == 0)
     finally:
         connection.execute(f"pragma busy_timeout = {busy_ms}").fetchall()
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _file_of(path: Path) -> tuple[int, int] | None:

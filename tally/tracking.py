@@ -21,7 +21,7 @@ from aiohttp.typedefs import Handler
 from tally import errors
 from tally.assets import asset
 from tally.collect import DESK, collect, preflight, take
-from tally.errors import COLLECT_PATHS, ApiError, refusal_of
+from tally.errors import COLLECT_PATHS, REFUSED, ApiError, refusal_of
 from tally.events import Batch
 from tally.pages import File, answer, file_of, packed_file
 from tally.settings import BadSetting, Settings
@@ -98,6 +98,7 @@ async def pixel(request: web.Request) -> web.Response:
             # Logged where it is a fault of ours; what was wrong with the request cannot be told to an image.
             refusal = refusal_of(failure, "/pixel.gif")
             request.app[DESK].left_out.requests[refusal.kind.code] += 1
+            request.app[REFUSED][refusal.kind.code] += 1
     return web.Response(body=GIF, headers=_OPEN | {"Content-Type": "image/gif", "Cache-Control": "no-store"})
 
 

@@ -623,6 +623,27 @@ FAULTS = (
         "        ",
         "tests/fuzz/test_corpus.py",
     ),
+    Fault(
+        "a label out of a request",
+        "tally/errors.py",
+        "[route if route.resource else None, response.status // 100]",
+        "[route if route.resource else request.path, response.status // 100]",
+        "tests/test_metrics.py",
+    ),
+    Fault(
+        "the short way not counted",
+        "tally/shortcut.py",
+        "            self._door.answered[_TAKEN] += 1\n",
+        "",
+        "tests/test_metrics.py",
+    ),
+    Fault(
+        "a bucket that leaves its bound out",
+        "tally/histogram.py",
+        "self.counts[bisect_left(",
+        "self.counts[__import__('bisect').bisect_right(",
+        "tests/test_metrics.py",
+    ),
 )
 
 

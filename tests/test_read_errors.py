@@ -461,7 +461,7 @@ async def test_metrics_count(house: House) -> None:
     after = counters(await house.get("/metrics"))
     assert after["tally_events_accepted_total"] - before["tally_events_accepted_total"] == 2
     assert after['tally_events_rejected_total{code="invalid_type"}'] == 1
-    assert after["tally_commits_total"] - before["tally_commits_total"] == 1
+    assert after["tally_commit_seconds_count"] - before["tally_commit_seconds_count"] == 1
     assert after["tally_identities"] == 2
     assert after["tally_identities_evicted_total"] == 0
     answer = await house.get("/metrics")

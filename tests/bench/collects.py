@@ -138,8 +138,8 @@ def batches_of_fifty(bench: Bench) -> list[Row]:
 
 
 def _events_a_commit(before: dict[str, float], after: dict[str, float]) -> float:
-    grown = {name: after[name] - before[name] for name in ("tally_committed_events_total", "tally_commits_total")}
-    return grown["tally_committed_events_total"] / grown["tally_commits_total"]
+    grown = {name: after[name] - before[name] for name in ("tally_commit_events_sum", "tally_commit_seconds_count")}
+    return grown["tally_commit_events_sum"] / grown["tally_commit_seconds_count"]
 
 
 def mixed(bench: Bench) -> list[Row]:

@@ -1,0 +1,173 @@
+"""The figures of /metrics: what the rooms count, put into Prometheus' families.
+
+The rooms count in plain integers, whether anybody asks or not; here they are only read. No label ever holds anything
+that came with a request: routes are the table's own patterns (what is at no route of ours is `none`), statuses their
+classes, codes those of tally/errors.py and of rejections, endpoints those of tally/answers.py. So the number of series
+is bounded by the code, whatever is sent, and nothing personal is in them.
+"""
+
+import platform
+import shutil
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+
+from tally.answers import Reader
+from tally.assets import tally_version
+from tally.collect import Desk
+from tally.connections import Connections
+from tally.errors import COLLECT_PATHS, Answered
+from tally.histogram import Histogram
+from tally.left_out import LeftOut
+from tally.nightly import Nightly
+from tally.store import Store
+
+_NONE = "none"
+
+
+class Figures(Collector):
+    """All of them, as they are now. `answered`, `refused`: tally/errors.py; `collect_path`: the owner's choice."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        reader: Reader,
+        connections: Connections,
+        nightly: Nightly | None,
+        answered: Answered,
+        refused: Counter[str],
+        collect_path: str,
+    ) -> None:
+        self._desk, self._reader, self._nightly = desk, reader, nightly
+        self._connections = connections
+        self._answered, self._refused = answered, refused
+        self._collect_paths = {*COLLECT_PATHS, collect_path}
+        self._process = ProcessCollector(registry=None)
+
+    def collect(self) -> Iterator[Metric]:
+        """The families, in an order that people read well."""
+        desk, store = self._desk, self._desk.store
+        info = {"version": tally_version(), "sqlite": sqlite3.sqlite_version, "python": platform.python_version()}
+        running = GaugeMetricFamily("tally_info", "1; what runs is in the labels.", labels=list(info))
+        running.add_metric(list(info.values()), 1)
+        yield running
+        yield self._requests()
+        yield _by_code("tally_requests_refused", "Requests answered with an error, by its code.", self._refused)
+        yield from _connections(self._connections)
+        yield _counter("tally_events_accepted", "Events answered as accepted, duplicates included.", desk.accepted)
+        yield _by_code("tally_events_rejected", "Events rejected, by code.", desk.rejected)
+        yield from _left_out(store.left_out)
+        yield from _writing(store)
+        yield self._queries()
+        yield from _sizes(store)
+        sessions = store.ingest.sessions
+        yield _gauge("tally_identities", "Visitors kept in memory.", len(sessions))
+        yield _counter("tally_identities_evicted", "Visitors forgotten for want of room.", sessions.evictions)
+        early = desk.clients.turned_early + desk.client_websites.turned_early
+        yield _counter("tally_buckets_turned_early", "Times that a flood of clients emptied the token buckets.", early)
+        yield from _backups(self._nightly, desk.clock.wall_ms())
+        yield from self._process.collect()
+
+    def _requests(self) -> Metric:
+        family = CounterMetricFamily("tally_requests", "Requests answered.", labels=["method", "route", "status"])
+        numbers: Counter[tuple[str, str, str]] = Counter()
+        for (route, hundreds), number in self._answered.items():
+            if route is None:
+                found = (_NONE, _NONE)
+            elif isinstance(route, str):
+                found = ("POST", route)
+            else:
+                found = (route.method, route.resource.canonical if route.resource else _NONE)
+            path = COLLECT_PATHS[0] if found[1] in self._collect_paths else found[1]
+            numbers[found[0], path, f"{hundreds}xx"] += number
+        for labels, number in sorted(numbers.items()):
+            family.add_metric(labels, number)
+        return family
+
+    def _queries(self) -> Metric:
+        help = "Time from a question of the read API to its figures, waiting for a connection included."
+        family = HistogramMetricFamily("tally_query_seconds", help, labels=["endpoint"])
+        for name, times in sorted(self._reader.times.items()):
+            family.add_metric([name], *_buckets(times, 1e9))
+        return family
+
+
+def _left_out(left_out: LeftOut) -> Iterator[Metric]:
+    yield _by_code("tally_collect_refused", "Collect requests refused whole, by code.", left_out.requests)
+    yield _by_code("tally_events_left_out", "Events of websites that were not taken, by code.", left_out.events)
+    uncounted = "Events left out that no website counts, for want of room while nothing could be written."
+    yield _counter("tally_left_out_uncounted", uncounted, left_out.uncounted)
+
+
+def _connections(connections: Connections) -> Iterator[Metric]:
+    yield _gauge("tally_connections", "Connections that are open.", connections.open)
+    yield _counter("tally_connections_refused", "Connections refused at a bound.", connections.refused)
+    yield _counter("tally_connections_evicted", "Connections closed to make room.", connections.evicted)
+    yield _counter("tally_connections_late", "Connections closed for being late, or for too much.", connections.late)
+
+
+def _writing(store: Store) -> Iterator[Metric]:
+    counters = store.counters
+    yield _histogram("tally_commit_seconds", "Time from a group's start to its commit on disk.", counters.took, 1e9)
+    yield _histogram("tally_commit_events", "Events in a committed group.", counters.sizes)
+    yield _counter("tally_commits_failed", "Groups that could not be committed.", counters.failed_commits)
+    yield _gauge("tally_queue_events", "Events that wait for a commit.", store.queue)
+
+
+def _sizes(store: Store) -> Iterator[Metric]:
+    yield _gauge("tally_database_bytes", "Size of the database file.", store.file_bytes)
+    yield _gauge("tally_log_bytes", "Size of SQLite's log beside the database.", store.log_bytes)
+    try:
+        free = shutil.disk_usage(store.path.parent).free
+    except OSError:
+        return
+    yield _gauge("tally_disk_free_bytes", "Room that is left on the database's disk.", free)
+
+
+def _backups(nightly: Nightly | None, now_ms: int) -> Iterator[Metric]:
+    """Of the nightly backups, where the settings want some; age and time only once one is known."""
+    if nightly is None:
+        return
+    yield _counter("tally_backups", "Nightly backups made and checked.", nightly.made)
+    yield _counter("tally_backups_failed", "Nightly backups that could not be made.", nightly.failed)
+    if nightly.last_ms:
+        at, age = nightly.last_ms / 1000, max(0, now_ms - nightly.last_ms) / 1000
+        yield _gauge("tally_backup_last_timestamp_seconds", "When the newest backup was made.", at)
+        yield _gauge("tally_backup_age_seconds", "How old the newest backup is.", age)
+    if nightly.made:
+        yield _gauge("tally_backup_bytes", "Size of the last nightly backup.", nightly.bytes)
+        yield _gauge("tally_backup_seconds", "How long it took.", nightly.took_ns / 1e9)
+
+
+def _by_code(name: str, help: str, numbers: Mapping[str, int]) -> Metric:
+    family = CounterMetricFamily(name, help, labels=["code"])
+    for code, number in sorted(numbers.items()):
+        family.add_metric([code], number)
+    return family
+
+
+def _histogram(name: str, help: str, histogram: Histogram, unit: float = 1) -> Metric:
+    buckets, total = _buckets(histogram, unit)
+    return HistogramMetricFamily(name, help, buckets=buckets, sum_value=total)
+
+
+def _buckets(histogram: Histogram, unit: float) -> tuple[list[tuple[str, float]], float]:
+    """Prometheus' way: each bucket holds those before it too."""
+    counts: Iterable[int] = histogram.counts
+    so_far, buckets = 0, []
+    for bound, number in zip((*histogram.bounds, None), counts, strict=True):
+        so_far += number
+        buckets.append(("+Inf" if bound is None else f"{bound / unit:g}", float(so_far)))
+    return buckets, histogram.total / unit
+
+
+def _counter(name: str, help: str, value: float) -> Metric:
+    return CounterMetricFamily(name, help, value=value)
+
+
+def _gauge(name: str, help: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, help, value=value)
