@@ -43,15 +43,24 @@ async def read_body(request: web.Request) -> bytes:
 
 
 async def _rest_of(request: web.Request) -> bytes:
-    everybody = request.app[CONNECTIONS]
-    if everybody.bodies >= MOST_AT_ONCE:
-        raise ApiError(errors.OVERLOADED, "Too many bodies come at once: send it again in a moment.", retry_after_s=1)
-    everybody.bodies += 1
-    try:
-        async with asyncio.timeout(BODY_S):
+    bodies = request.app[CONNECTIONS].bodies
+    async with asyncio.timeout(BODY_S) as deadline:
+        if len(bodies) >= MOST_AT_ONCE:
+            # The one that has come for longest, so that nobody who is quick is kept out by those who never end.
+            oldest = next(iter(bodies))
+            del bodies[oldest]
+            oldest.reschedule(asyncio.get_running_loop().time())
+        bodies[deadline] = None
+        try:
             return await request.read()
-    finally:
-        everybody.bodies -= 1
+        except asyncio.CancelledError:
+            if deadline not in bodies:
+                raise ApiError(
+                    errors.OVERLOADED, "Too many bodies come at once: send it again.", retry_after_s=1
+                ) from None
+            raise
+        finally:
+            bodies.pop(deadline, None)
 
 
 def read_batch(body: bytes) -> Batch:

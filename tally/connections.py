@@ -6,14 +6,14 @@ tally/bodies.py). Whoever is late is closed without a word.
 
 Bounds: connections in all, and of one client address, which is a whole network of IPv6 (not where the peer is a trusted
 proxy: it speaks for many). Where a bound is reached the connections that have waited longest go, those first that have
-never asked anything; where nobody waits for longer than a moment, the new one is refused. The memory that strangers can
-fill is bounded in all: heads that are not whole, and answers that nobody reads.
+never asked anything; where all are asking, the new one is refused. The memory that strangers can fill is bounded in
+all: heads that are not whole, requests sent ahead, and answers that nobody reads.
 
 A connection is asking from the moment a request's head is whole until its answer is handed to the system; `watched`,
 the outermost middleware, says so for aiohttp's requests. What the writer and the readers need for a request they bound
 themselves, so no deadline runs meanwhile. While it is asking a connection is never closed to make room.
 
-Rules: only asyncio's public interfaces; an address is kept no longer than its connection, as the key of its count.
+Rules: only asyncio's public interfaces; addresses are in memory alone, like those of the token buckets.
 """
 
 import asyncio
@@ -34,10 +34,10 @@ HEAD_S = 10.0
 STALLED_S = 15.0
 # our choice: the longest answer, 2 MB, on a line of 140 kbit/s.
 ANSWER_S = 120.0
-# our choice: one that came this moment has not had the time to ask.
-LEAST_WAIT_S = 1.0
-# our choice: 30,000 browsers' heads. aiohttp's own bound is 128 fields of 16 KB for each connection.
-MOST_HEADS_BYTES = 64 * 1_048_576
+# our choice: 15,000 browsers' heads. aiohttp's own bound is 128 fields of 16 KB for each connection.
+MOST_HEADS_BYTES = 32 * 1_048_576
+# Measured: what aiohttp takes for a request that is sent ahead, of which it reads up to 32.
+AHEAD_BYTES, MOST_AHEAD = 1_500, 32
 # our choice: 16 of the longest answers.
 MOST_UNREAD_BYTES = 32 * 1_048_576
 # our choice: what is not counted as unread, for each connection; asyncio's own is 64 KB.
@@ -56,8 +56,10 @@ class Connection(asyncio.Protocol):
         self.is_asking = self.has_asked = False
         # Of the loop's clock: when it is late, since when it has waited for a head.
         self.until_s = self.since_s = math.inf
-        # Of a head that is not whole; of answers that are not read, 0 while the system takes them as they come.
+        # Of heads that wait to be asked; of answers that are not read, 0 while the system takes them as they come.
         self.head_bytes = self.unread_bytes = 0
+        # How many such heads are whole. A body can look like one, until the next sweep.
+        self.ahead = 0
         self.unread_since_s = self.stalled_since_s = math.inf
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -84,20 +86,29 @@ class Connection(asyncio.Protocol):
         """The head of a request is whole."""
         self.is_asking = self.has_asked = True
         self.until_s = math.inf
-        if self.head_bytes:
-            self._everybody.heads_bytes -= self.head_bytes
-            self.head_bytes = 0
+        self.ahead -= 1
+        if self.ahead <= 0:
+            self.catch_up()
 
-    def gather(self, size: int) -> None:
-        """Counts a piece of a head, or of what may be one."""
+    def catch_up(self) -> None:
+        """Nothing of what has come waits to be asked."""
+        self.ahead = 0
+        self._everybody.heads_bytes -= self.head_bytes
+        self.head_bytes = 0
+
+    def gather(self, data: bytes) -> None:
+        """Counts a piece of heads, or of what may be some: what it says, and what it takes when it is read."""
         if self.is_asking:
             return
         if not self.head_bytes:
             self.until_s = self._loop.time() + HEAD_S
+        heads = data.count(b"\r\n\r\n")
+        self.ahead += heads
+        size = len(data) + AHEAD_BYTES * min(max(heads - 1, 0), MOST_AHEAD)
         self.head_bytes += size
         self._everybody.heads_bytes += size
         if self._everybody.heads_bytes > MOST_HEADS_BYTES:
-            self._everybody.drop_the_longest_head()
+            self._everybody.drop_the_longest_heads()
 
     def pause_writing(self) -> None:
         """Somebody who does not read his answers."""
@@ -125,8 +136,8 @@ class Connections:
         # For the metrics: refused at a bound, closed to make room, closed for being late or too much.
         self.refused = self.evicted = self.late = 0
         self.heads_bytes = self.unread_bytes = 0
-        # Requests whose bodies are still coming (tally/bodies.py).
-        self.bodies = 0
+        # Of the requests whose bodies are still coming, longest first (tally/bodies.py).
+        self.bodies: dict[asyncio.Timeout, None] = {}
         self._of: dict[bytes, set[Connection]] = {}
         # In the order in which they stopped reading.
         self._unread: dict[Connection, None] = {}
@@ -156,8 +167,7 @@ class Connections:
         return self._make_room(self.all, self.most)
 
     def _make_room(self, among: Collection[Connection], most: int) -> bool:
-        latest_s = asyncio.get_running_loop().time() - LEAST_WAIT_S
-        waiting = [one for one in among if not one.is_asking and one.since_s <= latest_s]
+        waiting = [one for one in among if not one.is_asking]
         oldest = nsmallest(1 + most // _SHARE, waiting, key=lambda one: (one.has_asked, one.since_s))
         for one in oldest:
             one.give_up()
@@ -177,8 +187,7 @@ class Connections:
     def forget(self, one: Connection) -> None:
         """Counts somebody no longer; nothing happens the second time."""
         self.all.discard(one)
-        self.heads_bytes -= one.head_bytes
-        one.head_bytes = 0
+        one.catch_up()
         self.release(one)
         if one.client is not None:
             theirs = self._of.get(one.client, set())
@@ -195,7 +204,7 @@ class Connections:
             self.late += 1
             next(iter(self._unread)).give_up()
 
-    def drop_the_longest_head(self) -> None:
+    def drop_the_longest_heads(self) -> None:
         """All that are not whole are too much."""
         self.late += 1
         max(self.all, key=lambda one: one.head_bytes).give_up()
@@ -221,6 +230,9 @@ class Connections:
                 late.append(one)
         for one in late:
             one.give_up()
+        for one in self.all:
+            if one.ahead and not one.is_asking and not one.unread_bytes and one.since_s < now_s - SWEEP_S:
+                one.catch_up()
         self.late += len(late)
         self._is_swept = bool(self.all)
         if self._is_swept:

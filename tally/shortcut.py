@@ -130,7 +130,7 @@ class Way(Connection):
     def data_received(self, data: bytes) -> None:
         """A plain request, or the end of this way."""
         if self._aiohttps is not None:
-            self.gather(len(data))
+            self.gather(data)
             self._aiohttps.data_received(data)
         elif self.is_asking:
             self._held += data
@@ -139,7 +139,7 @@ class Way(Connection):
             self._hand_over(data)
 
     def _hand_over(self, data: bytes) -> None:
-        self.gather(len(data))
+        self.gather(data)
         self._aiohttps = aiohttps = self._door.server()
         # web.Server makes no other, but for this: it answers in our words what is no HTTP.
         aiohttps.__class__ = Protocol
