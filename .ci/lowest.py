@@ -1,0 +1,13 @@
+"""Prints constraints for pip: of each dependency the oldest release that pyproject.toml allows, of test tools its bounds."""
+
+import re
+import tomllib
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parent.parent / "pyproject.toml"
+
+project = tomllib.loads(PROJECT.read_text())["project"]
+for line in project["dependencies"]:
+    name, lowest = re.match(r"([A-Za-z0-9._-]+)(?:\[[^\]]*\])?>=([0-9.]+)", line).groups()
+    print(f"{name}=={lowest}")
+print(*project["optional-dependencies"]["test"], sep="\n")
