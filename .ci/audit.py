@@ -1,7 +1,7 @@
 """Asks whether an advisory is known for a release in requirements.lock; exit status 1 where one is.
 
-pip-audit asks the package index, which answers with its own list of advisories. Where that cannot be reached this says so,
-loudly, and passes: a test that nobody can run is no reason to stop everything. pip-audit itself passes in silence.
+pip-audit asks the package index, which answers with its own list of advisories. Where that cannot be reached this says
+so, loudly, and passes: a test that nobody can run is no reason to stop everything. pip-audit itself passes in silence.
 """
 
 import json

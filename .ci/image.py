@@ -1,7 +1,8 @@
 """Takes the Dockerfile's steps by hand, where there is no container: each RUN, COPY and ENV, in folders of its own.
 
-Then starts what ENTRYPOINT and CMD say as USER says, on a root that is read-only but for the volume, asks as HEALTHCHECK
-says, works beside it as `docker exec` does, and ends it by SIGTERM. Not tested by this: the base images, and Docker.
+Then starts what ENTRYPOINT and CMD say as USER says, on a root that is read-only but for the volume, asks as
+HEALTHCHECK says, works beside it as `docker exec` does, and ends it by SIGTERM. Not tested by this: the base images,
+and Docker itself.
 """
 
 import json

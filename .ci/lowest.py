@@ -1,4 +1,4 @@
-"""Prints constraints for pip: of each dependency the oldest release that pyproject.toml allows, of test tools its bounds."""
+"""Prints constraints for pip: the oldest release that pyproject.toml allows of a dependency, bounds of test tools."""
 
 import re
 import tomllib
