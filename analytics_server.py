@@ -31,9 +31,9 @@ from tally.ingest import Ingest
 from tally.limits import Buckets
 from tally.nightly import Nightly
 from tally.origin import Network, parse_proxies
+from tally.running import opened
 from tally.sessions import Sessions
 from tally.settings import Settings
-from tally.store import opened
 from tally.timerange import zone
 
 

@@ -4,19 +4,24 @@ Group commit without a timer: the writer takes all that is queued, writes it in 
 then everyone is told. While it commits, the next group gathers. Nobody is told before the commit. There is no task
 between loop and thread: one call hands a group over, one comes back with what became of it.
 
-If a group fails for a reason that lies in the file or the disk, everyone in it is told 503 and nothing is kept. If it
-fails for any other reason, its jobs are written one by one, so that one poisoned job cannot take others with it.
+If a group fails for a reason that lies in the file or the disk, everyone in it is told 503 and nothing is kept; so are
+those who wait while the file takes nothing (tally/health.py). Before and after each group, and before anybody is told,
+the writer's thread looks whether the file is still where it was: what a deleted one took in between is told 503 too.
+If a group fails for any other reason, its jobs are written one by one, so that one poisoned job cannot take others with
+it.
 """
 
 import asyncio
+import sqlite3
 from collections import deque
 from collections.abc import Callable
 
 from tally.clock import Clock
-from tally.errors import OVERLOADED, ApiError, log, where_it_failed
+from tally.errors import OVERLOADED, STORAGE_UNAVAILABLE, ApiError, log, where_it_failed
+from tally.health import RETRY_S, Health, lies_in_the_file, refusal
 from tally.histogram import Histogram
 from tally.ingest import Ingest, Job, Outcome, Written
-from tally.threads import Thread, lies_in_the_file, refusal
+from tally.threads import Thread
 
 Tell = Callable[[Outcome | Exception], None]
 """Is told, on the loop, what a job came to."""
@@ -40,21 +45,21 @@ class Counters:
 
 
 class Commits:
-    """The line. `held` is told of each group that was committed, `failed` of what lay in the file or the disk."""
+    """The line. `held` is told of each group that was committed."""
 
     def __init__(
         self,
         writer: Thread,
         ingest: Ingest,
         clock: Clock,
+        health: Health,
         held: Callable[[list[Job], Written], None],
-        failed: Callable[[Exception], None],
     ) -> None:
         self.counters = Counters()
         # Events that wait for a commit.
         self.queue = 0
         self._writer, self._ingest, self._clock = writer, ingest, clock
-        self._held, self._has_failed = held, failed
+        self._health, self._held = health, held
         self._waiting: deque[tuple[Job, Tell]] = deque()
         # How many of those that wait are written each by itself.
         self._alone = 0
@@ -67,7 +72,8 @@ class Commits:
         return self.queue >= MOST_EVENTS_WAITING
 
     def put(self, job: Job, tell: Tell) -> None:
-        """Queues a job, of which `tell` will be told. Raises ApiError 503 where too much waits already."""
+        """Queues a job, of which `tell` will be told. Raises ApiError 503 where it cannot be taken now."""
+        self._health.refuse()
         if self.is_full:
             raise ApiError(OVERLOADED, retry_after_s=1)
         self._waiting.append((job, tell))
@@ -92,6 +98,9 @@ class Commits:
         while self._waiting and events < MOST_EVENTS_A_GROUP and not is_alone:
             group.append(self._waiting.popleft())
             events += len(group[-1][0].rows)
+        if not self._health.takes_events:
+            self._refuse(group, events)
+            return
         jobs = [job for job, _ in group]
         begun_ns = self._clock.monotonic_ns()
         loop = asyncio.get_running_loop()
@@ -103,18 +112,35 @@ class Commits:
                 return
             self.counters.took.add(self._clock.monotonic_ns() - begun_ns)
             self.counters.sizes.add(events)
+            self._health.held()
             self._held(jobs, result)
             for (_, tell), outcome in zip(group, result.outcomes, strict=True):
                 tell(outcome)
             loop.call_soon(self._write_group)
 
-        self._writer.start(lambda connection: self._ingest.write(connection, jobs), written)
+        self._writer.start(lambda connection: self._write(connection, jobs), written)
+
+    def _write(self, connection: sqlite3.Connection, jobs: list[Job]) -> Written:
+        """On the writer's thread. The second look is for what is answered 202, the first keeps the refused out."""
+        files = self._health.files
+        files.check_database()
+        written = self._ingest.write(connection, jobs)
+        files.check_database()
+        files.check_log()
+        return written
+
+    def _refuse(self, group: list[tuple[Job, Tell]], events: int) -> None:
+        """For who stood in line when the file ceased to take events."""
+        self.queue -= events
+        for _, tell in group:
+            tell(ApiError(STORAGE_UNAVAILABLE, retry_after_s=RETRY_S))
+        asyncio.get_running_loop().call_soon(self._write_group)
 
     def _failed(self, group: list[tuple[Job, Tell]], failure: Exception, was_alone: bool) -> None:
         in_the_file = lies_in_the_file(failure)
         self.counters.failed_commits += not was_alone
         if in_the_file:
-            self._has_failed(failure)
+            self._health.failed(failure)
         if len(group) > 1 and not in_the_file:
             self._waiting.extendleft(reversed(group))
             self.queue += sum(len(job.rows) for job, _ in group)

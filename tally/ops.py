@@ -18,6 +18,7 @@ from tally.assets import tally_version
 from tally.collect import DESK
 from tally.connections import CONNECTIONS
 from tally.errors import ANSWERED, COLLECT_PATH, REFUSED, ApiError, json_answer
+from tally.health import RETRY_S, WORDS
 from tally.metrics import Figures
 from tally.nightly import Nightly
 
@@ -27,10 +28,11 @@ NIGHTLY = web.AppKey[Nightly | None]("nightly")
 
 
 async def healthz(request: web.Request) -> web.Response:
-    """200 where the process answers and its last commit held; 503 otherwise."""
+    """200 where the process answers and the database takes events; 503, with what is the matter, otherwise."""
     store = request.app[DESK].store
-    if store.is_failing or store.is_gone:
-        raise ApiError(errors.STORAGE_UNAVAILABLE, retry_after_s=5)
+    state = store.look()
+    if state != "well":
+        raise ApiError(errors.STORAGE_UNAVAILABLE, WORDS[state], retry_after_s=RETRY_S)
     return json_answer({"ok": True, "version": tally_version(), "sqlite": sqlite3.sqlite_version, "queue": store.queue})
 
 

@@ -42,8 +42,10 @@ class BadDatabase(Exception):
 
 def connect_writer(path: Path, busy_s: float = COMMAND_BUSY_S) -> sqlite3.Connection:
     """A connection that may write. Commits reach the disk before they return (synchronous=FULL)."""
+    # Never a new file in the place of one that has just been taken away.
+    uri = f"{path.resolve().as_uri()}?mode=rw"
     connection = sqlite3.connect(
-        path, timeout=busy_s, isolation_level=None, check_same_thread=False, cached_statements=256
+        uri, uri=True, timeout=busy_s, isolation_level=None, check_same_thread=False, cached_statements=256
     )
     connection.execute("pragma synchronous = full")
     connection.execute("pragma foreign_keys = on")

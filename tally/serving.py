@@ -21,9 +21,10 @@ from typing import Any
 from aiohttp import web
 
 from tally.connections import CONNECTIONS
-from tally.errors import UNDER_WAY
+from tally.errors import UNDER_WAY, log
 from tally.gate import GATE
 from tally.listening import Listener, listen, room_for
+from tally.repeats import Repeats
 from tally.restoring import drop_leftovers
 from tally.schema import BadDatabase
 from tally.settings import Settings
@@ -107,6 +108,7 @@ class Runner(web.AppRunner):
 async def serve(app: web.Application, settings: Settings) -> None:
     """Serves until a signal comes. Raises BadDatabase or BadAddress before it listens."""
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    log.addFilter(Repeats())
     sys.setswitchinterval(SWITCH_S)
     _allocate_together()
     _leave_no_core()

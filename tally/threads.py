@@ -7,8 +7,8 @@ statement 3. Nothing but plain rows may come out of it: a cursor left over would
 and is given up when it takes too long or nobody waits for it any more. All can be held at once, for the moment in which
 the log is emptied.
 
-What SQLite refuses becomes the one answer it deserves (`refusal`): 503 where the file or the disk is at fault, and a
-failure of ours otherwise.
+A connection can be closed and opened anew on its thread; between the two every step fails as a file does that cannot be
+opened.
 """
 
 import asyncio
@@ -23,7 +23,8 @@ from typing import TypeVar
 
 import aiosqlite
 
-from tally.errors import OVERLOADED, QUERY_TIMEOUT, STORAGE_UNAVAILABLE, ApiError, log
+from tally.errors import OVERLOADED, ApiError
+from tally.health import refusal
 from tally.schema import BadDatabase, connect_reader
 
 T = TypeVar("T")
@@ -35,13 +36,53 @@ READERS = 2
 _STEPS_BETWEEN_LOOKS = 100_000
 
 
+class Shut(sqlite3.OperationalError):
+    """There is no connection just now."""
+
+    sqlite_errorname = "SHUT"
+
+
 class Thread(aiosqlite.Connection):
     """aiosqlite's connection with its thread; `run` is its own way of doing a step there (pinned in pyproject.toml)."""
 
+    # When the step under way began, 0 where there is none.
+    busy_since_ns = 0
+    _is_shut = False
+    _connect_again: Callable[[], sqlite3.Connection]
+
     async def run(self, step: Question[T]) -> T:
         """What `step` gives, done on the connection's thread."""
-        result: T = await self._execute(step, self._conn)  # type: ignore[no-untyped-call]
+        result: T = await self._execute(self._do, step)  # type: ignore[no-untyped-call]
         return result
+
+    def _do(self, step: Question[T]) -> T:
+        if self._is_shut:
+            raise Shut("no connection")
+        self.busy_since_ns = time.monotonic_ns()
+        try:
+            # Not before: it may have become another one while the step waited.
+            return step(self._conn)
+        finally:
+            self.busy_since_ns = 0
+
+    async def shut(self) -> None:
+        """Closes the connection, after all steps before."""
+
+        def close() -> None:
+            self._is_shut = True
+            self._conn.close()
+
+        await self._execute(close)  # type: ignore[no-untyped-call]
+
+    async def open_again(self) -> None:
+        """Opens another connection where there is none. Raises sqlite3.Error."""
+
+        def connect() -> None:
+            if self._is_shut:
+                self._connection = self._connect_again()
+                self._is_shut = False
+
+        await self._execute(connect)  # type: ignore[no-untyped-call]
 
     def begin_snapshot(self) -> None:
         """Begins to read what is committed now; called from another thread while this one's has nothing to do."""
@@ -50,11 +91,11 @@ class Thread(aiosqlite.Connection):
 
     def start(self, step: Question[T], tell: Callable[[T | Exception], None]) -> None:
         """Has `step` done on the connection's thread; then `tell`, on the loop, what it gives or how it fails."""
-        loop, connection = asyncio.get_running_loop(), self._conn
+        loop = asyncio.get_running_loop()
 
         def do() -> None:
             try:
-                result: T | Exception = step(connection)
+                result: T | Exception = self._do(step)
             except Exception as failure:
                 result = failure
             loop.call_soon_threadsafe(tell, result)
@@ -63,34 +104,23 @@ class Thread(aiosqlite.Connection):
         self._tx.put_nowait((None, do))
 
 
-async def on_thread(connection: sqlite3.Connection) -> Thread:
+async def on_thread(
+    connection: sqlite3.Connection, connect_again: Callable[[], sqlite3.Connection] | None = None
+) -> Thread:
     """An open connection with a thread of its own; open already, since aiosqlite leaves its thread where that fails."""
     thread = Thread(lambda: connection, 64)
+    if connect_again is not None:
+        thread._connect_again = connect_again
     await thread
     return thread
 
 
-def lies_in_the_file(failure: Exception) -> bool:
-    """Whether the file, the disk or somebody else's lock is at fault, rather than a statement of ours."""
-    return isinstance(failure, sqlite3.OperationalError) or type(failure) is sqlite3.DatabaseError
-
-
-def refusal(failure: Exception, doing: str) -> Exception:
-    """What a client is told of a failure: 503 where it lies in the file, the failure itself (a 500) otherwise."""
-    if not isinstance(failure, sqlite3.Error) or not lies_in_the_file(failure):
-        return failure
-    name = getattr(failure, "sqlite_errorname", type(failure).__name__)
-    if name == "SQLITE_INTERRUPT":
-        return ApiError(QUERY_TIMEOUT, retry_after_s=30)
-    log.error("%s failed: %s", doing, name)
-    return ApiError(STORAGE_UNAVAILABLE, retry_after_s=5)
-
-
 class Readers:
-    """A few read-only connections to one file."""
+    """A few read-only connections to one file. `failed` is told what SQLite refused."""
 
-    def __init__(self, threads: list[Thread], query_s: float) -> None:
+    def __init__(self, threads: list[Thread], query_s: float, failed: Callable[[Exception], None]) -> None:
         self.threads = threads
+        self._failed = failed
         self._query_s = query_s
         self._closing = False
         self._idle: asyncio.LifoQueue[Thread] = asyncio.LifoQueue()
@@ -110,6 +140,7 @@ class Readers:
         try:
             return await asyncio.shield(answer)
         except sqlite3.Error as failure:
+            self._failed(failure)
             raise refusal(failure, "reading") from None
 
     def stop(self) -> None:
@@ -142,13 +173,15 @@ class Readers:
                 self._idle.put_nowait(thread)
 
 
-async def open_readers(path: Path, query_s: float, closing: contextlib.AsyncExitStack) -> Readers:
+async def open_readers(
+    path: Path, query_s: float, failed: Callable[[Exception], None], closing: contextlib.AsyncExitStack
+) -> Readers:
     """Readers of a file, closed with the stack."""
     threads = []
     for _ in range(READERS):
-        threads.append(await on_thread(connect_reader(path)))
+        threads.append(await on_thread(connect_reader(path), lambda: connect_reader(path)))
         closing.push_async_callback(threads[-1].close)
-    return Readers(threads, query_s)
+    return Readers(threads, query_s, failed)
 
 
 def lock_file(path: Path) -> int:

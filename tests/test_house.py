@@ -7,17 +7,17 @@ import pytest
 from conftest import ROOT
 
 FLOORS = (
-    ("histogram",),
+    ("histogram", "repeats"),
     ("assets", "clock", "crawlers", "errors", "hosts", "instants", "migrations", "ndjson", "remembered", "settings"),
     ("country", "events", "labels", "limits", "logins", "origin", "schema", "sessions", "timerange", "useragent"),
-    ("accounts", "callers", "enrich", "moments", "notes", "passwords", "tables", "threads", "visits"),
-    ("backups", "portable", "queries", "registry", "rollups"),
+    ("accounts", "callers", "enrich", "health", "moments", "notes", "passwords", "tables", "visits"),
+    ("backups", "portable", "queries", "registry", "rollups", "threads"),
     ("asking", "connections", "deletion", "ground", "ingest", "intake", "live", "retention", "verification"),
     ("bodies", "building", "commits", "cuts", "erasing", "exporting", "importing", "left_out", "nightly", "restoring"),
     ("timekeeping",),
-    ("figures", "toplists"),
+    ("figures", "mending", "toplists"),
     ("store",),
-    ("answers", "collect", "console", "pages"),
+    ("answers", "collect", "console", "pages", "running"),
     ("gate", "metrics", "read_api", "shortcut", "tracking", "upkeep"),
     ("account_api", "ops", "listening", "porting", "websites_api"),
     ("serving",),

@@ -62,7 +62,7 @@ from strategies import (
     worlds,
 )
 
-from tally import store
+from tally import running
 from tally.settings import Settings
 
 EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "1100"))  # our choice: with two kinds of world, over 2,000 in a run
@@ -342,7 +342,7 @@ def match(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     loop = asyncio.new_event_loop()
     played = Match(loop, tmp_path_factory.mktemp("model"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store, "PAUSE_S", 1e6)  # the worlds say when rollups are worked on
+        patch.setattr(running, "PAUSE_S", 1e6)  # the worlds say when rollups are worked on
         loop.run_until_complete(played.open())
         yield played
         loop.run_until_complete(played.house.close())

@@ -20,8 +20,9 @@ from conftest import NOON_MS, House, ManualClock
 from reading import DAY, DAY_MS, FIELDS, custom, event, view
 
 import tally
-from tally import accounts, notes, retention, rollups, store
+from tally import accounts, notes, retention, rollups, running
 from tally.exporting import count_events, export_events
+from tally.health import FAILING
 from tally.importing import import_events
 from tally.ingest import forget_old
 from tally.instants import iso
@@ -212,7 +213,9 @@ async def play(house: House, overheard: Overheard) -> None:
     await ask(house, key, website, (*QUESTIONS, *LISTS, *RAGGED, "realtime"))
     await leave_out(house, key, website)
     assert (await house.get("/api/v1/websites", key)).status == 200
-    house.store.is_failing = True  # so that the chores try whether writing works again
+    house.store.health.fault = FAILING  # so that it is tried whether writing works again
+    await house.store.mender.heal()
+    assert house.store.look() == "well"
     await house.store.tick()
     await play_rollups(house, key, website, overheard)
 
@@ -345,7 +348,7 @@ def administer(connection: sqlite3.Connection) -> None:
 async def overheard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Overheard:
     """All statements of a run through the product, with the files they ran on left behind."""
     heard = Overheard()
-    monkeypatch.setattr(store, "PAUSE_S", 1e6)  # the run itself says when rollups are worked on
+    monkeypatch.setattr(running, "PAUSE_S", 1e6)  # the run itself says when rollups are worked on
     house = House(Settings(db=tmp_path / "analytics.db"), ManualClock())
     await house.open()
     try:

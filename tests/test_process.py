@@ -521,47 +521,6 @@ def test_a_full_disk(serve: Serve, website: str, db: Path) -> None:
     assert rows(db, "select events from usage") == [(6,)]
 
 
-@pytest.fixture
-def key(website: str, db: Path) -> str:
-    return new_key(db)
-
-
-@pytest.fixture
-def damaged(serve: Serve, website: str, key: str, db: Path) -> Server:
-    """A server on a file whose events lie under a page of noise, which it finds out when it gets there."""
-    server = serve(*UNLIMITED)
-    for n in range(20):
-        events = [view(website, f"/{n}/{i}") for i in range(50)]
-        assert server.request("POST", "/api/collect", {"website_id": website, "events": events}).status == 202
-    assert server.terminate() == 0
-    with closing(sqlite3.connect(db)) as connection:
-        connection.execute("pragma wal_checkpoint(truncate)")
-        ((page,),) = connection.execute("select rootpage from sqlite_schema where name = 'event'")
-        ((size,),) = connection.execute("pragma page_size")
-    held = bytearray(db.read_bytes())
-    held[(page - 1) * size : page * size] = random.Random(1).randbytes(size)
-    db.write_bytes(held)
-    return serve(*UNLIMITED)
-
-
-def test_reading_a_damaged_page(damaged: Server, website: str, key: str) -> None:
-    """What cannot be read is 503 `storage_unavailable` with Retry-After: neither a wrong figure nor a 500."""
-    for question in ("stats", "events", "top/pathname", "timeseries", "realtime"):
-        answer = damaged.request("GET", f"/api/v1/websites/{website}/{question}", None, bearer(key))
-        assert (question, answer.status, answer.json["error"]["code"]) == (question, 503, "storage_unavailable")
-        assert int(answer.headers["Retry-After"]) >= 1
-    assert damaged.request("GET", "/api/v1/openapi.yaml").status == 200
-
-
-def test_writing_to_a_damaged_page(damaged: Server, website: str) -> None:
-    """Likewise, and the process lives on and ends in good order."""
-    answer = damaged.request("POST", "/api/collect", view(website))
-    assert (answer.status, answer.json["error"]["code"]) == (503, "storage_unavailable")
-    assert int(answer.headers["Retry-After"]) >= 1
-    assert damaged.request("GET", "/healthz").status == 503
-    assert damaged.terminate() == 0
-
-
 # Limits from options
 
 

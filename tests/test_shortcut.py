@@ -222,7 +222,7 @@ async def test_a_token_is_taken_and_given_back(house: House, connect: Connect) -
     client.writer.write(post(view(website)))
     assert (await client.answer())[0].split()[1] == "202"
     assert desk.clients.remaining(key, now_ns) == desk.clients.per_minute - 1
-    house.store.is_gone = True
+    house.store.health.fault = "damaged"
     client.writer.write(post(view(website)))
     assert (await client.answer())[0].split()[1] == "503"
     assert desk.clients.remaining(key, now_ns) == desk.clients.per_minute - 1
@@ -252,6 +252,7 @@ async def test_what_only_the_writer_refuses_is_left_out(make_house: MakeHouse) -
     refusals = {"monthly_limit_reached": 3, "storage_unavailable": 4}
     assert (house.store.left_out.events, house.store.left_out.requests) == (refusals, refusals)
     await house.store._writer.run(lambda run: run.execute("pragma query_only = off").fetchall())
+    await house.store.mender.heal()
     await house.store.tick()
     assert house.sql("select sum(events) from left_out") == [(7,)]
     for client in clients:

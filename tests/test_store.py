@@ -168,7 +168,7 @@ async def test_a_full_disk_is_503_and_heals(house: House) -> None:
     assert (stats.status, stats.json["data"]["pageviews"]) == (200, 1)
     await house.store._writer.run(lambda c: c.execute("pragma max_page_count = 1073741823").fetchall())
     # By itself: whoever routes by health sends nothing until it is well again.
-    await house.store.tick()
+    await house.store.mender.heal()
     assert (await house.get("/healthz")).status == 200
     assert (await house.collect(big)).json["accepted"] == 50
     assert house.sql("select count(*) from event") == [(51,)]
@@ -259,13 +259,11 @@ async def test_a_file_that_is_gone_takes_no_events(house: House) -> None:
     assert (await house.collect(view(website))).status == 202
     aside = house.db.with_name("aside.db")
     house.db.rename(aside)
-    await house.store.tick()
     refused = await house.collect(view(website))
     assert (refused.status, refused.json["error"]["code"]) == (503, "storage_unavailable")
     assert int(refused.headers["Retry-After"]) >= 1
     assert (await house.get("/healthz")).status == 503
     aside.rename(house.db)
-    await house.store.tick()
     assert (await house.get("/healthz")).status == 200
     assert (await house.collect(view(website))).status == 202
     stats = await house.get(f"/api/v1/websites/{website}/stats", key)

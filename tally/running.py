@@ -1,0 +1,142 @@
+"""The store at work: its file opened and closed, what it does each second, the work in the background.
+
+Opening refuses a file that cannot be used before anybody listens, a damaged one too, as far as a short look at it finds
+damage. Each chore is a task of its own, so that one that waits for the writer holds up no other: to look how it stands
+with the file, the chores of the store, mending, the clock's notes, and the work on rollups and deleted websites.
+The last can be ended and begun anew, since that is done while the file is not well (tally/mending.py).
+"""
+
+import asyncio
+import contextlib
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+from tally import accounts
+from tally.building import PAUSE_S, Builder
+from tally.clock import Clock
+from tally.erasing import Eraser
+from tally.errors import ApiError, log, where_it_failed
+from tally.health import Health, look_for_damage
+from tally.ingest import Ingest
+from tally.mending import Mender
+from tally.schema import SERVER_BUSY_S, BadDatabase, connect_reader, connect_writer, open_database
+from tally.store import TICK_S, Store
+from tally.threads import on_thread, open_readers
+
+# our choice: 30 MB of a file; a start takes half a second as it is.
+START_CHECK_S = 0.2
+# our choice: counting a day reads its rows once; a large cache would hold nothing that is read again.
+BUILDER_CACHE_KIB = 1_000
+FAILED_PAUSE_S = 10.0
+
+
+class _Work:
+    """The work in the background, which can be ended and begun anew."""
+
+    def __init__(self, store: Store, make: Callable[[], None]) -> None:
+        self._store, self._make = store, make
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begins it where it is not under way."""
+        if self._task is None:
+            self._make()
+            self._task = asyncio.create_task(_build_forever(self._store))
+
+    async def stop(self) -> None:
+        """Ends it, in the middle of whatever it does: it can be killed at any point."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+
+@contextlib.asynccontextmanager
+async def opened(path: Path, ingest: Ingest, clock: Clock, query_s: float, keep_days: int = 0) -> AsyncIterator[Store]:
+    """The store over the database at `path`, made where there is none, with its writer at work."""
+    async with contextlib.AsyncExitStack() as closing:
+        writer = await on_thread(
+            open_database(path, create=True, busy_s=SERVER_BUSY_S), lambda: connect_writer(path, SERVER_BUSY_S)
+        )
+        closing.push_async_callback(writer.close)
+        health = Health(path)
+        readers = await open_readers(path, query_s, health.failed_to_read, closing)
+        store = Store(health, writer, readers, ingest, clock)
+        try:
+            if look_for_damage(path, START_CHECK_S).is_damaged:
+                raise BadDatabase("found by the check")
+            store.key_salt = await writer.run(accounts.key_salt)
+            await store.timekeeper.begin()
+            store.last_id = await writer.run(ingest.start)
+            await store.refresh()
+        except (ApiError, BadDatabase, sqlite3.Error, TypeError, ValueError):
+            raise BadDatabase(
+                f"{path} is damaged: put a backup in its place, or name another file with --db."
+            ) from None
+        looker = await on_thread(
+            connect_reader(path, BUILDER_CACHE_KIB), lambda: connect_reader(path, BUILDER_CACHE_KIB)
+        )
+        closing.push_async_callback(looker.close)
+
+        def make() -> None:
+            store.builder = Builder(writer, looker, clock, keep_days, store.is_busy, changed=store.note_change)
+            store.eraser = Eraser(store.builder.write, looker, ingest.labels, clock)
+
+        work = _Work(store, make)
+        store.mender = Mender(
+            path, health, (writer, looker, readers), work, store.forget_what_was_read, lambda: store.counters.took.count
+        )
+        work.start()
+        forever = (_look_forever(store), _tick_forever(store), _mend_forever(store), store.timekeeper.work())
+        chores = [asyncio.create_task(chore) for chore in forever]
+        try:
+            yield store
+        finally:
+            for chore in chores:
+                chore.cancel()
+            store.stop()
+            await work.stop()
+            await asyncio.gather(*chores, return_exceptions=True)
+            if store.look() == "well":
+                await store.timekeeper.note()
+            await store.close()
+
+
+async def _look_forever(store: Store) -> None:
+    while True:
+        await asyncio.sleep(TICK_S)
+        store.look()
+
+
+async def _tick_forever(store: Store) -> None:
+    while True:
+        await asyncio.sleep(TICK_S)
+        try:
+            await store.tick()
+        except ApiError:
+            pass  # it was logged where it came from
+        except Exception as failure:
+            store.health.failed(failure)
+            log.error("chores failed: %s", where_it_failed(failure))
+
+
+async def _mend_forever(store: Store) -> None:
+    while True:
+        await asyncio.sleep(TICK_S)
+        try:
+            await store.mender.heal()
+        except Exception as failure:
+            log.error("mending failed: %s", where_it_failed(failure))
+
+
+async def _build_forever(store: Store) -> None:
+    while True:
+        await asyncio.sleep(PAUSE_S)
+        try:
+            await store.builder.work()
+            await store.eraser.work()
+        except Exception as failure:
+            store.health.failed(failure)
+            log.error("work in the background failed: %s", where_it_failed(failure))
+            await asyncio.sleep(FAILED_PAUSE_S)
