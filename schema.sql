@@ -282,12 +282,12 @@ create table left_out (
   primary key (website, quarter, reason)
 ) strict, without rowid;
 
--- The newest few of each reason, without anything of their senders.
+-- The newest few of each reason that differ, without anything of their senders.
 create table left_out_sample (
   website  integer not null,
   reason   integer not null check (reason between 0 and 63),
   id       integer not null,               -- grows
-  ms       integer not null,               -- of arrival, to the second
+  ms       integer not null,               -- of the last one's arrival, to the second
   type     integer check (type between 0 and 7),   -- null: none of ours
   field    text    not null,               -- one of ours, or ''
   detail   text    not null check (length(detail) <= 253),   -- a refused page's host, a crawler's name of our list, or ''

@@ -24,6 +24,7 @@ const ROUTES = [
   [/^\/setup$/, null, "setup", false],
   [/^\/websites\/(?<id>[0-9a-f-]{36})$/, "#settings", "website_settings", true],
   [/^\/websites\/(?<id>[0-9a-f-]{36})$/, null, "dashboard", true],
+  [/^\/websites\/(?<id>[0-9a-f-]{36})\/left-out$/, null, "left_out", true],
   [/^\/account(?:\/(?<section>[a-z-]+))?$/, null, "account", true],
   [/^\/share\/(?<token>[A-Za-z0-9_-]+)$/, null, "share", false],
 ];

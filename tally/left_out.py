@@ -11,8 +11,8 @@ so; ended in good order, nothing. While the file cannot be written the counts wa
 
 Its rules: only registered websites are counted, so made-up ids and hosts leave nothing behind. An example says when (to
 the second), which type and field by our own names, a refused page's host, a crawler's name from our own list; never an
-address, a User-Agent, a session_id, a path or a value. Of each website and reason the newest ten are kept, for 30 days;
-counts for 400 days.
+address, a User-Agent, a session_id, a path or a value. Of each website and reason the newest ten different ones are
+kept, for 30 days; counts for 400 days.
 """
 
 import asyncio
@@ -67,6 +67,8 @@ MOST_WAITING = 50_000
 # our choice: what one transaction holds, under 20 ms of the writer's time; and what is written of examples in a second.
 MOST_A_STEP = 1_000
 MOST_SAMPLES = 500
+# our choice: how many events of a second are looked at for examples, of each website and reason.
+LOOKS = 20
 _ROWS_A_STEP = 500
 _FORGET_NS = 3_600_000_000_000
 _FIELDS = frozenset(("type", "website_id", "timestamp", *(field for rules in RULES for field in rules)))
@@ -76,20 +78,20 @@ Source = tuple[Website | None, int | None]
 
 
 class Sample(NamedTuple):
-    """An example: when (milliseconds, of a whole second), the type's number or None where it is none of ours, the field
-    to blame or "", the refused page's host or the crawler's name or ""."""
+    """An example: the type's number or None where it is none of ours, the field to blame or "", the refused page's host
+    or the crawler's name or ""."""
 
-    ms: int
     type: int | None
     field: str
     detail: str
 
 
 class Pending(NamedTuple):
-    """A step's worth of what is to be written: events by (website, quarter, reason), examples by (website, reason)."""
+    """A step's worth of what is to be written: events by (website, quarter, reason); by (website, reason) examples, the
+    newest last, each with when it came (milliseconds, of a whole second)."""
 
     counts: dict[tuple[int, int, int], int]
-    samples: dict[tuple[int, int], list[Sample]]
+    samples: dict[tuple[int, int], dict[Sample, int]]
 
 
 class LeftOut:
@@ -102,8 +104,8 @@ class LeftOut:
         # Events that could not be counted by website for want of room.
         self.uncounted = 0
         self._counts: dict[tuple[int, int, int], int] = {}
-        self._samples: dict[tuple[int, int], list[Sample]] = {}
-        self._sampled = 0
+        self._samples: dict[tuple[int, int], dict[Sample, int]] = {}
+        self._looks: Counter[tuple[int, int]] = Counter()
         self._versions: dict[int, int] = {}
         self._is_writing = asyncio.Lock()
         self._clock = clock
@@ -127,11 +129,18 @@ class LeftOut:
             return
         self._counts[key] = (known or 0) + 1
         # Looking at more than these of a flood would cost more than counting it.
-        if self._sampled < MOST_SAMPLES:
-            kept = self._samples.setdefault((website.number, reason), [])
-            if len(kept) < SAMPLES_KEPT:
-                self._sampled += 1
-                kept.append(_sample(type_, code, field, sender, now_ms))
+        place = website.number, reason
+        looks = self._looks[place]
+        if looks < LOOKS and (looks or len(self._looks) < MOST_SAMPLES // SAMPLES_KEPT):
+            self._looks[place] += 1
+            self._keep(place, _sample(type_, code, field, sender), now_ms)
+
+    def _keep(self, place: tuple[int, int], sample: Sample, now_ms: int) -> None:
+        kept = self._samples.setdefault(place, {})
+        kept.pop(sample, None)
+        if len(kept) < SAMPLES_KEPT:
+            # To the second: no other row of the file is to be recognised by it.
+            kept[sample] = now_ms // 1000 * 1000
 
     def note_all(self, sources: Iterable[Source], code: str, sender: Sender, now_ms: int) -> None:
         """A request was refused whole: each of its events whose website is known was not taken."""
@@ -163,7 +172,7 @@ class LeftOut:
 
     def _taken(self) -> Pending:
         counts, samples = self._counts, self._samples
-        self._samples, self._sampled = {}, 0
+        self._samples, self._looks = {}, Counter()
         if len(counts) > MOST_A_STEP:
             some = list(counts.items())
             counts, self._counts = dict(some[:MOST_A_STEP]), dict(some[MOST_A_STEP:])
@@ -175,22 +184,21 @@ class LeftOut:
         for key, events in pending.counts.items():
             self._counts[key] = self._counts.get(key, 0) + events
         for place, samples in pending.samples.items():
-            self._samples[place] = [*samples, *self._samples.get(place, ())][-SAMPLES_KEPT:]
-        self._sampled = sum(map(len, self._samples.values()))
+            both = samples | self._samples.get(place, {})
+            self._samples[place] = dict(sorted(both.items(), key=lambda pair: pair[1])[-SAMPLES_KEPT:])
 
     def _have_changed(self, websites: set[int]) -> None:
         for website in websites:
             self._versions[website] = self._versions.get(website, 0) + 1
 
 
-def _sample(type_: int | None, code: str, field: str, sender: Sender, now_ms: int) -> Sample:
+def _sample(type_: int | None, code: str, field: str, sender: Sender) -> Sample:
     detail = ""
     if code == "origin_not_allowed":
         detail = _shown_host(sender.page.host if sender.page else "")
     elif code == "crawler":
         detail = crawler_name(sender.user_agent)
-    # To the second: no other row of the file is to be recognised by it.
-    return Sample(now_ms // 1000 * 1000, type_, field if field in _FIELDS else "", detail)
+    return Sample(type_, field if field in _FIELDS else "", detail)
 
 
 def _shown_host(host: str) -> str:
@@ -220,14 +228,19 @@ def add(connection: sqlite3.Connection, pending: Pending) -> None:
     )
     for (website, reason), samples in pending.samples.items():
         connection.executemany(
+            "/* left_out.again */ delete from left_out_sample"
+            " where website = ? and reason = ? and type is ? and field = ? and detail = ?",
+            [(website, reason, *sample) for sample in samples],
+        )
+        connection.executemany(
             "/* left_out.sample */ insert into left_out_sample select ?1, ?2, 1 + coalesce((select max(id) from"
             " left_out_sample where website = ?1 and reason = ?2), 0), ?3, ?4, ?5, ?6"
             " where exists (select 1 from website where number = ?1)",
-            [(website, reason, *sample) for sample in samples],
+            [(website, reason, ms, *sample) for sample, ms in samples.items()],
         )
         connection.execute(
             "/* left_out.newest */ delete from left_out_sample where website = ?1 and reason = ?2 and id <= (select"
-            " max(id) from left_out_sample where website = ?1 and reason = ?2) - ?3",
+            " id from left_out_sample where website = ?1 and reason = ?2 order by id desc limit 1 offset ?3)",
             (website, reason, SAMPLES_KEPT),
         )
 
@@ -291,14 +304,14 @@ def _counts(connection: sqlite3.Connection, website: int, first: int, end: int) 
     return dict(rows.fetchall())
 
 
-def samples(connection: sqlite3.Connection, website: int, from_ms: int, to_ms: int) -> list[tuple[int, Sample]]:
-    """The examples of a range that are kept, newest first, each with the reason's number."""
+def samples(connection: sqlite3.Connection, website: int, from_ms: int, to_ms: int) -> list[tuple[int, int, Sample]]:
+    """The examples of a range that are kept, newest first, each with the reason's number and when it came last."""
     rows = connection.execute(
         "/* left_out.samples */ select reason, ms, type, field, detail from left_out_sample"
         " where website = ? and ms >= ? and ms < ? order by ms desc, reason, id desc",
         (website, from_ms, to_ms),
     ).fetchall()
-    return [(reason, Sample(*sample)) for reason, *sample in rows]
+    return [(reason, ms, Sample(*sample)) for reason, ms, *sample in rows]
 
 
 # --- told
@@ -307,7 +320,7 @@ COLUMNS = ("time", "reason", "code", "events")
 
 
 def told(
-    times: Sequence[str], days: Sequence[dict[int, int]], found: Sequence[tuple[int, Sample]], tz: ZoneInfo
+    times: Sequence[str], days: Sequence[dict[int, int]], found: Sequence[tuple[int, int, Sample]], tz: ZoneInfo
 ) -> Any:
     """What the endpoint answers: sum, reasons by events descending, days in order, examples newest first."""
     sums: Counter[int] = Counter()
@@ -326,8 +339,8 @@ def told(
             for time, day in zip(times, days, strict=True)
         ],
         "samples": [
-            {"time": iso(sample.ms, tz)} | _named(number) | _of_sample(REASONS[number][0], sample)
-            for number, sample in found
+            {"time": iso(ms, tz)} | _named(number) | _of_sample(REASONS[number][0], sample)
+            for number, ms, sample in found
         ],
     }
 

@@ -556,8 +556,8 @@ FAULTS = (
     Fault(
         "more examples than are kept",
         "tally/left_out.py",
-        'website = ?1 and reason = ?2) - ?3",',
-        'website = ?1 and reason = ?2) - ?3 - 90",',
+        "order by id desc limit 1 offset ?3)",
+        "order by id desc limit 1 offset ?3 + 90)",
         "tests/test_left_out.py",
     ),
     Fault(

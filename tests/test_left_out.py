@@ -6,6 +6,7 @@ in good order, nothing"; "only registered websites are counted, so made-up ids a
 """
 
 import asyncio
+import itertools
 import random
 import uuid
 from collections import Counter
@@ -24,7 +25,17 @@ from reading import DAY_MS, HOUR_MS, MINUTE_MS, Library, Site, library_at
 from tally import accounts, deletion, left_out
 from tally.callers import Caller, Sender
 from tally.events import RULES, TYPES
-from tally.left_out import KEPT_DAYS, MOST_SAMPLES, MOST_WAITING, QUARTER_MS, REASONS, SAMPLES_KEPT, SAMPLES_KEPT_DAYS
+from tally.left_out import (
+    KEPT_DAYS,
+    LOOKS,
+    MOST_SAMPLES,
+    MOST_WAITING,
+    QUARTER_MS,
+    REASONS,
+    SAMPLES_KEPT,
+    SAMPLES_KEPT_DAYS,
+)
+from tally.origin import Asker
 from tally.schema import connect_writer, open_database
 
 SAME, FOREIGN = {"Origin": "https://example.com"}, {"Origin": "https://other.example:8443"}
@@ -296,14 +307,46 @@ async def test_what_waits_is_bounded(house: House) -> None:
     assert noted.events["invalid_url"] == MOST_WAITING + 6
 
 
+async def test_examples_differ(house: House, clock: ManualClock) -> None:
+    """The newest ten different ones: what comes again is told with its last time, and is the last to go."""
+    website = await house.website()
+
+    async def refuse(name: str) -> None:
+        clock.advance(1.7)
+        answer = await house.collect(bad(website_id=website), headers={"Origin": f"https://{name}.example"})
+        assert answer.status == 403
+
+    async def kept() -> list[str]:
+        return [detail.removesuffix(".example") for *_, detail in await sampled(house, website)]
+
+    for n in range(4):
+        await refuse(f"{n}")
+    await refuse("1")
+    assert await kept() == ["0", "2", "3", "1"]
+    await refuse("0")
+    assert await kept() == ["2", "3", "1", "0"]
+    for n in range(10, 10 + SAMPLES_KEPT - 2):
+        await refuse(f"{n}")
+        await house.store.tick()
+    assert await kept() == ["1", "0", *(f"{n}" for n in range(10, 18))]
+    [(newest,)] = house.sql("select max(ms) from left_out_sample")
+    assert newest == clock.wall_ms() // 1000 * 1000
+    # Of a flood so many are looked at in a second; the first of the next one are.
+    for n in range(LOOKS + 5):
+        house.store.left_out.note((house.store.website(website), 0), "crawler", "", sender(), NOON_MS + n)
+    assert house.store.left_out._looks.total() == LOOKS
+    await house.store.tick()
+    assert house.store.left_out._looks.total() == 0
+
+
 async def test_examples_of_a_second_are_bounded(house: House) -> None:
     """Over all websites: more than so many are only counted."""
     numbers = range(1, MOST_SAMPLES // SAMPLES_KEPT + 20)
     noted = house.store.left_out
     one = house.store.website(await house.website())
-    for number in numbers:
-        for _ in range(SAMPLES_KEPT + 1):
-            noted.note((one._replace(number=number), 0), "crawler", "", sender(), NOON_MS)
+    for number, n in itertools.product(numbers, range(SAMPLES_KEPT + 1)):
+        refused = sender()._replace(page=Asker("", f"{n}.example"))
+        noted.note((one._replace(number=number), 0), "origin_not_allowed", "", refused, NOON_MS)
     assert sum(map(len, noted._samples.values())) == MOST_SAMPLES
     assert waiting(house) == len(numbers) * (SAMPLES_KEPT + 1)
     await house.store.tick()
@@ -325,7 +368,7 @@ async def test_an_end_in_good_order_loses_nothing(house: House) -> None:
     await house.open()
     await house.collect(bad(website_id=website, url="x"))
     assert await counted(house, website) == {"invalid_url": 8}
-    assert [row[0] for row in house.sql("select id from left_out_sample order by id")] == [*range(1, 9)]
+    assert len(await sampled(house, website)) == 1
 
 
 async def test_a_tick_that_is_cancelled_counts_nothing_twice(house: House) -> None:
@@ -432,10 +475,9 @@ def test_an_answer(site: Site) -> None:
                 },
             ],
             "samples": [
-                *[sample("2026-11-18T13:00:00.000+01:00")] * 2,
+                sample("2026-11-18T13:00:00.000+01:00"),
                 sample("2026-11-18T12:59:59.000+01:00", reason="origin", code="origin_not_allowed", field=None,
                        host="other.example"),
-                *[sample("2026-11-17T13:00:00.000+01:00")] * 3,
             ],
         },
         "meta": {
@@ -630,6 +672,6 @@ async def test_a_deleted_website(house: House) -> None:
 
 def test_a_field_of_an_example_is_one_of_ours() -> None:
     """Whatever a sender calls his fields: only names of the tables of rules are told."""
-    assert left_out._sample(0, "invalid_field", "canary", sender(), NOON_MS).field == ""
+    assert left_out._sample(0, "invalid_field", "canary", sender()).field == ""
     assert {field for rules in RULES for field in rules} <= left_out._FIELDS
     assert all(field.replace("_", "").isalpha() and field.islower() for field in left_out._FIELDS)

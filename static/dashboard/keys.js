@@ -4,7 +4,6 @@
 import { openDialog } from "../shared/dialog.js";
 import { h } from "../shared/dom.js";
 import { RANGES, shifted, spanOf, withRange } from "./asking.js";
-import { filterDialog } from "./filters.js";
 
 const KEYS = [
   ["1 to 5", "Today, 7 days, 30 days, 90 days, 12 months"],
@@ -15,11 +14,11 @@ const KEYS = [
   ["?", "This list"],
 ];
 
-/** Starts listening; gives a function that ends it. `openPages()` opens the list of all pages. */
-export function keys(board, openPages) {
+/** Starts listening; gives a function that ends it. `more`: what other keys do, by the key. */
+export function keys(board, more) {
   const press = (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-    const act = meant(event, board, openPages);
+    const act = meant(event, board, more);
     if (!act) return;
     event.preventDefault();
     act();
@@ -28,7 +27,7 @@ export function keys(board, openPages) {
   return () => document.removeEventListener("keydown", press);
 }
 
-function meant(event, board, openPages) {
+function meant(event, board, more) {
   const { key, target } = event;
   const isTyping = target.matches?.("input, select, textarea, [contenteditable]");
   const dialog = document.querySelector("dialog[open]");
@@ -42,11 +41,11 @@ function meant(event, board, openPages) {
   if (key === "ArrowLeft") return () => board.go(shifted(view, -1));
   if (key === "ArrowRight") return spanOf(view).to < spanOf(view).today ? () => board.go(shifted(view, 1)) : null;
   if (key === "Escape" && view.filters.length) return () => board.go({ ...view, filters: view.filters.slice(0, -1) });
-  return { f: () => filterDialog(board), "/": openPages, "?": keysDialog }[key] || null;
+  return Object.hasOwn(more, key) ? more[key] : null;
 }
 
-/** Lists the keys. */
-export function keysDialog() {
+/** Lists the dashboard's keys, or others: [[keys, what they do], ...]. */
+export function keysDialog(rows = KEYS) {
   openDialog({
     title: "Keys",
     body: [
@@ -56,7 +55,7 @@ export function keysDialog() {
         h(
           "tbody",
           null,
-          KEYS.map(([key, does]) =>
+          rows.map(([key, does]) =>
             h(
               "tr",
               null,

@@ -11,8 +11,9 @@ import { CHEAP_DAYS, questionOf, readView, spanOf, toggled, writeView } from "./
 import { events } from "./events.js";
 import { CARDS, fieldName, valueText } from "./fields.js";
 import { drawFigures, figureNamed } from "./figures.js";
-import { drawFilters } from "./filters.js";
+import { drawFilters, filterDialog } from "./filters.js";
 import { keys, keysDialog } from "./keys.js";
+import { leftOut } from "./left_out.js";
 import { listCard } from "./lists.js";
 import { live } from "./live.js";
 import { part } from "./part.js";
@@ -26,7 +27,7 @@ const FAST_MS = 250;
 
 const look = styled("/assets/dashboard/dashboard.css");
 
-/** Shows it in `root`. `site`: { base, name, zone, tools (nodes), home }. Gives what the router needs. */
+/** Shows it in `root`. `site`: { base, name, zone, tools (nodes), home, leftOut (a path) }. Gives what the router needs. */
 export async function dashboard(root, context, site) {
   await look;
   const zone = site.zone || ownZone();
@@ -43,7 +44,8 @@ export async function dashboard(root, context, site) {
     toggle: (field, value) => board.go(toggled(view, field, value)),
     openTab: (card, field) => board.go({ ...view, tabs: { ...view.tabs, [card]: field } }),
   };
-  const places = placesOf(site);
+  const out = site.leftOut ? leftOut(board, site.leftOut) : null;
+  const places = placesOf(site, out?.element);
   const now = live(board);
   places.name.append(now.badge);
   const chart = series(places.chart, { pick: (first, last) => pickDays(board, first, last) });
@@ -88,6 +90,7 @@ export async function dashboard(root, context, site) {
     drawWhen(places.when, board);
     drawFilters(places.filters, board);
     drawInterval(interval, board);
+    out?.redraw();
     csv.href = `${site.base}/timeseries?${questionOf(view, board.span(), { interval: board.span().interval, format: "csv" })}`;
     fill(places.print, printHead(site, view, board.span()));
   }
@@ -97,6 +100,7 @@ export async function dashboard(root, context, site) {
     figured = figures(options).then((there) => {
       if (!there && !options?.quietly) total = 0;
     });
+    out?.load();
     await Promise.all([figured, line(options), recent.load(options), ...cards.map((card) => card.load(options))]);
   }
 
@@ -126,7 +130,11 @@ export async function dashboard(root, context, site) {
   if (location.search.slice(1) !== writeView(view))
     history.replaceState(null, "", `${context.path}?${writeView(view)}${context.hash}`);
   load();
-  const stopKeys = keys(board, () => cards[0].openAll());
+  const stopKeys = keys(board, {
+    f: () => filterDialog(board),
+    "/": () => cards[0].openAll(),
+    "?": () => keysDialog(),
+  });
   const timer = setInterval(again, EVERY_MS);
 
   return {
@@ -147,12 +155,13 @@ export async function dashboard(root, context, site) {
       clearTimeout(waiting);
       now.end();
       chart.end();
+      out?.end();
       for (const card of cards) card.end();
     },
   };
 }
 
-function placesOf(site) {
+function placesOf(site, out) {
   const places = {
     name: h("div", { class: "dash-name" }, h("h1", null, site.name)),
     range: h("div", { class: "dash-range no-print" }),
@@ -184,13 +193,13 @@ function placesOf(site) {
     places.print,
     h("section", { class: "card main-card", "aria-label": "Key figures and chart" }, places.figures, places.chart),
     places.cards,
-    footer(),
+    footer(out),
     places.status,
   );
   return places;
 }
 
-function footer() {
+function footer(out) {
   return h(
     "footer",
     { class: "dash-foot soft small-text" },
@@ -202,8 +211,9 @@ function footer() {
     h(
       "p",
       { class: "row" },
+      out || null,
       h("a", { href: "https://db-ip.com", target: "_blank", rel: "noopener" }, "IP Geolocation by DB-IP"),
-      h("button", { class: "link-button no-print", type: "button", onclick: keysDialog }, "Keys"),
+      h("button", { class: "link-button no-print", type: "button", onclick: () => keysDialog() }, "Keys"),
       h("button", { class: "link-button no-print", type: "button", onclick: () => print() }, "Print"),
     ),
   );

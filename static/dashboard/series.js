@@ -144,7 +144,7 @@ export function bucketWords(start, zone, interval, brief = false) {
 }
 
 /** Where the x axis has labels: at days, first days of months, or full hours, at most so many. */
-function ticksOf(starts, zone, interval, most) {
+export function ticksOf(starts, zone, interval, most) {
   if (interval === "hour" && starts.length <= 50) {
     const hour = dateFormat(zone, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
     const step = [1, 2, 3, 6, 12, 24].find((size) => starts.length / size <= most) || 24;

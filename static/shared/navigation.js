@@ -81,7 +81,12 @@ function entry(website, path) {
     null,
     h(
       "a",
-      { class: "nav-item", href: own, "aria-current": path === own ? "page" : null, title: label },
+      {
+        class: "nav-item",
+        href: own,
+        "aria-current": path === own ? "page" : path.startsWith(`${own}/`) ? "true" : null,
+        title: label,
+      },
       h("span", { class: "nav-label" }, label),
     ),
   );

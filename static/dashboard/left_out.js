@@ -1,0 +1,32 @@
+// How much was left out in the days of the dashboard, as the link to the page that says why. The owner's alone.
+
+import { fill, h } from "../shared/dom.js";
+import { get } from "../shared/fetching.js";
+import { counted } from "../shared/formats.js";
+import { questionOf, writeView } from "./asking.js";
+
+/** Gives { element, redraw(), load() }. `path`: where the page is. */
+export function leftOut(board, path) {
+  const element = h("a", { class: "left-out-link no-print" }, "What was left out");
+  let asking = null;
+
+  function redraw() {
+    const { range, from, to, zone } = board.view();
+    element.href = `${path}?${writeView({ range, from, to, zone, figure: "visitors", filters: [], tabs: {} })}`;
+  }
+
+  /** Where it cannot be asked, the link stays without a number. */
+  async function load() {
+    asking?.abort();
+    const mine = (asking = new AbortController());
+    const question = questionOf({ ...board.view(), filters: [] }, board.span());
+    const answer = await get(`${board.base}/left-out?${question}`, { signal: mine.signal });
+    if (mine !== asking) return;
+    const events = answer.ok ? answer.data.events : null;
+    fill(
+      element,
+      events === null ? "What was left out" : events ? `Left out: ${counted(events, "event")}` : "Nothing was left out",
+    );
+  }
+  return { element, redraw, load, end: () => asking?.abort() };
+}
