@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 
 from aiohttp import web
 
-from tally import accounts, logins, passwords, porting, upkeep
+from tally import accounts, logins, logs, passwords, porting, upkeep
 from tally.accounts import FIRST_ACCOUNT, PLANS, AccountError
 from tally.assets import tally_version
 from tally.backups import BackupError
@@ -146,7 +146,7 @@ def _add_key(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
 
 
 def _serve(build_app: BuildApp, settings: Settings) -> None:
-    say(f"database: {settings.db.resolve()}")
+    logs.announce(settings.log_format, f"database: {settings.db.resolve()}")
     try:
         app = build_app(settings)
     except ValueError as bad:

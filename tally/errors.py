@@ -8,7 +8,9 @@ as places in the code only: an exception's own message may quote what a visitor 
 
 import asyncio
 import contextlib
+import errno
 import logging
+import sqlite3
 import traceback
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
@@ -168,10 +170,20 @@ def error_answer(error: ApiError) -> web.Response:
     return json_answer({"ok": False, "error": told, **error.more}, error.kind.status, error.headers)
 
 
+def fields(**named: Any) -> dict[str, Any]:
+    """Fields of a line of the log, for its `extra=`; None is left out."""
+    return {"fields": named}
+
+
 def where_it_failed(failure: BaseException) -> str:
     """Type and places of a failure, without its message and without values: safe to log."""
     places = traceback.extract_tb(failure.__traceback__)
-    return " < ".join([type(failure).__name__, *(f"{p.filename}:{p.lineno} {p.name}" for p in reversed(places))])
+    name = type(failure).__name__
+    if isinstance(failure, OSError):
+        name = f"{name} {errno.errorcode.get(failure.errno or 0, '')}".rstrip()
+    if isinstance(failure, sqlite3.Error):
+        name = f"{name} {getattr(failure, 'sqlite_errorname', '')}".rstrip()
+    return " < ".join([name, *(f"{p.filename}:{p.lineno} {p.name}" for p in reversed(places))])
 
 
 def http_error(refusal: web.HTTPException) -> ApiError:
@@ -191,7 +203,7 @@ def refusal_of(failure: Exception, where: object) -> ApiError:
         return failure
     if isinstance(failure, web.HTTPException):
         return http_error(failure)
-    log.error("500 on %s: %s", where, where_it_failed(failure))
+    log.error("500 on %s", getattr(where, "canonical", where), extra=fields(error=where_it_failed(failure)))
     return ApiError(INTERNAL)
 
 
@@ -273,7 +285,8 @@ class Protocol(web.RequestHandler):
         if request.writer.output_size > 0:
             raise ConnectionError("A part of the answer is on its way already.")
         if status >= 500:
-            log.error("%d before a route was found: %s", status, where_it_failed(exc) if exc else "no reason")
+            error = where_it_failed(exc) if exc else "no reason"
+            log.error("%d before a route was found", status, extra=fields(error=error))
         told = "This is no HTTP request, or its first line or its headers are too long."
         response = error_answer(
             ApiError(BAD_REQUEST._replace(status=status), told) if status < 500 else ApiError(INTERNAL)

@@ -13,7 +13,7 @@ from pathlib import Path
 from tally import backups
 from tally.backups import BackupError, Stopped
 from tally.clock import Clock
-from tally.errors import log, where_it_failed
+from tally.errors import fields, log, where_it_failed
 from tally.schema import BadDatabase
 
 _DAY_MS, _HOUR_MS = 86_400_000, 3_600_000
@@ -69,13 +69,19 @@ class Nightly:
             self._again_ns = begun_ns + AGAIN_NS
             # The first two say what to do, and nothing of what is in the file.
             told = failure if isinstance(failure, BackupError | BadDatabase) else where_it_failed(failure)
-            log.error("the nightly backup failed, the next try is in an hour: %s", told)
+            log.error("the nightly backup failed, the next try is in an hour", extra=fields(error=told))
 
     def _make(self, now_ms: int, begun_ns: int) -> None:
         made = backups.make_dated(self._db, self._folder, self._keep, now_ms, self._is_over.is_set)
         self.took_ns = self._clock.monotonic_ns() - begun_ns
         self.last_ms, self.made, self.bytes = now_ms, self.made + 1, made.size
         log.info(
-            "the nightly backup is made and checked: %s, %d bytes in %.1f s, %d older deleted, %d leftovers swept",
-            *(made.path.name, made.size, self.took_ns / 1e9, len(made.gone), len(made.swept)),
+            "the nightly backup is made and checked",
+            extra=fields(
+                file=made.path.name,
+                bytes=made.size,
+                seconds=round(self.took_ns / 1e9, 3),
+                deleted=len(made.gone),
+                swept=len(made.swept),
+            ),
         )

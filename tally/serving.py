@@ -5,8 +5,8 @@ one line. End, on SIGTERM or SIGINT: no new connections, what was accepted is an
 10 seconds. A second signal ends it the hard way, as signals do.
 
 Words go to standard error, the link of the first run among them; the line `listening on` alone to standard output.
-Nothing is logged that says who asked: no access log, and aiohttp's own logger, which names addresses and quotes what
-was sent, is silenced.
+Nothing is logged that says who asked (tally/logs.py): no access log, and aiohttp's own logger, which would fill the log
+with what strangers send, is silenced.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from typing import Any
 
 from aiohttp import web
 
+from tally import logs
 from tally.connections import CONNECTIONS
-from tally.errors import UNDER_WAY, log
+from tally.errors import UNDER_WAY
 from tally.gate import GATE
 from tally.listening import Listener, listen, room_for
-from tally.repeats import Repeats
 from tally.restoring import drop_leftovers
 from tally.schema import BadDatabase
 from tally.settings import Settings
@@ -107,8 +107,8 @@ class Runner(web.AppRunner):
 
 async def serve(app: web.Application, settings: Settings) -> None:
     """Serves until a signal comes. Raises BadDatabase or BadAddress before it listens."""
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    log.addFilter(Repeats())
+    logs.set_up(settings.log_format, settings.log_level)
+    asyncio.get_running_loop().set_exception_handler(logs.of_the_loop)
     sys.setswitchinterval(SWITCH_S)
     _allocate_together()
     _leave_no_core()
@@ -189,5 +189,5 @@ async def _listen(runner: Runner, settings: Settings) -> None:
         reached = "127.0.0.1" if host in ("0.0.0.0", "::") else shown
         # After the #: no proxy's log and no Referer ever sees it.
         link = f"{settings.base_url or f'http://{reached}:{port}'}/setup#{gate.setup_token}"
-        print(f"set up Tally: {link}", file=sys.stderr, flush=True)
+        logs.announce(settings.log_format, f"set up Tally: {link}")
     print(f"listening on http://{shown}:{port}", flush=True)

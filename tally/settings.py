@@ -55,6 +55,15 @@ def _keep_days(value: str) -> int:
     return int(value)
 
 
+def _one_of(*allowed: str) -> Callable[[str], str]:
+    def read(value: str) -> str:
+        if value.lower() not in allowed:
+            raise BadSetting(f"takes one of {', '.join(allowed)}")
+        return value.lower()
+
+    return read
+
+
 def _hour(value: str) -> int:
     if not re.fullmatch(r"[0-9]{1,2}", value) or int(value) > 23:
         raise BadSetting("takes an hour from 0 to 23, in UTC")
@@ -156,6 +165,10 @@ class Settings:
     query_seconds: int = _setting(10, "how long a question may take before it is given up", _count, "seconds")
     keep_days: int = _setting(
         0, "how long single events are kept, unless a website says otherwise; 0 is for ever", _keep_days, "days"
+    )
+    log_format: str = _setting("logfmt", "how the log is written: logfmt or json", _one_of("logfmt", "json"))
+    log_level: str = _setting(
+        "info", "the least that is logged: debug, info, warning or error", _one_of("debug", "info", "warning", "error")
     )
     backup_dir: Path | None = _setting(
         None, "a folder into which a checked backup is put every night; none makes none", _optional_path

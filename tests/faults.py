@@ -147,8 +147,8 @@ FAULTS = (
     ),
     Fault(
         "a log that repeats itself",
-        "tally/serving.py",
-        "    log.addFilter(Repeats())\n",
+        "tally/logs.py",
+        "    handler.addFilter(Repeats(of=lambda record: str(lines.said(record))))\n",
         "",
         "tests/test_failing_disk.py::test_a_fault_for_good",
     ),
@@ -720,6 +720,41 @@ FAULTS = (
         "self.counts[bisect_left(",
         "self.counts[__import__('bisect').bisect_right(",
         "tests/test_metrics.py",
+    ),
+    Fault(
+        "a library's words in the log",
+        "tally/logs.py",
+        'said["msg"] = "logged by a library"',
+        'said["msg"] = record.getMessage()',
+        "tests/test_logs.py",
+    ),
+    Fault(
+        "what asyncio quotes in the log",
+        "tally/logs.py",
+        '(words for words in _OF_THE_LOOP if message.startswith(words)), "a failure")',
+        '(message for words in _OF_THE_LOOP if message.startswith(words)), "a failure")',
+        "tests/test_logs.py",
+    ),
+    Fault(
+        "a loop that nobody listens to",
+        "tally/serving.py",
+        "    asyncio.get_running_loop().set_exception_handler(logs.of_the_loop)\n",
+        "",
+        "tests/test_logs.py",
+    ),
+    Fault(
+        "a line that a sender breaks in two",
+        "tally/logs.py",
+        "return value if _PLAIN.fullmatch(value) else json.dumps(value)",
+        "return value if _PLAIN.fullmatch(value) else '\"' + value + '\"'",
+        "tests/test_logs.py",
+    ),
+    Fault(
+        "a failing log that shows its values",
+        "tally/logs.py",
+        "    logging.raiseExceptions = False\n",
+        "",
+        "tests/test_logs.py",
     ),
 )
 

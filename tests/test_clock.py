@@ -520,7 +520,7 @@ def test_the_clock_of_a_real_process_jumps(serve: Serve, command: Command, tmp_p
     days = connection.execute("select max(ts) - min(ts) from event").fetchone()[0] // DAY_MS
     connection.close()
     assert (found, days) == (sent, 40)
-    assert "ERROR" not in server.stderr()
+    assert "level=error" not in server.stderr()
 
 
 # --- zones

@@ -865,6 +865,8 @@ BAD_VALUES = (
     ("backup-hour", "24"),
     ("backup-hour", "-1"),
     ("backup-hour", "3am"),
+    ("log-format", "xml"),
+    ("log-level", "loud"),
 )
 
 

@@ -143,7 +143,7 @@ def test_a_client_that_goes_away_interrupts_its_question(
         go(client)
     assert asked.get(SHORT) == 200
     assert asked.server.terminate() == 0
-    assert "ERROR" not in asked.server.stderr()
+    assert "level=error" not in asked.server.stderr()
 
 
 def test_one_who_waits_for_a_reader_and_goes_away_takes_none(start: Callable[..., Asked], tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ FLOORS = (
     ("histogram", "repeats"),
     ("assets", "clock", "crawlers", "errors", "hosts", "instants", "migrations", "ndjson", "remembered", "settings"),
     ("country", "events", "labels", "limits", "logins", "origin", "schema", "sessions", "timerange", "useragent"),
-    ("accounts", "callers", "enrich", "health", "moments", "notes", "passwords", "tables", "visits"),
+    ("accounts", "callers", "enrich", "health", "logs", "moments", "notes", "passwords", "tables", "visits"),
     ("backups", "portable", "queries", "registry", "rollups", "threads"),
     ("asking", "connections", "deletion", "ground", "ingest", "intake", "live", "retention", "verification"),
     ("bodies", "building", "commits", "cuts", "erasing", "exporting", "importing", "left_out", "nightly", "restoring"),

@@ -664,4 +664,4 @@ def test_the_server_does_it(serve: Serve, command: Command, aged: Path, tmp_path
     whole = f"/api/v1/websites/{id}/stats?from={iso((today - 40) * DAY_MS)[:10]}&to={iso((today - 40) * DAY_MS)[:10]}"
     assert server.request("GET", whole, headers=bearer).json["data"]["pageviews"] > 10
     assert server.terminate() == 0
-    assert "ERROR" not in server.stderr()
+    assert "level=error" not in server.stderr()
