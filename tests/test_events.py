@@ -56,6 +56,9 @@ BAD_JSON = [
     ("nan", b'{"value": NaN}'),
     ("infinity", b'{"value": Infinity}'),
     ("minus-infinity", b'{"value": -Infinity}'),
+    ("beyond-a-double", b'{"value": 1e400}'),
+    ("beyond-a-double-below", b'{"value": -1e400}'),
+    ("5000-digits", b'{"value": ' + b"9" * 5_000 + b"}"),
     ("lone-high-surrogate", b'{"name": "\\ud800"}'),
     ("lone-low-surrogate", b'{"name": "\\udc00"}'),
     ("swapped-surrogates", b'{"name": "\\udc00\\ud800"}'),
@@ -86,6 +89,22 @@ def test_bad_json(body: bytes) -> None:
     with pytest.raises(BadBody) as refusal:
         parse_body(body)
     assert refusal.value.code == "invalid_json"
+
+
+@pytest.mark.parametrize(
+    ("number", "read"),
+    [("-0", 0), ("-0.0", 0.0), ("1e-400", 0.0), ("5e-324", 5e-324), ("1e308", 1e308), ("0." + "1" * 5_000, 1 / 9)],
+    ids=lambda value: str(value)[:12],
+)
+def test_numbers_at_the_edge(number: str, read: float) -> None:
+    """What a double holds is read as the nearest one; what is too small for it is 0."""
+    batch = parse_body(b'{"type": "ab_convert", "value": %b}' % number.encode())
+    assert batch.items[0]["value"] == read
+
+
+def test_of_a_key_twice_the_last_counts() -> None:
+    batch = parse_body(b'{"type": "event", "event_name": "a", "event_name": "b", "event_name": "c"}')
+    assert batch.items[0]["event_name"] == "c"
 
 
 BAD_BODIES = [
