@@ -20,7 +20,7 @@ from conftest import NOON_MS, House, ManualClock
 from reading import DAY, DAY_MS, FIELDS, custom, event, view
 
 import tally
-from tally import accounts, notes, retention, rollups, running
+from tally import accounts, backups, notes, retention, rollups, running
 from tally.exporting import count_events, export_events
 from tally.health import FAILING
 from tally.importing import import_events
@@ -36,7 +36,7 @@ SOURCES = sorted(Path(tally.__file__).parent.glob("*.py"))
 NAME = re.compile(r"/\* ([a-z_]+)\.([a-z_]+) \*/")
 # What is no statement about rows.
 HOUSEKEEPING = re.compile(
-    r"(?:begin|begin immediate|commit|rollback|pragma [a-z_]+(?: *= *\S+|\(\d+\))?)", re.IGNORECASE
+    r"(?:begin|begin immediate|begin exclusive|commit|rollback|pragma [a-z_]+(?: *= *\S+|\(\d+\))?)", re.IGNORECASE
 )
 # schema.sql: the tables that grow with traffic or with time, and the keys by which their rows may be found; accounts,
 # websites and API keys are the owner's few.
@@ -286,6 +286,9 @@ async def play_rollups(house: House, key: str, website: str, overheard: Overhear
     connection = open_database(house.db, create=False)
     overheard.listen_to(connection)
     assert not [verdict for verdict in verdicts(connection, number) if verdict.fault or verdict.passed_over]
+    copy = house.db.with_name("copy.db")
+    with copy.open("xb") as empty:
+        backups.copy_database(connection, copy, empty.fileno(), lambda: False)
     connection.close()
     await ask(house, key, website, (*QUESTIONS, *LISTS, *RAGGED))
     await house.admin(lambda connection: rollups.mark_stale(connection, number, (day,)))
