@@ -72,6 +72,7 @@ class Door:
         self.desk, self.under_way, self.connections = app[DESK], app[UNDER_WAY], app[CONNECTIONS]
         self.answered, self.refused = app[ANSWERED], app[REFUSED]
         self.server = server
+        # RFC 9110 6.6.1: a Date may be left out of what is 5xx.
         self.overloaded = raw(error_answer(ApiError(OVERLOADED, retry_after_s=1)), COLLECT_HEADERS)
         self._second, self._head = -1, b""
 
@@ -155,9 +156,7 @@ class Way(Connection):
             return False
         desk, (fields, body) = self._desk, plain
         if desk.store.is_full:
-            desk.left_out.requests[OVERLOADED.code] += 1
-            self.transport.write(self._door.overloaded)
-            self.rest()
+            self._refuse_for_want_of_room()
             return True
         try:
             sender = self._sender(fields)
@@ -177,6 +176,13 @@ class Way(Connection):
         self.ask()
         self._door.under_way.add(id(self))
         return True
+
+    def _refuse_for_want_of_room(self) -> None:
+        self._desk.left_out.requests[OVERLOADED.code] += 1
+        self._door.refused[OVERLOADED.code] += 1
+        self._door.answered[COLLECT_PATHS[0], 5] += 1
+        self.transport.write(self._door.overloaded)
+        self.rest()
 
     def _sender(self, fields: dict[str, str]) -> Sender:
         field, callers = fields.get, self._desk.callers
@@ -211,13 +217,13 @@ class Way(Connection):
             self._desk.note_refusal(claim, refusal)
             response = error_answer(refusal)
         self._door.answered[COLLECT_PATHS[0], response.status // 100] += 1
-        return raw(response, COLLECT_HEADERS)
+        return raw(response, {**COLLECT_HEADERS, "Date": formatdate(usegmt=True)})
 
 
 def raw(response: web.Response, more: Mapping[str, str]) -> bytes:
     """The bytes of an answer to HTTP/1.1, with more headers."""
     body = response.body if isinstance(response.body, bytes) else b""
-    response.headers.update({**more, "Content-Length": str(len(body)), "Date": formatdate(usegmt=True)})
+    response.headers.update({**more, "Content-Length": str(len(body))})
     headers = "".join(f"{name}: {value}\r\n" for name, value in response.headers.items())
     return f"HTTP/1.1 {response.status} {response.reason}\r\n{headers}\r\n".encode() + body
 

@@ -15,6 +15,7 @@ import pytest
 from conftest import House, MakeHouse
 
 from tally.connections import CONNECTIONS, Connections
+from tally.errors import ANSWERED, COLLECT_PATHS, REFUSED
 from tally.origin import parse_proxies
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -279,6 +280,9 @@ async def test_overload_is_told_before_the_body_is_read(
         short, long = await connect(request), await connect(HEAD % 1_000)
         answers = [await answer(client) for client in (short, long)]
     assert answers[0] == answers[1]
+    for counter in (house.app[REFUSED], house.store.left_out.requests):
+        assert counter["overloaded"] == 2
+    assert house.app[ANSWERED][COLLECT_PATHS[0], 5] == 1
     assert (answers[0][0], json.loads(answers[0][1])["error"]["code"]) == (503, "overloaded")
     short[1].write(request)
     assert (await answer(short))[0] == 202
