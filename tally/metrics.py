@@ -21,6 +21,7 @@ from tally.assets import tally_version
 from tally.collect import Desk
 from tally.connections import Connections
 from tally.errors import COLLECT_PATHS, Answered
+from tally.health import WORDS
 from tally.histogram import Histogram
 from tally.left_out import LeftOut
 from tally.nightly import Nightly
@@ -63,6 +64,7 @@ class Figures(Collector):
         yield from _left_out(store.left_out)
         yield from _writing(store)
         yield self._queries()
+        yield _state(store)
         yield from _sizes(store)
         sessions = store.ingest.sessions
         yield _gauge("tally_identities", "Visitors kept in memory.", len(sessions))
@@ -116,6 +118,15 @@ def _writing(store: Store) -> Iterator[Metric]:
     yield _histogram("tally_commit_events", "Events in a committed group.", counters.sizes)
     yield _counter("tally_commits_failed", "Groups that could not be committed.", counters.failed_commits)
     yield _gauge("tally_queue_events", "Events that wait for a commit.", store.queue)
+
+
+def _state(store: Store) -> Metric:
+    """1 at the one word that /healthz goes by."""
+    now = store.look()
+    family = GaugeMetricFamily("tally_storage_state", "1 where it stands so with the database.", labels=["state"])
+    for state in ("well", *WORDS):
+        family.add_metric([state], state == now)
+    return family
 
 
 def _sizes(store: Store) -> Iterator[Metric]:

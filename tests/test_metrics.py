@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from conftest import ROOT, House, MakeHouse, Serve, Server, until
+from conftest import ROOT, House, MakeHouse, Serve, Server
 from hypothesis import given
 from hypothesis import strategies as st
 from past import built, sql
@@ -185,9 +185,13 @@ def test_both_ways_count(serve: Serve, tmp_path: Any) -> None:
     assert one(samples, "tally_disk_free_bytes") > 0
     assert one(samples, "process_resident_memory_bytes") > 10_000_000
     assert one(samples, "tally_connections") == 1
+    assert one(samples, "tally_storage_state", state="well") == 1
     # Gone from under it: still told.
     server.db.rename(server.db.with_name("elsewhere.db"))
-    until(lambda: one(parsed(server.request("GET", "/metrics").text), "tally_database_bytes") == 0)
+    samples = parsed(server.request("GET", "/metrics").text)
+    assert one(samples, "tally_database_bytes") == 0
+    states = {labels[0][1]: number for (name, labels), number in samples.items() if name == "tally_storage_state"}
+    assert [state for state, number in states.items() if number] == ["gone"]
 
 
 # Labels
@@ -233,7 +237,18 @@ async def test_what_is_sent_decides_no_label(house: House) -> None:
         assert said.get("endpoint", "stats") in _ANSWERS
         if name == "tally_requests_refused_total":
             assert said["code"] in KNOWN_CODES
-        assert set(said) <= {"route", "method", "status", "endpoint", "code", "le", "version", "sqlite", "python"}
+        assert set(said) <= {
+            "route",
+            "method",
+            "status",
+            "endpoint",
+            "code",
+            "le",
+            "state",
+            "version",
+            "sqlite",
+            "python",
+        }
 
 
 # README
