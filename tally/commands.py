@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 
 from aiohttp import web
 
-from tally import accounts, logins, logs, passwords, porting, upkeep
+from tally import accounts, doctor, logins, logs, passwords, porting, upkeep
 from tally.accounts import FIRST_ACCOUNT, PLANS, AccountError
 from tally.assets import tally_version
 from tally.backups import BackupError
@@ -91,6 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_key(words)
     upkeep.add_commands(words)
     porting.add_commands(words)
+    doctor.add_commands(words)
     return parser
 
 

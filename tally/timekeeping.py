@@ -21,7 +21,7 @@ from tally.threads import Thread
 # our choice: a killed server loses no more than this of its note, far less than a stop that is believed at once.
 NOTE_NS = 600_000_000_000
 _MINUTE_NS = 60_000_000_000
-_HELD = f"{HELD_MS // HOUR_MS} hours"
+HELD = f"{HELD_MS // HOUR_MS} hours"
 
 
 class Timekeeper:
@@ -45,13 +45,13 @@ class Timekeeper:
         if self._is_away:
             log.warning(
                 "the system's clock is %s before the last note in the database: if it is wrong, set it right",
-                _long(self._clock.lead_ms),
+                in_words(self._clock.lead_ms),
             )
         elif self._clock.owed_ms > STOP_MS:
             log.info(
                 "the last note in the database is %s old: nothing is deleted by the new time until it has held for %s",
-                _long(self._clock.owed_ms),
-                _HELD,
+                in_words(self._clock.owed_ms),
+                HELD,
             )
 
     def look(self, now_ms: int) -> None:
@@ -68,12 +68,12 @@ class Timekeeper:
                     "the system's clock was set %s by %s: events are dated by it, and nothing is deleted by it until it"
                     " has held for %s; if it is wrong, set it right",
                     "forward" if clock.lead_ms > 0 else "back",
-                    _long(clock.lead_ms),
-                    _HELD,
+                    in_words(clock.lead_ms),
+                    HELD,
                 )
         if self._is_away and not is_away:
             is_back = abs(before_ms) <= STEP_MS
-            log.info("the system's clock is %s", "back" if is_back else f"believed: it has held for {_HELD}")
+            log.info("the system's clock is %s", "back" if is_back else f"believed: it has held for {HELD}")
         self._is_away = is_away
 
     async def work(self) -> None:
@@ -101,8 +101,10 @@ class Timekeeper:
             self._noted_ns -= NOTE_NS - _MINUTE_NS
 
 
-def _long(ms: int) -> str:
+def in_words(ms: int) -> str:
     """A length of time in words: the two largest units."""
     minutes = (abs(ms) + 30_000) // 60_000
+    if minutes < 60:
+        return f"{minutes} min" if minutes else "less than a minute"
     days, hours = divmod(minutes // 60, 24)
     return f"{days} d {hours} h" if days else f"{hours} h {minutes % 60} min"

@@ -884,6 +884,34 @@ FAULTS = (
         "        len(pairs)",
         "tests/test_smuggling.py tests/test_shortcut.py",
     ),
+    Fault(
+        "a damaged database that is called sound",
+        "tally/doctor.py",
+        'if wrong == ["ok"] else',
+        "if wrong else",
+        "tests/test_doctor.py",
+    ),
+    Fault(
+        "faults that do not show in the exit status",
+        "tally/doctor.py",
+        "    if faults:\n        raise Failure",
+        "    if faults > 99:\n        raise Failure",
+        "tests/test_doctor.py",
+    ),
+    Fault(
+        "a disk that is never too small",
+        "tally/examining.py",
+        "    if free < LEAST_FREE_BYTES:",
+        "    if free < 0:",
+        "tests/test_doctor.py",
+    ),
+    Fault(
+        "a proxy that nobody notes",
+        "tally/callers.py",
+        "            self.networks.add(str(proxy))",
+        "            pass",
+        "tests/test_doctor.py",
+    ),
 )
 
 

@@ -20,7 +20,7 @@ from conftest import NOON_MS, House, ManualClock
 from reading import DAY, DAY_MS, FIELDS, custom, event, view
 
 import tally
-from tally import accounts, backups, notes, retention, rollups, running
+from tally import accounts, backups, doctor, notes, retention, rollups, running
 from tally.exporting import count_events, export_events
 from tally.health import FAILING
 from tally.importing import import_events
@@ -340,6 +340,7 @@ def administer(connection: sqlite3.Connection) -> None:
     accounts.key_salt(connection)
     accounts.any_account(connection)
     notes.clock_note(connection)
+    doctor.newest_ms(connection, NOON_MS)
     forget_old(connection, NOON_MS + 4 * DAY_MS)
     number = accounts.websites(connection)[0].number
     rollups.mark_stale(connection, number, (NOON_MS // DAY_MS,))
