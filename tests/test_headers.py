@@ -186,12 +186,12 @@ async def test_not_modified(visit: Visit) -> None:
 
 
 async def test_failures_of_ours(visit: Visit) -> None:
-    """503 of a file that is gone; 500 of a bug."""
+    """503 of a damaged file; 500 of a bug."""
     asked = [("GET", "/healthz", ALWAYS), ("POST", "/api/collect", COLLECT), ("GET", "/api/account/keys", ACCOUNT)]
-    visit.house.store.is_gone = True
+    visit.house.store.health.fault = "damaged"
     answers = [await visit.ask(method, path) for method, path, _ in asked]
     assert [answer.status for answer in answers] == [503, 503, 200]
-    visit.house.store.is_gone = False
+    visit.house.store.health.fault = ""
     registry, visit.house.store.registry = visit.house.store.registry, None
     failed = [await visit.ask(method, path) for method, path, _ in asked[1:]]
     visit.house.store.registry = registry
