@@ -170,11 +170,14 @@ class Health:
         if _RANK[fault] <= _RANK[self.fault]:
             return
         if not self.fault:
-            # A cure that did not last: the next one is tried later, up to a minute.
-            self.not_before_s = self._now_s() + (min(2**self._cures, 60) if self._cures else 0)
-            self._cures += 1
+            self.postpone()
         self.fault = fault
         log.error("the database is %s: %s", fault, _name(failure))
+
+    def postpone(self) -> None:
+        """At once the first time; where a cure did not last or came to nothing, later and later, up to a minute."""
+        self.not_before_s = self._now_s() + (min(2**self._cures, 60) if self._cures else 0)
+        self._cures += 1
 
     def failed_to_read(self, failure: Exception) -> None:
         """A question has failed: only damage says something about what can be written."""

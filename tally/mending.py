@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from tally.health import DAMAGED, TRY_BYTES, UNSURE, Health, look_for_damage, try_to_write
+from tally.health import DAMAGED, FAILING, TRY_BYTES, Health, look_for_damage, try_to_write
 from tally.threads import Readers, Thread
 
 # our choice: a file in which damage was found is not read through again and again.
@@ -100,14 +100,20 @@ class Mender:
                 health.not_before_s = time.monotonic() + CHECK_AGAIN_S
                 return
         await self._writer.run(try_to_write)
-        if fault in (UNSURE, DAMAGED):
-            await self._open_anew()
-            if self._is_shut:
-                return
-        if fault == UNSURE and (await asyncio.to_thread(look_for_damage, self._path, SHORT_CHECK_S)).is_damaged:
+        try:
+            is_damaged = fault != FAILING and await self._looks_damaged()
+        except sqlite3.Error:
+            health.postpone()
+            raise
+        if is_damaged:
             health.fault = DAMAGED
-        elif health.fault == fault:
+        elif health.fault == fault and not self._is_shut:
             health.cured()
+
+    async def _looks_damaged(self) -> bool:
+        """Opens every connection anew and looks at the file for a short while."""
+        await self._open_anew()
+        return not self._is_shut and (await asyncio.to_thread(look_for_damage, self._path, SHORT_CHECK_S)).is_damaged
 
     async def _save(self) -> None:
         """Copies the log into the database. Where only the log is gone, everything is then opened with a new one."""

@@ -113,8 +113,8 @@ FAULTS = (
     Fault(
         "connections kept after a failed fsync",
         "tally/mending.py",
-        "        if fault in (UNSURE, DAMAGED):\n            await self._open_anew()\n            if",
-        "        if fault in (UNSURE, DAMAGED):\n            if",
+        "        await self._open_anew()\n        return not self._is_shut",
+        "        return not self._is_shut",
         "tests/test_failing_disk.py::test_after_a_failed_fsync_every_connection_is_another_one",
     ),
     Fault(

@@ -219,6 +219,51 @@ def test_a_log_that_cannot_be_copied_into_the_file(call: str, ledger: Ledger) ->
     ledger.compare()
 
 
+def test_a_part_of_the_disk_that_cannot_be_read(ledger: Ledger, serve: Serve) -> None:
+    """What needs it is 503, on either side; that is no damage, and over when it can be read again."""
+    need_strace()
+    assert ledger.server.terminate() == 0
+    ledger.server = serve(*UNLIMITED)
+    path = f"/api/v1/websites/{ledger.website}/events"
+    with failing(ledger, "pread64", "error=EIO", "when=1+", only=ledger.server.db) as faults:
+        until(lambda: ledger.send(2).status == 503)
+        until(lambda: not ledger.is_well())
+        asked = ledger.server.request("GET", path, None, {"Authorization": f"Bearer {ledger.key}"})
+        assert (asked.status, asked.json["error"]["code"]) == (503, "storage_unavailable")
+    assert faults.hits
+    ledger.recovers()
+    ledger.server.kill()
+    ledger.compare()
+
+
+def test_somebody_elses_lock(ledger: Ledger) -> None:
+    """Another program that writes for longer than the server waits: 503 until it is done."""
+    with closing(sqlite3.connect(ledger.server.db, isolation_level=None)) as other:
+        other.execute("begin exclusive")
+        assert ledger.send(3).status == 503
+        ledger.reads()
+        assert not ledger.is_well()
+    ledger.recovers()
+    ledger.server.kill()
+    ledger.compare()
+
+
+@pytest.mark.parametrize("what", ["file", "folder"])
+def test_a_start_where_nothing_may_be_written(what: str, tmp_path: Path, serve: Serve) -> None:
+    """Exit 1 before it listens, with path and reason, for a user who is bound by permissions, as root is not."""
+    (tmp_path / "place").mkdir()
+    db = tmp_path / "place" / "analytics.db"
+    Ledger(db, serve).server.terminate()
+    bound = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--"] if os.geteuid() == 0 else []
+    (db if what == "file" else db.parent).chmod(0o500)
+    words = [*bound, sys.executable, str(ROOT / "analytics_server.py"), "serve", "--port", "0", "--db", str(db)]
+    done = subprocess.run(words, capture_output=True, text=True, env=clean_environment(), timeout=60, cwd=tmp_path)
+    db.parent.chmod(0o700)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert str(db if what == "file" else db.parent) in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("room", [1, 24, 1_000, 4_119, 4_120, 9_000])
 def test_a_write_that_is_cut_short(room: int, ledger: Ledger) -> None:
     """So many bytes more and no further: a write that is done in part, as at the end of a disk."""
