@@ -55,9 +55,14 @@ class Builder:
         self._keep_days, self._is_busy, self._rest, self._changed = keep_days, is_busy, rest, changed
         # Whether a website's blocks are to be looked at: at the beginning, and when a day has become final.
         self._look: dict[int, bool] = {}
+        self._working = asyncio.Lock()
 
     async def work(self) -> None:
-        """Does all that is to be done now."""
+        """Does all that is to be done now. Two at it would build the same block twice: the second waits."""
+        async with self._working:
+            await self._work()
+
+    async def _work(self) -> None:
         todo = await self._write(_todo)
         self._look = {website: self._look.get(website, True) for website in todo}
         for website, days in todo.items():

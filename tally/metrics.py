@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 
 from tally.answers import Reader
 from tally.assets import tally_version
+from tally.clock import Clock
 from tally.collect import Desk
 from tally.connections import Connections
 from tally.errors import COLLECT_PATHS, Answered
@@ -71,6 +72,7 @@ class Figures(Collector):
         yield _counter("tally_identities_evicted", "Visitors forgotten for want of room.", sessions.evictions)
         early = desk.clients.turned_early + desk.client_websites.turned_early
         yield _counter("tally_buckets_turned_early", "Times that a flood of clients emptied the token buckets.", early)
+        yield from _clock(desk.clock)
         yield from _backups(self._nightly, desk.clock.wall_ms())
         yield from self._process.collect()
 
@@ -137,6 +139,13 @@ def _sizes(store: Store) -> Iterator[Metric]:
     except OSError:
         return
     yield _gauge("tally_disk_free_bytes", "Room that is left on the database's disk.", free)
+
+
+def _clock(clock: Clock) -> Iterator[Metric]:
+    lead = "How far the system's clock is ahead of where it stood before it was set; below 0 where it was set back."
+    yield _gauge("tally_clock_lead_seconds", lead, clock.lead_ms / 1000)
+    behind = "How far deletions are behind the system's clock, since it has not held for long enough."
+    yield _gauge("tally_clock_unbelieved_seconds", behind, (clock.wall_ms() - clock.sure_ms()) / 1000)
 
 
 def _backups(nightly: Nightly | None, now_ms: int) -> Iterator[Metric]:
