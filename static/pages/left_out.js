@@ -274,7 +274,8 @@ function chartData(board, { days, reasons: rows }, chosen) {
       ahead(i) ? null : h("p", { class: "chart-tip-now" }, h("strong", null, counted(sums[i], "event"))),
       Object.entries(days[i].codes)
         .filter(([code]) => codes.has(code))
-        .map(([code, n]) => h("p", { class: "soft" }, `${number(n)} ${words(code, ANY).title.toLowerCase()}`)),
+        .sort(([, one], [, other]) => other - one)
+        .map(([code, n]) => h("p", { class: "soft" }, `${words(code, ANY).title}: ${number(n)}`)),
     ],
     ticks: (width) => ticksOf(starts, zone, "day", Math.max(2, Math.floor(width / A_LABEL_PX))),
     pick: (first, last) => pickDays(board, starts[first], starts[last]),
