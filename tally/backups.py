@@ -53,8 +53,8 @@ def never() -> bool:
 # --- making one
 
 
-def make_backup(source: Path, target: Path, is_over: IsOver = never) -> int:
-    """Makes a checked copy of the database at `source`; its size in bytes.
+def make_backup(source: Path, target: Path, is_over: IsOver = never, copied: Callable[[], None] = lambda: None) -> int:
+    """Makes a checked copy of the database at `source`; its size in bytes. `copied` is called before the check.
 
     Raises BackupError, BadDatabase, OSError, sqlite3.Error; Stopped once `is_over`.
     """
@@ -65,6 +65,7 @@ def make_backup(source: Path, target: Path, is_over: IsOver = never) -> int:
     with _unfinished(target) as (path, file):
         with closing(open_unchanged(source)) as reader:
             copy_database(reader, path, file, is_over)
+        copied()
         check(path, path, "the database is too, or the disk is", is_over)
         os.fsync(file)
         size = os.fstat(file).st_size
@@ -228,12 +229,19 @@ class Made(NamedTuple):
     swept: list[Path]
 
 
-def make_dated(source: Path, folder: Path, keep: int, now_ms: int, is_over: IsOver = never) -> Made:
+def make_dated(
+    source: Path,
+    folder: Path,
+    keep: int,
+    now_ms: int,
+    is_over: IsOver = never,
+    copied: Callable[[], None] = lambda: None,
+) -> Made:
     """Makes a dated backup, keeps the newest `keep` of this database's, sweeps. Raises as make_backup does."""
     swept = sweep(folder, source)
     while os.path.lexists(target := folder / f"{source.stem}-{stamp(now_ms)}{source.suffix}"):
         now_ms += 1000
-    size = make_backup(source, target, is_over)
+    size = make_backup(source, target, is_over, copied)
     return Made(target, size, _rotate(folder, source, keep, target), swept)
 
 

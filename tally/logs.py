@@ -63,6 +63,13 @@ class Lines(logging.Formatter):
             said["error"] = where_it_failed(record.exc_info[1])
         return said
 
+    def key(self, record: logging.LogRecord) -> str:
+        """The same for records that say the same. A filter must not fail: whoever logs would."""
+        try:
+            return str(self.said(record))
+        except Exception:
+            return str(record.msg)
+
 
 def _message(record: logging.LogRecord) -> str:
     try:
@@ -102,7 +109,7 @@ def set_up(format: str, level: str, stream: TextIO | None = None) -> logging.Han
     handler = logging.StreamHandler(stream or sys.stderr)
     lines = Lines(FORMATS[format])
     handler.setFormatter(lines)
-    handler.addFilter(Repeats(of=lambda record: str(lines.said(record))))
+    handler.addFilter(Repeats(of=lines.key))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())

@@ -148,9 +148,9 @@ FAULTS = (
     Fault(
         "a log that repeats itself",
         "tally/logs.py",
-        "    handler.addFilter(Repeats(of=lambda record: str(lines.said(record))))\n",
+        "    handler.addFilter(Repeats(of=lines.key))\n",
         "",
-        "tests/test_failing_disk.py::test_a_fault_for_good",
+        "tests/test_logs.py",
     ),
     Fault(
         "filters joined by or",

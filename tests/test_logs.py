@@ -294,34 +294,49 @@ def test_the_start_in_json(serve: Serve, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("level", "levels"), [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)])
 def test_levels(level: str, levels: int) -> None:
-    """In a process of its own: what is set up stays."""
-    program = "import logging, sys; from tally import logs; logs.set_up('logfmt', sys.argv[1])\n"
-    program += "for name in ('debug', 'info', 'warning', 'error'): getattr(logging.getLogger('tally'), name)('x')"
-    done = subprocess.run(
-        [sys.executable, "-c", program, level], capture_output=True, text=True, cwd=ROOT, env=clean_environment()
-    )
+    program = f"logs.set_up('logfmt', {level!r})\n"
+    done = in_a_process(program + "for name in ('debug', 'info', 'warning', 'error'): getattr(log, name)('x')")
     assert (done.returncode, done.stdout) == (0, "")
     assert len(done.stderr.splitlines()) == levels
 
 
+def in_a_process(program: str) -> "subprocess.CompletedProcess[str]":
+    """Lines of Python in a process of their own: what is set up stays."""
+    program = "import logging, sys\nfrom tally import logs\nfrom tally.errors import fields, log\n" + program
+    words = [sys.executable, "-c", program]
+    return subprocess.run(words, capture_output=True, text=True, cwd=ROOT, env=clean_environment())
+
+
 def test_a_log_that_cannot_be_written_stops_nothing() -> None:
-    """The disk with the log is full: the server goes on, and what could not be said is not said elsewhere."""
-    program = f"""
-import sys
-from tally import logs
-from tally.errors import log
-sys.stderr = open("/dev/full", "w")
-logs.set_up("logfmt", "info")
-for n in range(3):
-    log.error("it failed: %s", {CANARY!r})
-print("goes on")
-sys.stdout.flush()
-__import__("os")._exit(0)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, env=clean_environment()
-    )
+    """The disk with the log is full: the server goes on."""
+    program = "sys.stderr = open('/dev/full', 'w')\nlogs.set_up('logfmt', 'info')\n"
+    program += "for n in range(3): log.error('it failed: %s', n)\n"
+    done = in_a_process(program + "print('goes on', flush=True)\n__import__('os')._exit(0)")
     assert (done.returncode, done.stdout, done.stderr) == (0, "goes on\n", "")
+
+
+@by_format
+def test_a_line_that_cannot_be_made_is_not_shown_otherwise(format: str) -> None:
+    """Python's own way would be a traceback with all values."""
+    program = f"logs.set_up({format!r}, 'info')\nclass Odd:\n def __repr__(self): raise ValueError({CANARY!r})\n"
+    program += f"log.error('it failed: %s', {CANARY!r}, extra=fields(what=Odd(), who={CANARY!r}))\n"
+    done = in_a_process(program + "log.error('and goes on')")
+    assert done.returncode == 0
+    assert [READ[format](line)["msg"] for line in done.stderr.splitlines()] == ["and goes on"]
+
+
+def test_the_same_thing_is_said_once() -> None:
+    """Whoever says it: a library that strangers make talk would fill the disk too."""
+    program = "logs.set_up('logfmt', 'info')\nfor n in range(1000):\n"
+    program += " log.error('it failed', extra=fields(error='here'))\n"
+    program += " logging.getLogger('asyncio').warning('said by %s', n)\n"
+    program += "log.error('it failed', extra=fields(error='there'))"
+    said = [read_logfmt(line) for line in in_a_process(program).stderr.splitlines()]
+    assert [(line["msg"], line.get("error")) for line in said] == [
+        ("it failed", "here"),
+        ("logged by a library", None),
+        ("it failed", "there"),
+    ]
 
 
 def test_the_formats_are_those_of_the_setting() -> None:
