@@ -7,7 +7,8 @@ in no website's count; whole requests that were refused are counted for the serv
 
 Counting is an addition to a dict on the loop; accepted events are not seen here at all. Once a second the writer adds
 what was counted to the file, in transactions of its own. Killed, the server loses what it counted since, a second or
-so; ended in good order, nothing. While the file cannot be written the counts wait in memory.
+so; ended in good order, nothing. While the file cannot be written the counts wait in memory; those of a second in which
+the disk failed at the very commit may count twice.
 
 Its rules: only registered websites are counted, so made-up ids and hosts leave nothing behind. An example says when (to
 the second), which type and field by our own names, a refused page's host, a crawler's name from our own list; never an
