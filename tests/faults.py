@@ -153,6 +153,44 @@ FAULTS = (
         "tests/test_logs.py",
     ),
     Fault(
+        "a request in two transactions",
+        "tally/ingest.py",
+        "        self._store_visits()\n        moments",
+        '        self._store_visits()\n        run.execute("commit")\n        run.execute("begin immediate")'
+        "\n        moments",
+        "tests/test_crash.py",
+    ),
+    Fault(
+        "a migration without a transaction",
+        "tally/schema.py",
+        "        with transaction(connection):\n            # Another",
+        "        with contextlib.nullcontext():\n            # Another",
+        "tests/test_crash_amid.py",
+    ),
+    Fault(
+        "passwords hashed where events are taken",
+        "tally/gate.py",
+        "            return await asyncio.get_running_loop().run_in_executor(self._thread, do, *what)",
+        "            return do(*what)",
+        "tests/test_side_by_side.py",
+    ),
+    Fault(
+        "a hash's memory kept for the next one",
+        "tally/serving.py",
+        '    ("MALLOC_MMAP_THRESHOLD_", -3, 4 * 1_048_576),\n    ("MALLOC_TRIM_THRESHOLD_", -1, 8 * 1_048_576),\n',
+        "",
+        "tests/test_side_by_side.py",
+    ),
+    Fault(
+        "a snapshot that is left behind",
+        "tally/threads.py",
+        '            connection.set_progress_handler(None, 0)\n            connection.execute("rollback")',
+        "            connection.set_progress_handler(None, 0)\n            connection.execute('commit')\n"
+        "            connection.execute('begin')\n            connection.execute('select 1 from meta').fetchone()\n"
+        "            self._left = connection.execute('select 1 from label')",
+        "tests/test_side_by_side.py",
+    ),
+    Fault(
         "filters joined by or",
         "tally/queries.py",
         'sql += f" and {column} in (select id',

@@ -9,6 +9,7 @@ rollup, a cache) gives the same number as the plain query over raw events, and a
 over the rows of table `event`: visits are cut anew from the times of events, no total and no rollup is looked at.
 """
 
+import random
 import sqlite3
 from bisect import bisect_right
 from collections import defaultdict
@@ -389,6 +390,27 @@ def label_of(connection: sqlite3.Connection, text: str) -> int:
     """The number of a text, stored where it was not yet."""
     connection.execute("insert or ignore into label (text) values (?)", (text,))
     return int(connection.execute("select id from label where text = ?", (text,)).fetchone()[0])
+
+
+def fill(path: Path, website: int, days: Sequence[int], events_a_day: int) -> None:
+    """Events of old days with their visits, each of a visitor of its own, by plain SQL; the days are marked stale."""
+    connection = open_database(path, create=False)
+    connection.execute("pragma synchronous = off")
+    with transaction(connection):
+        chance = random.Random(website)
+        paths = [label_of(connection, f"/{n}") for n in range(events_a_day)]
+        systems = [label_of(connection, text) for text in ("Windows", "iOS", "Android")]
+        # As an import's: below those that a server gives out, and no other website's.
+        id_ = -website * 100_000_000
+        for day in days:
+            for n in range(events_a_day):
+                id_ -= 1
+                ts, visitor = day * DAY_MS + chance.randrange(DAY_MS), chance.getrandbits(60)
+                row = (website, ts, id_, 0, visitor, 0, paths[n], 0, 0, 0, systems[n % 3], *([0] * 10))
+                connection.execute(f"insert into event values ({', '.join('?' * 21)}, null)", row)
+                connection.execute("insert into visit values (?, ?, ?, 0, 0, 1, 0)", (website, ts, visitor))
+        rollups.mark_stale(connection, website, days)
+    connection.close()
 
 
 # --- the tables against raw rows

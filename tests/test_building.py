@@ -20,7 +20,7 @@ from rolling import (
     HOUR_MS,
     MINUTE_MS,
     Works,
-    label_of,
+    fill,
     left_over,
     make_file,
     wrong_tables,
@@ -261,26 +261,6 @@ def test_a_large_day_is_written_in_parts(tmp_path: Path) -> None:
 
 
 # --- a real server
-
-
-def fill(path: Path, website: int, days: range, events_a_day: int) -> None:
-    """Events of old days with their visits, each of a visitor of its own, by plain SQL; the days are marked stale."""
-    connection = open_database(path, create=False)
-    connection.execute("pragma synchronous = off")
-    with transaction(connection):
-        chance = random.Random(7)
-        paths = [label_of(connection, f"/{n}") for n in range(events_a_day)]
-        systems = [label_of(connection, text) for text in ("Windows", "iOS", "Android")]
-        id_ = 0
-        for day in days:
-            for n in range(events_a_day):
-                id_ -= 1
-                ts, visitor = day * DAY_MS + chance.randrange(DAY_MS), chance.getrandbits(60)
-                row = (website, ts, id_, 0, visitor, 0, paths[n], 0, 0, 0, systems[n % 3], *([0] * 10))
-                connection.execute(f"insert into event values ({', '.join('?' * 21)}, null)", row)
-                connection.execute("insert into visit values (?, ?, ?, 0, 0, 1, 0)", (website, ts, visitor))
-        rollups.mark_stale(connection, website, days)
-    connection.close()
 
 
 def test_a_server_killed_while_it_builds(serve: Serve, tmp_path: Path) -> None:

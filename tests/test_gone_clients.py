@@ -9,6 +9,7 @@ so they need no more than a free reader.
 """
 
 import json
+import select
 import socket
 import sqlite3
 import struct
@@ -217,6 +218,23 @@ def test_many_short_statements_are_given_up_as_well(start: Callable[..., Asked],
     path = f"/api/v1/websites/{asked.website}/stats?from=1970-01-01&to={DATE}&filter_type=pageview"
     answer = asked.server.request("GET", path, headers=bearer)
     assert (answer.status, answer.json.get("error", {}).get("code")) == (503, "query_timeout")
+
+
+def test_events_are_taken_beside_questions_without_end(start: Callable[..., Asked], tmp_path: Path) -> None:
+    """All readers are taken, and stay so: who sends events does not notice, nor who asks what needs no reader."""
+    asked = start("--query-seconds", "100000", "--website-per-minute", "100000")
+    lengthen(tmp_path / "analytics.db", ENDLESS)
+    # A view takes no update; each group has one ready for visits that are joined.
+    sql(tmp_path / "analytics.db", "create trigger joined instead of update on event begin select 1; end")
+    is_busy = asked.is_busy(READERS)
+    waiting = [asked.ask(LONG["stats"]) for _ in range(READERS)]
+    until(is_busy)
+    for n in range(200):
+        sent = {"type": "vitals", "website_id": asked.website, "vitals": {"lcp": n}, "name": "/beside"}
+        assert asked.server.request("POST", "/api/collect", sent).status == 202
+        assert asked.server.request("GET", "/healthz").status == 200
+    assert select.select(waiting, [], [], 0)[0] == [], "nobody has been answered meanwhile"
+    assert sql(tmp_path / "analytics.db", "select count(*) from vitals where lcp < 200 and website = 1")[0][0] >= 200
 
 
 def test_the_server_ends_though_somebody_waits(start: Callable[..., Asked], tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="tally-bench-") as temporary:
         bench = Bench(given.folder or Path(temporary), given.events, given.seconds, given.rounds, given.asks)
         rows = [row for part in given.only or PARTS for row in _measured(part, bench)]
-    print(f"{_machine()}\n\n{table(rows)}")
+    print(f"{machine()}\n\n{table(rows)}")
     return any("NOT MEASURED" in row.measured for row in rows)
 
 
@@ -87,7 +87,7 @@ def _measured(part: str, bench: Bench) -> list[Row]:
     return rows
 
 
-def _machine() -> str:
+def machine() -> str:
     """What it ran on, in a line."""
     load = os.getloadavg()[0]
     loop = "uvloop" if HAS_UVLOOP else "asyncio's own loop, uvloop is not installed"
