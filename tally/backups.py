@@ -15,6 +15,7 @@ import contextlib
 import fcntl
 import os
 import re
+import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -28,6 +29,8 @@ from tally.schema import BadDatabase, known_version, open_unchanged
 
 # our choice: 4 MB, some 40 ms of a slow disk.
 _PAGES_A_STEP = 1_024
+# our choice, what SQLite's log may grow to: on the database's own disk as much is left to it.
+LEFT_BYTES = 64 * 1_048_576
 _STEPS_BETWEEN_LOOKS = 100_000
 _UNFINISHED = ".unfinished"
 _STAMP = "%Y%m%dT%H%M%SZ"
@@ -62,6 +65,7 @@ def make_backup(source: Path, target: Path, is_over: IsOver = never, copied: Cal
         raise BackupError(f"{target} exists already: name another file, a backup never overwrites.")
     if not target.resolve().parent.is_dir():
         raise BackupError(f"The folder {target.resolve().parent} does not exist: create it first.")
+    refuse_without_room(source, target.resolve().parent)
     with _unfinished(target) as (path, file):
         with closing(open_unchanged(source)) as reader:
             copy_database(reader, path, file, is_over)
@@ -71,6 +75,15 @@ def make_backup(source: Path, target: Path, is_over: IsOver = never, copied: Cal
         size = os.fstat(file).st_size
         _name(path, target)
     return size
+
+
+def refuse_without_room(source: Path, folder: Path) -> None:
+    """Raises BackupError where a copy would fill the disk, and stop a server that writes to the same one."""
+    needed, free = source.stat().st_size, shutil.disk_usage(folder).free
+    if source.stat().st_dev == folder.stat().st_dev:
+        needed += LEFT_BYTES
+    if free < needed:
+        raise BackupError(f"A copy needs room for {needed:,} bytes in {folder}; {free:,} are left: make some first.")
 
 
 @contextlib.contextmanager

@@ -15,7 +15,17 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from tally.backups import BackupError, check, copy_database, never, open_frozen, stamp, sync_folder, unreadable
+from tally.backups import (
+    BackupError,
+    check,
+    copy_database,
+    never,
+    open_frozen,
+    refuse_without_room,
+    stamp,
+    sync_folder,
+    unreadable,
+)
 from tally.schema import VERSION, known_version, open_database
 
 _RESTORING = ".restoring"
@@ -31,6 +41,7 @@ def restore(file: Path, db: Path, now_ms: int) -> Path | None:
     refuse_what_is_no_backup(file, db)
     copy = _copy_of(db)
     drop_leftovers(db)
+    refuse_without_room(file, db.parent)
     try:
         try:
             _copy_to_restore(file, copy)

@@ -950,6 +950,20 @@ FAULTS = (
         "            pass",
         "tests/test_doctor.py",
     ),
+    Fault(
+        "a backup that fills the database's disk",
+        "tally/backups.py",
+        "    refuse_without_room(source, target.resolve().parent)\n",
+        "",
+        "tests/test_backups.py",
+    ),
+    Fault(
+        "a night whose backup is made again and again",
+        "tally/nightly.py",
+        "if self.last_ms < self._due_ms(now_ms) and",
+        "if",
+        "tests/test_backups.py",
+    ),
 )
 
 

@@ -194,6 +194,22 @@ def test_no_room(db: Path, folder: Path, tmp_path: Path) -> None:
     assert not [name for name in names(db.parent) if "restoring" in name or "replaced" in name]
 
 
+def test_it_does_not_fill_the_disk(run: Run, db: Path, folder: Path, tmp_path: Path) -> None:
+    """A server that writes to the same one would refuse events then. Files with holes, as large as all that is left."""
+    shutil.copy(db, tmp_path / "good.db")
+    free = shutil.disk_usage(tmp_path).free
+    for path, words in (
+        (db, ("backup", folder / "copy.db")),
+        (tmp_path / "good.db", ("restore", tmp_path / "good.db")),
+    ):
+        size = path.stat().st_size
+        os.truncate(path, free)
+        refused(run(*words), 1, "needs room for", "make some first")
+        os.truncate(path, size)
+    assert names(folder) == []
+    assert not [name for name in names(db.parent) if "restoring" in name or "replaced" in name]
+
+
 # A folder of them
 
 
@@ -418,6 +434,20 @@ def test_beside_a_running_server(serve: Serve, db: Path, folder: Path) -> None:
     assert abs(told["tally_backup_last_timestamp_seconds"] - made) < 1
     assert server.terminate() == 0
     assert "nightly backup is made and checked" in server.stderr()
+
+
+def test_the_end_of_a_server_in_the_middle_of_one(serve: Serve, db: Path, folder: Path) -> None:
+    """It does not wait for the copy; the next start makes a whole one and takes away what is left."""
+    grown(db, 20_000)
+    server = serve("--backup-dir", str(folder), db=db)
+    until(lambda: names(folder), 60)
+    assert server.terminate() == 0
+    assert all(content(folder / name) == content(db) for name in names(folder) if not name.endswith(".unfinished"))
+    server = serve("--backup-dir", str(folder), db=db)
+    until(lambda: [name for name in names(folder) if not name.endswith(".unfinished")], 60)
+    assert server.terminate() == 0
+    (name,) = names(folder)
+    assert sql(folder / name, "select count(*) from more") == [(20_000,)]
 
 
 # Putting one back
