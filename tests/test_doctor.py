@@ -262,6 +262,20 @@ def test_a_damaged_page(doctor: Doctor, db: Path, table: str, words: tuple[str, 
     assert "restore" in line.todo
 
 
+def test_what_reads_well_and_is_wrong(doctor: Doctor, db: Path) -> None:
+    """A list of free pages that is shorter than the file says: every question is answered, and it is damaged."""
+    connection = sqlite3.connect(db)
+    connection.execute("pragma wal_checkpoint(truncate)").fetchall()
+    connection.close()
+    held = bytearray(db.read_bytes())
+    held[36:40] = (5).to_bytes(4, "big")  # sqlite.org/fileformat2.html 1.3
+    db.write_bytes(held)
+    found = doctor()
+    assert found.faults == {"database"}
+    assert "is damaged: " in found.the("database").words
+    assert "5" in found.the("database").words
+
+
 # --- permissions
 
 
