@@ -6,8 +6,8 @@ tally/bodies.py). Whoever is late is closed without a word.
 
 Bounds: connections in all, and of one client address, which is a whole network of IPv6 (not where the peer is a trusted
 proxy: it speaks for many). Where a bound is reached the connections that have waited longest go, those first that have
-never asked anything; where all are asking, the new one is refused. The memory that strangers can fill is bounded in
-all: heads that are not whole, requests sent ahead, and answers that nobody reads.
+never asked anything; where all ask or have just been answered, the new one is refused. The memory that strangers can
+fill is bounded in all: heads that are not whole, requests sent ahead, and answers that nobody reads.
 
 A connection is asking from the moment a request's head is whole until its answer is handed to the system; `watched`,
 the outermost middleware, says so for aiohttp's requests. What the writer and the readers need for a request they bound
@@ -43,6 +43,8 @@ MOST_UNREAD_BYTES = 32 * 1_048_576
 # our choice: what is not counted as unread, for each connection; asyncio's own is 64 KB.
 HIGH_WATER_BYTES = 16_384
 SWEEP_S = 1.0
+# our choice: an answer that was given this moment may still be on its way to the system.
+MOMENT_S = 0.2
 # our choice: at a bound, that part of it goes at once, so that looking for the oldest is rare.
 _SHARE = 64
 
@@ -75,6 +77,10 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, failure: Exception | None) -> None:
         """He has gone."""
         self._everybody.forget(self)
+
+    def worth(self) -> tuple[bool, bool, float]:
+        """By which those come first who go first."""
+        return self.has_asked, self.unread_bytes > 0, self.since_s
 
     def rest(self) -> None:
         """Nothing is asked, or not any more."""
@@ -167,8 +173,9 @@ class Connections:
         return self._make_room(self.all, self.most)
 
     def _make_room(self, among: Collection[Connection], most: int) -> bool:
-        waiting = [one for one in among if not one.is_asking]
-        oldest = nsmallest(1 + most // _SHARE, waiting, key=lambda one: (one.has_asked, one.since_s))
+        latest_s = asyncio.get_running_loop().time() - MOMENT_S
+        waiting = [one for one in among if not one.is_asking and not (one.has_asked and one.since_s > latest_s)]
+        oldest = nsmallest(1 + most // _SHARE, waiting, key=Connection.worth)
         for one in oldest:
             one.give_up()
         self.evicted += len(oldest)

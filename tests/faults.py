@@ -869,16 +869,23 @@ FAULTS = (
     Fault(
         "the youngest idle connection goes",
         "tally/connections.py",
-        "(one.has_asked, one.since_s))",
-        "(one.has_asked, -one.since_s))",
+        "self.unread_bytes > 0, self.since_s",
+        "self.unread_bytes > 0, -self.since_s",
         "tests/test_hostile_clients.py::test_at_the_bound_the_longest_idle_go",
     ),
     Fault(
         "room made by those who are asking",
         "tally/connections.py",
-        "[one for one in among if not one.is_asking]",
-        "list(among)",
+        "[one for one in among if not one.is_asking and ",
+        "[one for one in among if ",
         "tests/test_hostile_clients.py::test_at_the_bound_newcomers_are_refused_where_all_are_busy",
+    ),
+    Fault(
+        "an answer lost to make room",
+        "tally/connections.py",
+        " and not (one.has_asked and one.since_s > latest_s)]",
+        "]",
+        "tests/test_hostile_clients.py::test_at_the_bound_no_answer_is_lost",
     ),
     Fault(
         "connections without a bound",
