@@ -885,13 +885,13 @@ FAULTS = (
         "tally/connections.py",
         " and not (one.has_asked and one.since_s > latest_s)]",
         "]",
-        "tests/test_hostile_clients.py::test_at_the_bound_no_answer_is_lost",
+        "tests/test_connections.py",
     ),
     Fault(
         "connections without a bound",
         "tally/connections.py",
-        "            self.refused += 1\n            return False",
-        "            return True",
+        "len(self.all) + coming >= self.most and not self.make_room()",
+        "False",
         "tests/test_hostile_clients.py::test_256_file_descriptors",
     ),
     Fault(

@@ -165,6 +165,29 @@ async def test_one_whose_commit_takes_long_is_not_idle(
     assert [(await answer(client))[0] for client in clients] == [202, 202]
 
 
+async def test_who_goes_to_make_room(house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Silent ones, then idle ones, then those who fetch their answers; never one whose answer was given this moment."""
+    everybody = connections(house)
+    everybody.most = 10
+    with monkeypatch.context() as patch:
+        patch.setattr("tally.connections.MOMENT_S", LONG_S)
+        just_answered = await connect(HEALTH)
+        assert (await answer(just_answered))[0] == 200
+        assert not everybody.make_room()
+    monkeypatch.setattr("tally.connections.MOMENT_S", 0.0)
+    fetching = await connect(BIG * 30)
+    await holds(lambda: everybody.unread_bytes)
+    idle, silent = await connect(HEALTH), await connect()
+    assert (await answer(idle))[0] == 200
+    await holds(lambda: len(everybody.all) == 4)
+    for client in (silent, just_answered, idle):
+        await asyncio.sleep(0.01)
+        assert everybody.make_room()
+        assert await rest_of(client) == b""
+    assert (await answer(fetching))[0] == 200
+    assert everybody.evicted == 3
+
+
 async def test_an_answer_that_nobody_reads(house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tally.connections.STALLED_S", 0.1)
     everybody = connections(house)

@@ -304,7 +304,7 @@ def test_at_the_bound_no_answer_is_lost(serve: Serve, website: str, db: Path) ->
     for thread in threads:
         thread.join()
     assert set(found) <= {202, 503, 0}, "0: closed before it was read"
-    assert found[202] > 100
+    assert found[202] > 8
     with closing(sqlite3.connect(db)) as connection:
         assert connection.execute("select count(*) from event").fetchone() == (found[202],)
 
