@@ -878,7 +878,7 @@ FAULTS = (
         "tally/connections.py",
         "[one for one in among if not one.is_asking and ",
         "[one for one in among if ",
-        "tests/test_hostile_clients.py::test_at_the_bound_newcomers_are_refused_where_all_are_busy",
+        "tests/test_connections.py",
     ),
     Fault(
         "an answer lost to make room",

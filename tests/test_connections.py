@@ -166,7 +166,7 @@ async def test_one_whose_commit_takes_long_is_not_idle(
 
 
 async def test_who_goes_to_make_room(house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Silent ones, then idle ones, then those who fetch their answers; never one whose answer was given this moment."""
+    """Silent ones, then idle ones, then those who fetch their answers; never one who asks or was answered just now."""
     everybody = connections(house)
     everybody.most = 10
     with monkeypatch.context() as patch:
@@ -185,7 +185,13 @@ async def test_who_goes_to_make_room(house: House, connect: Connect, monkeypatch
         assert everybody.make_room()
         assert await rest_of(client) == b""
     assert (await answer(fetching))[0] == 200
-    assert everybody.evicted == 3
+    asking = await connect(HEAD % 2 + b"{")
+    await holds(lambda: everybody.bodies)
+    assert everybody.make_room()
+    assert not everybody.make_room()
+    asking[1].write(b"}")
+    assert (await answer(asking))[0] == 400
+    assert everybody.evicted == 4
 
 
 async def test_an_answer_that_nobody_reads(house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
