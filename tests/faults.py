@@ -967,8 +967,8 @@ FAULTS = (
     Fault(
         "a night whose backup is made again and again",
         "tally/nightly.py",
-        "if self.last_ms < self._due_ms(now_ms) and",
-        "if",
+        "            if self.last_ms < self._due_ms(now_ms):\n",
+        "            if now_ms:\n",
         "tests/test_backups.py",
     ),
 )
