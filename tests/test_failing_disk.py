@@ -573,10 +573,13 @@ async def test_a_disk_that_does_not_answer(house: House, monkeypatch: pytest.Mon
     monkeypatch.setattr("tally.health.STUCK_S", 0)
     go_on = threading.Event()
     stuck = asyncio.ensure_future(house.store._writer.run(lambda _: go_on.wait(60)))
-    while house.store.look() == "well":
-        await asyncio.sleep(0)
+    for _ in range(1_000):
+        if house.store.look() != "well":
+            break
+        await asyncio.sleep(0.001)
     assert (await house.get("/healthz")).status == 503
     assert (await house.collect(view(website))).status == 503
+    assert house.store.look() == "stuck"
     go_on.set()
     await stuck
     assert (await house.get("/healthz")).status == 200
