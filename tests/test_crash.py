@@ -93,7 +93,7 @@ def test_killed_at_single_writes(part: int, serve: Serve, db: Path, tmp_path: Pa
     for kill in range(5):
         call = draw.choice(CALLS[:2])
         upon = [word for suffix in ("", "-wal") for word in ("-P", f"{db}{suffix}")]
-        inject = f"inject={call}:signal=SIGKILL:when={draw.randrange(15, 200)}"
+        inject = f"inject={call}:signal=SIGKILL:when={draw.randrange(40, 240)}"
         strace = ["strace", "-f", "-qq", "-o", str(tmp_path / "trace"), *upon, "-e", f"trace={call}", "-e", inject]
         server = serve(*UNLIMITED, prefix=strace)
         with sending(server, ledger) as clients:
