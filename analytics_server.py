@@ -17,7 +17,6 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from tally import account_api, collect, commands, ops, pages, read_api, tracking, websites_api
-from tally.answers import READER, Reader
 from tally.assets import asset
 from tally.callers import Callers
 from tally.clock import Clock
@@ -31,6 +30,7 @@ from tally.ingest import Ingest
 from tally.limits import Buckets
 from tally.nightly import Nightly
 from tally.origin import Network, parse_proxies
+from tally.reader import READER, Reader
 from tally.running import opened
 from tally.sessions import Sessions
 from tally.settings import Settings
@@ -55,6 +55,8 @@ ROUTES = (
     Route("GET", "/api/v1/websites/{id}/top/{field}", read_api.top, read_api.preflight),
     Route("GET", "/api/v1/websites/{id}/events", read_api.events, read_api.preflight),
     Route("GET", "/api/v1/websites/{id}/realtime", read_api.realtime, read_api.preflight),
+    Route("GET", "/api/v1/websites/{id}/vitals", read_api.vitals, read_api.preflight),
+    Route("GET", "/api/v1/websites/{id}/experiments", read_api.experiments, read_api.preflight),
     Route("GET", "/api/v1/websites/{id}/left-out", read_api.left_out, read_api.preflight),
     Route("GET", "/api/account/state", account_api.state),
     Route("GET", "/api/account/setup", account_api.look_at_setup),
@@ -79,6 +81,8 @@ ROUTES = (
     Route("GET", "/api/account/websites/{id}/top/{field}", websites_api.top),
     Route("GET", "/api/account/websites/{id}/events", websites_api.events),
     Route("GET", "/api/account/websites/{id}/realtime", websites_api.realtime),
+    Route("GET", "/api/account/websites/{id}/vitals", websites_api.vitals),
+    Route("GET", "/api/account/websites/{id}/experiments", websites_api.experiments),
     Route("GET", "/api/account/websites/{id}/left-out", websites_api.left_out),
     Route("GET", "/api/share/{token}", websites_api.shared),
     Route("GET", "/api/share/{token}/stats", websites_api.shared_stats),

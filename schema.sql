@@ -194,7 +194,7 @@ create table pair (
   primary key (website, day, visitor, field, value)
 ) strict, without rowid;
 
--- Web vitals. Metrics in milliseconds, cls as it is; null where not sent.
+-- Web vitals. Metrics in microseconds, cls in millionths (tally/vitals.py `stored`); null where not sent.
 create table vitals (
   website       integer not null,
   ts            integer not null,
@@ -213,12 +213,30 @@ create table vitals (
   platform      integer not null,
   app_version   integer not null,
   os_version    integer not null,
-  lcp           real check (lcp between 0 and 3600000),
-  inp           real check (inp between 0 and 3600000),
-  fcp           real check (fcp between 0 and 3600000),
-  ttfb          real check (ttfb between 0 and 3600000),
-  cls           real check (cls between 0 and 100),
+  lcp           integer check (lcp between 0 and 3600000000),
+  inp           integer check (inp between 0 and 3600000000),
+  fcp           integer check (fcp between 0 and 3600000000),
+  ttfb          integer check (ttfb between 0 and 3600000000),
+  cls           integer check (cls between 0 and 100000000),
   primary key (website, ts, id)
+) strict, without rowid;
+
+-- Histograms of web vitals, added to by every commit (tally/vital_days.py): of all events, by device, by pathname; over
+-- hours (level -1), UTC days (0) and blocks of 8 and 64 days (3, 6; -3 and -6 while one is being built).
+create table histogram (
+  website    integer not null,
+  cut        integer not null check (cut between 0 and 2),        -- all, device, pathname
+  level      integer not null check (level in (-6, -3, -1, 0, 3, 6)),
+  block      integer not null,
+  value      integer not null,             -- label of the device or pathname; 0 of all
+  events     integer not null,
+  poor_lcp   integer not null,             -- how many values are rated poor
+  poor_inp   integer not null,
+  poor_fcp   integer not null,
+  poor_ttfb  integer not null,
+  poor_cls   integer not null,
+  cells      blob    not null,             -- tally/vitals.py `packed`
+  primary key (website, cut, level, block, value)
 ) strict, without rowid;
 
 -- A/B: ab_assign 6, ab_convert 7, as they came; variant is the assigned one where a conversion named none.
@@ -257,6 +275,28 @@ create table assignment (
   visitor     integer not null,
   variant     integer not null,
   primary key (website, day, experiment, visitor)
+) strict, without rowid;
+
+-- Who converted, once a visitor, goal and day (tally/trials.py).
+create table conversion (
+  website     integer not null,
+  day         integer not null,
+  experiment  integer not null,
+  visitor     integer not null,
+  goal        integer not null,
+  primary key (website, day, experiment, visitor, goal)
+) strict, without rowid;
+
+-- Visitors of each UTC day who were assigned a variant (converted 0, goal 0), and of these who converted (1), by goal.
+create table trial (
+  website     integer not null,
+  day         integer not null,
+  experiment  integer not null,
+  variant     integer not null,
+  converted   integer not null check (converted between 0 and 1),
+  goal        integer not null,
+  visitors    integer not null check (visitors > 0),
+  primary key (website, day, experiment, variant, converted, goal)
 ) strict, without rowid;
 
 -- Heatmap points, binned as they arrive (tally/ingest.py BINS_X): never a row a click.

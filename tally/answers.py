@@ -1,10 +1,6 @@
 """The answers to questions about one website: one snapshot, figures in, JSON or CSV out; the same for whoever may ask.
 
-Who may ask is not decided here: `endpoint` makes a handler out of an endpoint's name and a way of authorisation, which
-says of a request what it may see (a View) or raises the refusal. API key, login and shared link differ in nothing else.
-
-Order of checks: authorisation, then the parameters (400), then the ETag: a hash of the question as understood and of
-the website's change counter; a client that has that one is answered 304 before anything is read.
+Who may ask is not decided here, but in tally/endpoints.py.
 
 Figures come out of SQL as exact integers. What is a ratio is a Fraction until it is written, rounded half away from
 zero.
@@ -14,35 +10,31 @@ import base64
 import secrets
 import sqlite3
 import struct
-from collections.abc import Awaitable, Callable
 from fractions import Fraction
 from hashlib import blake2b
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import orjson
 from aiohttp import web
 
 from tally import errors, figures, left_out, queries, tables, toplists
 from tally.accounts import Website
-from tally.asking import Question, question
-from tally.clock import Clock
+from tally.asking import Question
 from tally.enrich import FIELDS
 from tally.errors import ApiError, json_answer
-from tally.events import METRICS, TYPES
-from tally.ground import BeyondRetention, refuse_gone
-from tally.histogram import Histogram
+from tally.events import TYPES
+from tally.ground import refuse_gone
 from tally.instants import BadTime, iso
-from tally.limits import Buckets
 from tally.live import WINDOW_MS, Present, look, most_visited
-from tally.queries import Place, Scope
-from tally.remembered import Remembered
+from tally.queries import Place
+from tally.reader import Answer, Reader, View, scope_of
 from tally.store import Store
+from tally.tables import round_half_away
 from tally.timerange import buckets, previous
+from tally.vitals import told
 
 # our choice: 1,000 usual events are a quarter of it; a page of the longest paths would be 33 MB for each who asks.
 MOST_PAGE_CHARACTERS = 2_000_000
-# our choice: from what is answered out of memory to what is given up.
-_TIMES_NS = tuple(ms * 1_000_000 for ms in (1, 5, 25, 100, 500, 2_500, 10_000))
 AB_COLUMNS = ("experiment", "variant", "goal", "value")
 _CURSOR = struct.Struct(">16sqqqqq")
 _FIRST = 1 << 62
@@ -50,114 +42,9 @@ _FIRST = 1 << 62
 T = TypeVar("T")
 
 
-class Reader:
-    """What reading needs at hand."""
-
-    def __init__(self, store: Store, clock: Clock, keys: Buckets, base_url: str) -> None:
-        self.store, self.clock, self.keys, self.base_url = store, clock, keys, base_url
-        # ETags of an earlier process mean nothing: the change counter starts anew.
-        self.boot = secrets.token_bytes(8)
-        self.remembered = Remembered()
-        # Nanoseconds of each question, by endpoint.
-        self.times = {name: Histogram(_TIMES_NS) for name in _ANSWERS}
-
-    async def website(self, request: web.Request, account: int) -> Website:
-        """The website of the path, if it is this account's. Raises ApiError 404."""
-        id = request.match_info["id"].lower()
-        if self.store.website(id) is None:
-            await self.store.look_again()
-        website = self.store.website(id)
-        if website is None or website.account != account:
-            raise ApiError(errors.UNKNOWN_WEBSITE)
-        return website
-
-    def etag(self, *what: object) -> str:
-        """A hash of what determines an answer."""
-        return blake2b(repr(what).encode(), digest_size=16, key=self.boot).hexdigest()
-
-    async def find(self, asked: Question, look: Callable[[sqlite3.Connection], T]) -> T:
-        """What a look finds, in one snapshot. Raises ApiError 503, and 400 where it needs rows that are gone."""
-        try:
-            return await self.store.read(look, asked.is_gone)
-        except BeyondRetention as beyond:
-            message = (
-                f"Single events are kept from {iso(beyond.from_ms)} on: ask from then on, or without filters for whole"
-                " UTC days."
-            )
-            raise ApiError(errors.BEYOND_RETENTION, message, field="from") from None
-
-
-READER = web.AppKey("reader", Reader)
-
-
-class View(NamedTuple):
-    """What a request may see: a website; without the data of its events where `is_shared`. `by`: the header that says
-    so, for Vary; "" where the path does."""
-
-    website: Website
-    by: str
-    is_shared: bool = False
-
-
-Handler = Callable[[web.Request], Awaitable[web.Response]]
-Authorise = Callable[[web.Request], Awaitable[View]]
-"""What a request may see. Raises ApiError where that is nothing."""
-
-
-def endpoint(name: str, authorise: Authorise) -> Handler:
-    """The handler of an endpoint about one website."""
-    answer = _ANSWERS[name]
-
-    async def handle(request: web.Request) -> web.Response:
-        reader = request.app[READER]
-        view = await authorise(request)
-        asked = question(request, name, reader.clock.wall_ms())
-        field = request.match_info.get("field", "")
-        if name == "top" and field not in FIELDS:
-            raise ApiError(errors.INVALID_PARAMETER, f"A top list is of one of {', '.join(FIELDS)}.", field="field")
-        version: object = reader.store.version_of(view.website.number)
-        if name == "left-out":
-            version = reader.store.left_out.version_of(view.website.number)
-        etag = reader.etag(view.website.id, view.is_shared, version, field, asked.identity())
-        if has_tag(request, etag):
-            return web.Response(status=304, headers=caching(etag, view.by))
-        begun_ns = reader.clock.monotonic_ns()
-        try:
-            response = await answer(reader, view, asked, field)
-        finally:
-            reader.times[name].add(reader.clock.monotonic_ns() - begun_ns)
-        if has_any_tag(request):
-            return web.Response(status=304, headers=caching(etag, view.by))
-        response.headers.update(caching(etag, view.by))
-        return response
-
-    return handle
-
-
-def has_tag(request: web.Request, etag: str) -> bool:
-    """Whether the client names this very tag: it has then seen the answer, so the question was a good one."""
-    return any(f'"{etag}"' in given for given in request.headers.getall("If-None-Match", ()))
-
-
-def has_any_tag(request: web.Request) -> bool:
-    """Whether the client names any tag at all."""
-    # `*` is any answer at all, but only where there is one: a refusal is never 304.
-    return request.headers.get("If-None-Match", "").strip() == "*"
-
-
-def caching(etag: str, by: str) -> dict[str, str]:
-    """The headers of an answer that a client may keep, and ask about each time; `by` is the header that authorised."""
-    vary = f"Accept, {by}" if by else "Accept"
-    return {"ETag": f'"{etag}"', "Cache-Control": "private, no-cache", "Vary": vary}
-
-
-def _scope(website: Website, asked: Question) -> Scope:
-    return Scope(website.number, asked.range.from_ms, asked.range.to_ms, asked.filters)
-
-
 async def _stats(reader: Reader, view: View, asked: Question, _: str) -> web.Response:
     website = view.website
-    scope = _scope(website, asked)
+    scope = scope_of(website, asked)
     meta = asked.meta(website.id) | {"compare": "previous" if asked.compare else None}
     scopes = [scope]
     if asked.compare:
@@ -202,23 +89,13 @@ def _change(now: Fraction | None, before: Fraction | None) -> float | None:
     return round_half_away((now - before) / before * 100, 1)
 
 
-def round_half_away(figure: Fraction | None, decimals: int) -> float | int | None:
-    """Rounded to so many decimals, halves away from zero; an int where there are none."""
-    if figure is None:
-        return None
-    scaled = abs(figure) * 10**decimals
-    whole: int = (2 * scaled.numerator + scaled.denominator) // (2 * scaled.denominator)
-    signed = -whole if figure < 0 else whole
-    return signed / 10**decimals if decimals else signed
-
-
 async def _timeseries(reader: Reader, view: View, asked: Question, _: str) -> web.Response:
     website = view.website
     try:
         series = buckets(asked.range, asked.interval)
     except BadTime as bad:
         raise ApiError(errors.INVALID_PARAMETER, str(bad), field=bad.field) from None
-    scope = _scope(website, asked)
+    scope = scope_of(website, asked)
     edges = [(bucket.from_ms, bucket.to_ms) for bucket in series]
     counted = await reader.find(asked, lambda connection: figures.series(connection, scope, edges, reader.remembered))
     meta = asked.meta(website.id) | {"interval": asked.interval}
@@ -234,7 +111,7 @@ async def _timeseries(reader: Reader, view: View, asked: Question, _: str) -> we
 
 
 async def _top(reader: Reader, view: View, asked: Question, field: str) -> web.Response:
-    website, scope = view.website, _scope(view.website, asked)
+    website, scope = view.website, scope_of(view.website, asked)
     found = await reader.find(asked, lambda run: toplists.top(run, scope, field, asked.limit, reader.remembered))
     names = ("visitors", "pageviews", "events")
     meta = asked.meta(website.id) | {
@@ -250,7 +127,7 @@ EVENT_COLUMNS = ("id", "type", "timestamp", *FIELDS, "event_name", "event_data",
 
 async def _events(reader: Reader, view: View, asked: Question, _: str) -> web.Response:
     website = view.website
-    scope = _scope(website, asked)
+    scope = scope_of(website, asked)
     place, last_id = None, reader.store.last_id
     if asked.cursor:
         from_ms, to_ms, place = _from_cursor(reader, website, asked)
@@ -300,7 +177,7 @@ def _event_row(row: tuple[Any, ...], asked: Question, is_shared: bool) -> tuple[
     id, type_, ts, *rest = row
     dimensions, (name, data, visitor, visit) = rest[: len(FIELDS)], rest[len(FIELDS) : len(FIELDS) + 4]
     experiment, variant, goal, value, *metrics = rest[len(FIELDS) + 4 :]
-    vitals = {metric: number for metric, number in zip(METRICS, metrics, strict=True) if number is not None}
+    vitals = told(metrics)
     return (
         id,
         TYPES[type_],
@@ -387,7 +264,7 @@ async def _left_out(reader: Reader, view: View, asked: Question, _: str) -> web.
     return json_answer({"data": told, "meta": meta})
 
 
-_ANSWERS = {
+ANSWERS: dict[str, Answer] = {
     "stats": _stats,
     "timeseries": _timeseries,
     "top": _top,

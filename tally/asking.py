@@ -7,7 +7,7 @@ ALLOWED says which parameters an endpoint takes, besides filter_<field> where FI
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -17,8 +17,9 @@ from multidict import MultiMapping
 from yarl import URL
 
 from tally import errors
+from tally.enrich import FIELDS
 from tally.errors import ApiError
-from tally.events import TYPES
+from tally.events import METRICS, TYPES
 from tally.instants import BadTime, iso
 from tally.queries import FILTERS
 from tally.timerange import Interval, Range, parse_days, parse_range
@@ -31,10 +32,15 @@ ALLOWED: dict[str, frozenset[str]] = {
     "events": frozenset(("from", "to", "tz", "limit", "cursor", "format")),
     "realtime": frozenset(),
     "left-out": frozenset(("from", "to", "tz", "format")),
+    "vitals": frozenset(("from", "to", "tz", "by", "metric", "limit", "format")),
+    "experiments": frozenset(("from", "to", "tz", "format")),
 }
-FILTERED = frozenset(("stats", "timeseries", "top", "events"))
+FILTERED: dict[str, Sequence[str]] = {
+    **dict.fromkeys(("stats", "timeseries", "top", "events"), FILTERS),
+    **dict.fromkeys(("vitals", "experiments"), FIELDS),
+}
 # CONTRACT, the table of endpoints.
-DEFAULT_LIMIT = {"top": 10, "events": 100}
+DEFAULT_LIMIT = {"top": 10, "events": 100, "vitals": 10}
 MOST_ROWS = 1_000
 # our choice: as long as the longest thing stored, a URL.
 _MOST_CHARACTERS = 8_192
@@ -55,6 +61,8 @@ class Question:
     limit: int
     cursor: str
     compare: bool
+    by: str
+    metric: str
     csv: bool
     now_ms: int
     raw: tuple[Any, ...]
@@ -65,7 +73,17 @@ class Question:
         """What of the question decides the answer, for its ETag: the moment for realtime, the range for the others."""
         moment = self.now_ms if self.endpoint == "realtime" else 0
         span = (self.range.from_ms, self.range.to_ms, self.range.days, self.tz, self.interval, moment)
-        return (self.endpoint, *span, self.filters, self.limit, self.cursor, self.compare, self.csv)
+        return (
+            self.endpoint,
+            *span,
+            self.filters,
+            self.limit,
+            self.cursor,
+            self.compare,
+            self.by,
+            self.metric,
+            self.csv,
+        )
 
     def meta(self, website_id: str) -> dict[str, Any]:
         """What every answer about a range echoes."""
@@ -84,7 +102,7 @@ def question(request: web.Request, endpoint: str, now_ms: int) -> Question:
     query = request.query
     _refuse_unknown(query, endpoint)
     single = {name: query[name] for name in ALLOWED[endpoint] if name in query}
-    filters = _filters(query)
+    filters = _filters(query, FILTERED.get(endpoint, ()))
     try:
         # The end of this millisecond, not its beginning: what was answered 202 in it is in the answer.
         read = parse_days if endpoint == "left-out" else parse_range
@@ -100,6 +118,8 @@ def question(request: web.Request, endpoint: str, now_ms: int) -> Question:
         limit=_limit(single, endpoint),
         cursor=_cursor(single),
         compare=_choice(single, "compare", ("", "previous")) == "previous",
+        by=_choice(single, "by", ("", "pathname", "device", "day")),
+        metric=_choice(single, "metric", METRICS),
         csv="format" in ALLOWED[endpoint] and _wants_csv(single, request.headers.get("Accept", "")),
         now_ms=now_ms,
         raw=(single.get("from"), single.get("to"), single.get("tz"), sorted((f, sorted(v)) for f, v in filters)),
@@ -132,14 +152,14 @@ def _refuse_unknown(query: MultiMapping[str], endpoint: str) -> None:
             raise _bad(name[:100] or "query", f"This endpoint takes {takes}{more}.")
 
 
-def _filters(query: MultiMapping[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def _filters(query: MultiMapping[str], known: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
     found: dict[str, tuple[str, ...]] = {}
     for name in query:
         if not name.startswith("filter_"):
             continue
         field, values = name.removeprefix("filter_"), tuple(dict.fromkeys(query.getall(name)))
-        if field not in FILTERS:
-            raise _bad(name[:100], f"Filters are {', '.join('filter_' + known for known in FILTERS)}.")
+        if field not in known:
+            raise _bad(name[:100], f"Filters are {', '.join('filter_' + one for one in known)}.")
         if any(len(value) > _MOST_CHARACTERS for value in values):
             raise _bad(name, f"A filter's value is at most {_MOST_CHARACTERS} characters.")
         if field == "type" and not {*values} <= {"", *TYPES}:

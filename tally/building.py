@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
-from tally import moments, retention, rollups
+from tally import moments, retention, rollups, vital_days
 from tally.clock import Clock
 from tally.rollups import FINAL, OPEN, STALE, Day
 from tally.schema import transaction
@@ -73,6 +73,8 @@ class Builder:
                 if found:
                     await self._block(website, *found)
                 self._look[website] = found is not None
+            # First: what is let go cannot be added up any more.
+            await self._histograms(website)
             while await self._write(retention.let_go, website, self._keep_days, self._clock.sure_ms()):
                 self._changed(website)
 
@@ -119,6 +121,18 @@ class Builder:
             while after < rollups.LAST_VALUE:
                 after = await self._write(rollups.merge, website, field, level, block, after)
         await self._write(rollups.set_block, website, level, block)
+
+    async def _histograms(self, website: int) -> None:
+        """Adds what is from before there were histograms, then the blocks that are ready."""
+        while await self._write(vital_days.catch_up, website):
+            pass
+        while found := await self._write(vital_days.next_block, website, self._clock.wall_ms()):
+            await self._write(vital_days.begin_block, website, *found)
+            for cut in (vital_days.DEVICE, vital_days.PATHNAME):
+                after: int | None = -1
+                while after is not None:
+                    after = await self._write(vital_days.merge, website, cut, *found, after)
+            await self._write(vital_days.end_block, website, *found)
 
     async def _write(
         self, step: Callable[Concatenate[sqlite3.Connection, P], T], *what: P.args, **named: P.kwargs

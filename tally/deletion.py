@@ -35,8 +35,11 @@ TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("moment", ("quarter",)),
     ("built", ("level", "block")),
     ("vitals", ("ts", "id")),
+    ("histogram", ("cut", "level", "block", "value")),
     ("ab", ("ts", "id")),
     ("assignment", ("day", "experiment", "visitor")),
+    ("conversion", ("day", "experiment", "visitor", "goal")),
+    ("trial", ("day", "experiment", "variant", "converted", "goal")),
     ("heat", ("day", "pathname", "width", "kind", "bin_y", "bin_x")),
     ("seen", ("digest",)),
     ("left_out", ("quarter", "reason")),
@@ -49,7 +52,10 @@ _LABELS = (
     ("vitals", FIELDS),
     ("ab", (*FIELDS, "experiment", "variant", "goal")),
     ("assignment", ("experiment", "variant")),
+    ("conversion", ("experiment", "goal")),
+    ("trial", ("experiment", "variant", "goal")),
     ("heat", ("pathname",)),
+    ("histogram", ("value",)),
 )
 """Where numbers of labels are, besides rollup."""
 
@@ -100,11 +106,11 @@ def erase(connection: sqlite3.Connection, website: int) -> bool:
                 erased = True
                 if time.perf_counter() > end_s:
                     return True
-        # How far imports into it had come.
+        # How far imports into it had come, and what was left to do for it.
         marks = f"import:{website}:"
         connection.execute(
-            "/* deletion.marks */ delete from meta where name >= ? and name < ? or name = ?",
-            (marks, marks[:-1] + ";", f"importing:{website}"),
+            "/* deletion.marks */ delete from meta where name >= ? and name < ? or name in (?, ?)",
+            (marks, marks[:-1] + ";", f"importing:{website}", f"histograms:{website}"),
         )
     return erased
 

@@ -34,7 +34,7 @@ PAGEVIEW, SCREEN_VIEW, EVENT, APP_EVENT, VITALS, HEATMAP, AB_ASSIGN, AB_CONVERT 
 DEVICES = ("desktop", "mobile", "tablet", "tv", "console", "other")
 METRICS = ("lcp", "inp", "fcp", "ttfb", "cls")
 # CONTRACT: milliseconds up to an hour; cls has no unit.
-_MOST_OF_METRIC = {"lcp": 3_600_000, "inp": 3_600_000, "fcp": 3_600_000, "ttfb": 3_600_000, "cls": 100}
+MOST_OF_METRIC = {"lcp": 3_600_000, "inp": 3_600_000, "fcp": 3_600_000, "ttfb": 3_600_000, "cls": 100}
 
 
 class BadBody(ValueError):
@@ -243,10 +243,10 @@ def _event_data(value: Any) -> str:
 
 
 def _vitals(value: Any) -> tuple[float | None, ...]:
-    if not isinstance(value, dict) or not value.keys() & _MOST_OF_METRIC.keys():
+    if not isinstance(value, dict) or not value.keys() & MOST_OF_METRIC.keys():
         raise Fault("invalid_field", f"vitals is an object with at least one of {', '.join(METRICS)}.")
     for name, number in value.items():
-        least, most = (0.0, _MOST_OF_METRIC[name]) if name in _MOST_OF_METRIC else (-1e308, 1e308)
+        least, most = (0.0, MOST_OF_METRIC[name]) if name in MOST_OF_METRIC else (-1e308, 1e308)
         _number(number, least, most, "A metric" if name not in METRICS else name)
     return tuple(None if name not in value else float(value[name]) for name in METRICS)
 

@@ -19,6 +19,7 @@ from tally.enrich import FIELDS
 from tally.events import METRICS, TYPES
 from tally.instants import local_iso
 from tally.portable import COLUMNS
+from tally.vitals import told
 
 # our choice: a batch is a few hundred kilobytes.
 _ROWS_AT_ONCE = 1_000
@@ -117,7 +118,7 @@ def _line(row: Sequence[Any], texts: dict[int, str | None]) -> bytes:
         name,
         None if data is None else orjson.Fragment(data),
         None if visit is None else f"{who}-{visit}",
-        _vitals(metrics) if type_ == 4 else None,
+        told(metrics) if type_ == 4 else None,
         experiment,
         variant,
         goal,
@@ -125,7 +126,3 @@ def _line(row: Sequence[Any], texts: dict[int, str | None]) -> bytes:
         who,
     )
     return orjson.dumps(dict(zip(COLUMNS, values, strict=True)), option=orjson.OPT_APPEND_NEWLINE)
-
-
-def _vitals(metrics: Sequence[float | None]) -> dict[str, float]:
-    return {name: number for name, number in zip(METRICS, metrics, strict=True) if number is not None}

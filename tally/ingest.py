@@ -23,7 +23,7 @@ from hashlib import blake2b
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
-from tally import moments, rollups
+from tally import moments, rollups, trials, vital_days, vitals
 from tally.accounts import Website, key_salt, month_of
 from tally.clock import Clock
 from tally.events import (
@@ -180,6 +180,7 @@ class _Group:
         self._steady_ms, self._oldest_ms = ingest.clock.steady_ms(), ingest.clock.sure_ms() - OLDEST_MS
         self._new_seen: dict[tuple[int, bytes], int] = {}
         self._assigned: dict[tuple[int, int, int, int], int] = {}
+        self._converted: list[tuple[trials.Key, int]] = []
         self._events: list[tuple[Any, ...]] = []
         self._vitals: list[tuple[object, ...]] = []
         self._ab: list[tuple[object, ...]] = []
@@ -201,7 +202,7 @@ class _Group:
         if event.type <= APP_EVENT:
             self._take_traffic(row)
         elif event.type == VITALS:
-            self._vitals.append((*self._place(row), *self._dimensions(row), *event.vitals))
+            self._vitals.append((*self._place(row), *self._dimensions(row), *vitals.stored(event.vitals)))
         elif event.type == HEATMAP:
             self._take_points(row)
         elif not self._take_ab(row):
@@ -216,6 +217,7 @@ class _Group:
         run = self._connection
         _insert(run, "event", 22, self._events)
         _insert(run, "vitals", 22, self._vitals)
+        vital_days.add(run, self._vitals)
         _insert(run, "ab", 23, self._ab)
         self._store_visits()
         moments.add(run, self._deltas.rows())
@@ -225,8 +227,8 @@ class _Group:
             " on conflict do update set points = points + excluded.points",
             [(*bin, points) for bin, points in self._heat.items()],
         )
-        assignments = ((*key, variant) for key, variant in self._assigned.items())
-        run.executemany("/* ingest.assign */ insert or ignore into assignment values (?, ?, ?, ?, ?)", assignments)
+        trials.assign(run, self._assigned)
+        trials.convert(run, self._converted)
         _insert(run, "seen", 3, [(*key, ms) for key, ms in self._new_seen.items()], "insert or replace")
         run.executemany(
             "/* ingest.usage */ insert into usage values (?, ?, ?) on conflict do update set events = excluded.events",
@@ -312,13 +314,15 @@ class _Group:
         experiment, variant = self._number(event.experiment), self._number(event.variant)
         key = (website, event.ts_ms // DAY_MS, experiment, visitor)
         if event.type == AB_CONVERT and not variant:
-            variant = self._assigned.get(key) or _assigned(self._connection, key)
+            variant = self._assigned.get(key) or trials.variant_of(self._connection, key)
             if not variant:
                 return False
         elif event.type == AB_ASSIGN and key not in self._assigned:
-            self._assigned[key] = _assigned(self._connection, key) or variant
+            self._assigned[key] = trials.variant_of(self._connection, key) or variant
         place, dimensions = self._place(row), self._dimensions(row)
         goal = self._number(event.goal)
+        if event.type == AB_CONVERT:
+            self._converted.append((key, goal))
         self._ab.append((*place, event.type, visitor, *dimensions, experiment, variant, goal, event.value))
         return True
 
@@ -366,15 +370,6 @@ def _seen(connection: sqlite3.Connection, keys: Sequence[tuple[int, bytes]]) -> 
         for website, digest, arrived_ms in connection.execute(statement, list(chain.from_iterable(part))):
             found[website, digest] = arrived_ms
     return found
-
-
-def _assigned(connection: sqlite3.Connection, key: tuple[int, int, int, int]) -> int:
-    row = connection.execute(
-        "/* ingest.assigned */ select variant from assignment"
-        " where website = ? and day = ? and experiment = ? and visitor = ?",
-        key,
-    ).fetchone()
-    return int(row[0]) if row else 0
 
 
 def _insert(

@@ -19,9 +19,9 @@ from typing import Any
 
 import orjson
 
-from tally import rollups
+from tally import rollups, trials, vital_days, vitals
 from tally.enrich import FIELDS
-from tally.events import AB_ASSIGN, APP_EVENT, SCREEN_VIEW, VITALS, Rejection
+from tally.events import AB_ASSIGN, AB_CONVERT, APP_EVENT, SCREEN_VIEW, VITALS, Rejection
 from tally.labels import Labels
 from tally.portable import Line
 from tally.sessions import DAY_MS
@@ -110,11 +110,9 @@ class Part:
         experiment, variant = self._number(line.texts[_EXPERIMENT]), self._number(line.texts[_VARIANT])
         key = self._website, line.ts_ms // DAY_MS, experiment, line.visitor
         if line.type == AB_ASSIGN:
-            self._connection.execute(
-                "/* intake.assign */ insert or ignore into assignment values (?, ?, ?, ?, ?)", (*key, variant)
-            )
+            trials.assign(self._connection, {key: variant})
         elif not variant:
-            variant = assigned(self._connection, key)
+            variant = trials.variant_of(self._connection, key)
         self._assigned[line.number] = variant
         return variant != 0
 
@@ -133,22 +131,28 @@ class Part:
         number, website = self._number, self._website
         ordinals = self._touch([line for line in lines if line.type <= APP_EVENT])
         events: list[tuple[Any, ...]] = []
-        vitals: list[tuple[Any, ...]] = []
+        measured: list[tuple[Any, ...]] = []
         ab: list[tuple[Any, ...]] = []
+        converted: list[tuple[trials.Key, int]] = []
         for line, id in zip(lines, ids, strict=True):
             line_no, ts_ms, type_, _, visitor, _, texts, rest = line
             if type_ <= APP_EVENT:
                 visit = next(ordinals[visitor])
                 events.append((website, ts_ms, id, type_, visitor, visit, *map(number, texts), *rest))
             elif type_ == VITALS:
-                vitals.append((website, ts_ms, id, *map(number, texts), *rest))
+                measured.append((website, ts_ms, id, *map(number, texts), *vitals.stored(rest)))
             else:
                 labels = [*map(number, texts)]
                 labels[_VARIANT] = self._assigned[line_no]
+                if type_ == AB_CONVERT:
+                    key = website, ts_ms // DAY_MS, labels[_EXPERIMENT], visitor
+                    converted.append((key, labels[_VARIANT + 1]))
                 ab.append((website, ts_ms, id, type_, visitor, *labels, *rest))
         _insert(self._connection, "event", events)
-        _insert(self._connection, "vitals", vitals)
+        _insert(self._connection, "vitals", measured)
+        vital_days.add(self._connection, measured)
         _insert(self._connection, "ab", ab)
+        trials.convert(self._connection, converted)
         rollups.mark_stale(self._connection, website, sorted({row[1] // DAY_MS for row in events}))
 
     def _touch(self, traffic: Sequence[Line]) -> dict[int, Iterator[int]]:
@@ -195,7 +199,7 @@ class Check:
         row = self._connection.execute(
             "/* intake.label */ select id from label where text = ?", (experiment,)
         ).fetchone()
-        return row is not None and assigned(self._connection, (self._website, day, row[0], visitor)) != 0
+        return row is not None and trials.variant_of(self._connection, (self._website, day, row[0], visitor)) != 0
 
 
 def is_kept(connection: sqlite3.Connection, website: int, day: int) -> bool:
@@ -206,16 +210,6 @@ def is_kept(connection: sqlite3.Connection, website: int, day: int) -> bool:
         (website, day),
     ).fetchone()
     return row is not None
-
-
-def assigned(connection: sqlite3.Connection, key: tuple[int, int, int, int]) -> int:
-    """The number of the variant assigned to (website, UTC day, experiment, visitor); 0 where there is none."""
-    row = connection.execute(
-        "/* intake.assigned */ select variant from assignment"
-        " where website = ? and day = ? and experiment = ? and visitor = ?",
-        key,
-    ).fetchone()
-    return int(row[0]) if row else 0
 
 
 def _insert(connection: sqlite3.Connection, table: str, rows: Sequence[tuple[Any, ...]]) -> None:

@@ -16,7 +16,6 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from tally.answers import Reader
 from tally.assets import tally_version
 from tally.clock import Clock
 from tally.collect import Desk
@@ -26,6 +25,7 @@ from tally.health import WORDS
 from tally.histogram import Histogram
 from tally.left_out import LeftOut
 from tally.nightly import Nightly
+from tally.reader import Reader
 from tally.store import Store
 
 _NONE = "none"

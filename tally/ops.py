@@ -13,7 +13,6 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.registry import CollectorRegistry
 
 from tally import errors
-from tally.answers import READER
 from tally.assets import tally_version
 from tally.collect import DESK
 from tally.connections import CONNECTIONS
@@ -21,6 +20,7 @@ from tally.errors import ANSWERED, COLLECT_PATH, REFUSED, ApiError, json_answer
 from tally.health import RETRY_S, WORDS
 from tally.metrics import Figures
 from tally.nightly import Nightly
+from tally.reader import READER
 
 METRICS_TOKEN = web.AppKey("metrics_token", str)
 OPENAPI = web.AppKey("openapi", bytes)

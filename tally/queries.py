@@ -38,7 +38,7 @@ class Scope(NamedTuple):
     filters: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
-def _filters(scope: Scope, fixed: dict[str, str]) -> Query:
+def filters_of(scope: Scope, fixed: dict[str, str]) -> Query:
     """` and ...` for each filter. `fixed`: what stands in for a column that the table has not."""
     sql = ""
     parameters: list[Any] = []
@@ -58,7 +58,7 @@ def _filters(scope: Scope, fixed: dict[str, str]) -> Query:
 
 def _traffic(scope: Scope, select: str) -> Query:
     """`select` over E."""
-    sql, parameters = _filters(scope, {})
+    sql, parameters = filters_of(scope, {})
     return (
         f"select {select} from event where website = ? and ts >= ? and ts < ?{sql}",
         [scope.website, scope.from_ms, scope.to_ms, *parameters],
@@ -93,7 +93,7 @@ def series(scope: Scope, edges: Sequence[tuple[int, int]]) -> Query:
 
     Visits: those that begin in the bucket and have an event in the whole range's E.
     """
-    filters, values = _filters(scope, {})
+    filters, values = filters_of(scope, {})
     return (
         "/* queries.series */ with bucket (n, lo, hi) as materialized"
         " (select key, json_extract(value, '$[0]'), json_extract(value, '$[1]') from json_each(?)),"
@@ -302,7 +302,7 @@ def events(scope: Scope, place: Place, limit: int) -> Query:
     parts: list[str] = []
     parameters: list[Any] = []
     for table, fixed in _SOURCES:
-        filters, values = _filters(scope, fixed)
+        filters, values = filters_of(scope, fixed)
         columns = ", ".join(fixed.get(column, column) + f" as {column}" for column in ("type", *_COLUMNS))
         parts.append(
             f"select * from (select id, ts, {_DIMENSIONS}, {columns} from {table}"

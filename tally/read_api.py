@@ -1,4 +1,6 @@
-"""The read API: GET /api/v1/..., for whoever has an API key. What it answers is in tally/answers.py.
+"""The read API: GET /api/v1/..., for whoever has an API key.
+
+What it answers is in tally/answers.py and tally/measured.py.
 
 Order of checks: key (401), the key's bucket (429), its account's plan (403), the website (404; another account's is as
 unknown as one that does not exist); then those of every question. A key is looked for in the Authorization header
@@ -11,10 +13,11 @@ from aiohttp import web
 
 from tally import errors
 from tally.accounts import PLANS_WITH_KEYS, Key
-from tally.answers import READER, Reader, View, caching, endpoint, has_any_tag, has_tag
 from tally.asking import question
+from tally.endpoints import endpoint
 from tally.errors import ANSWER_HEADERS, ApiError, json_answer
 from tally.instants import iso
+from tally.reader import READER, Reader, View, caching, has_any_tag, has_tag
 
 PREFLIGHT = {
     "Access-Control-Allow-Methods": "GET, HEAD, OPTIONS",
@@ -79,6 +82,7 @@ async def websites(request: web.Request) -> web.Response:
 stats, timeseries, top, events, realtime, left_out = (
     endpoint(name, by_key) for name in ("stats", "timeseries", "top", "events", "realtime", "left-out")
 )
+vitals, experiments = (endpoint(name, by_key) for name in ("vitals", "experiments"))
 
 
 async def preflight(request: web.Request) -> web.Response:

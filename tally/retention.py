@@ -24,6 +24,7 @@ _TABLES = (
     ("vitals", "ts", ("website", "ts", "id")),
     ("ab", "ts", ("website", "ts", "id")),
     ("assignment", "day", ("website", "day", "experiment", "visitor")),
+    ("conversion", "day", ("website", "day", "experiment", "visitor", "goal")),
 )
 
 
@@ -85,8 +86,10 @@ def let_go(connection: sqlite3.Connection, website: int, default: int, sure_ms: 
         # Says from when on single events are kept, also where the last day to go had no traffic.
         connection.execute(
             "/* retention.until */ insert or ignore into built select ?, 0, ?, ?, ?, 1 where exists"
-            " (select 1 from built where website = ? and level = 0 and block >= 0 and state = 3)",
-            (website, end - 1, KEPT, end * DAY_MS, website),
+            " (select 1 from built where website = ? and level = 0 and block >= 0 and state = 3) or exists"
+            " (select 1 from histogram where website = ? and cut = 0 and level = 0 and block < ?) or exists"
+            " (select 1 from trial where website = ? and day < ?)",
+            (website, end - 1, KEPT, end * DAY_MS, website, website, end, website, end),
         )
     return False
 

@@ -7,6 +7,7 @@ is quoted by the csv module. Lines end with CRLF (RFC 4180), times and texts are
 import csv
 import io
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import orjson
@@ -25,6 +26,16 @@ def answer(columns: Sequence[str], rows: Iterable[Sequence[Any]], meta: dict[str
         return web.Response(text=csv_text(columns, rows), content_type="text/csv", charset="utf-8")
     data = [dict(zip(columns, row, strict=True)) for row in rows]
     return json_answer({"data": data, "meta": meta})
+
+
+def round_half_away(figure: Fraction | None, decimals: int) -> float | int | None:
+    """Rounded to so many decimals, halves away from zero; an int where there are none."""
+    if figure is None:
+        return None
+    scaled = abs(figure) * 10**decimals
+    whole: int = (2 * scaled.numerator + scaled.denominator) // (2 * scaled.denominator)
+    signed = -whole if figure < 0 else whole
+    return signed / 10**decimals if decimals else signed
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

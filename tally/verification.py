@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from tally import moments, rollups
+from tally import moments, rollups, trials, vital_days
 from tally.rollups import ALL, KEPT, LEVELS, STALE
 
 _OF_MOMENT = (
@@ -23,6 +23,24 @@ _OF_ROLLUP = (
     "/* verification.of_rollup */ select block from rollup"
     " where website = ? and field = ? and level = 0 and block >= ? order by block limit 1"
 )
+
+
+_OF_VITALS = (
+    "/* verification.of_vitals */ select ts / 86400000 from vitals"
+    " where website = ? and ts >= 86400000 * ? order by ts limit 1"
+)
+_OF_HISTOGRAM = (
+    "/* verification.of_histogram */ select block from histogram"
+    " where website = ? and cut = 0 and level = 0 and block >= ? order by block limit 1"
+)
+
+
+_OF_AB = (
+    "/* verification.of_ab */ select ts / 86400000 from ab where website = ? and ts >= 86400000 * ? order by ts limit 1"
+)
+_OF_TRIAL = "/* verification.of_trial */ select day from trial where website = ? and day >= ? order by day limit 1"
+HISTOGRAMS, TRIALS = "histograms of web vitals", "counts of experiments"
+"""The faults of a day whose histograms, or counts, are wrong."""
 
 
 class Verdict(NamedTuple):
@@ -51,6 +69,17 @@ def verdicts(connection: sqlite3.Connection, website: int) -> Iterator[Verdict]:
         ).fetchall()
         for (block,) in blocks:
             yield _in_snapshot(connection, website, level, block)
+    last_kept = connection.execute(
+        "/* verification.last_kept */ select max(block) from built where website = ? and level = 0 and state = 3",
+        (website,),
+    ).fetchone()[0]
+    if not vital_days.is_pending(connection, website):
+        for day in sorted({*_lookups(connection, _OF_VITALS, website), *_lookups(connection, _OF_HISTOGRAM, website)}):
+            wrong = _vitals(connection, website, day, is_gone=last_kept is not None and day <= last_kept)
+            yield from (wrong,) if wrong else ()
+    for day in sorted({*_lookups(connection, _OF_AB, website), *_lookups(connection, _OF_TRIAL, website)}):
+        if (last_kept is None or day > last_kept) and not _is_trial_right(connection, website, day):
+            yield Verdict(0, day, TRIALS)
 
 
 def _days(connection: sqlite3.Connection, website: int) -> set[int]:
@@ -105,6 +134,28 @@ def _block(connection: sqlite3.Connection, website: int, level: int, block: int)
         if parts != _values(connection, website, field, level, (block,)):
             return Verdict(level, block, f"values of {rollups.name_of(field)}")
     return Verdict(level, block)
+
+
+def _vitals(connection: sqlite3.Connection, website: int, day: int, is_gone: bool) -> Verdict | None:
+    """What is wrong with the histograms of web vitals of a day, and of the blocks that begin with it."""
+    connection.execute("begin")
+    try:
+        if not is_gone and vital_days.of_day(connection, website, day) != vital_days.counted(connection, website, day):
+            return Verdict(0, day, HISTOGRAMS)
+        for level in vital_days.LEVELS[1:]:
+            if not day & (1 << level) - 1 and not vital_days.is_sum(connection, website, level, day >> level):
+                return Verdict(level, day >> level, HISTOGRAMS)
+        return None
+    finally:
+        connection.execute("rollback")
+
+
+def _is_trial_right(connection: sqlite3.Connection, website: int, day: int) -> bool:
+    connection.execute("begin")
+    try:
+        return trials.of_day(connection, website, day) == trials.counted(connection, website, day)
+    finally:
+        connection.execute("rollback")
 
 
 def _totals(connection: sqlite3.Connection, website: int, day: int) -> moments.Totals:

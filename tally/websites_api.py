@@ -6,8 +6,8 @@ functions as on the command line. A change is seen at once: by collect, by every
 A deleted website is gone with its answer: from every list, from reading, from collect. Its rows go in the background
 (tally/deletion.py).
 
-The answers about a website are the read API's own (tally/answers.py); here is only who may have them: `by_session`, and
-`by_link` for whoever has a website's shared link, who sees no event_data.
+The answers about a website are the read API's own (tally/endpoints.py); here is only who may have them: `by_session`,
+and `by_link` for whoever has a website's shared link, who sees no event_data.
 """
 
 import asyncio
@@ -19,11 +19,12 @@ from aiohttp import web
 
 from tally import accounts, deletion, errors
 from tally.accounts import Account, AccountError, Website
-from tally.answers import READER, View, endpoint
+from tally.endpoints import endpoint
 from tally.errors import ApiError, json_answer
 from tally.gate import GATE, Gate, invalid, text
 from tally.hosts import BadHost, exact_origin, registrable_domain
 from tally.instants import iso
+from tally.reader import READER, View
 
 # our choice: an app has a handful of web views.
 MOST_ORIGINS = 50
@@ -227,7 +228,7 @@ async def by_link(request: web.Request) -> View:
 _NAMES = ("stats", "timeseries", "top", "events", "realtime")
 stats, timeseries, top, events, realtime = (endpoint(name, by_session) for name in _NAMES)
 # The owner's alone: a shared link has no twin of it.
-left_out = endpoint("left-out", by_session)
+left_out, vitals, experiments = (endpoint(name, by_session) for name in ("left-out", "vitals", "experiments"))
 shared_stats, shared_timeseries, shared_top, shared_events, shared_realtime = (
     endpoint(name, by_link) for name in _NAMES
 )

@@ -49,6 +49,8 @@ TABLE = (
     Row("GET /api/v1/websites/{id}/top/{field}", READING),
     Row("GET /api/v1/websites/{id}/events", READING),
     Row("GET /api/v1/websites/{id}/realtime", READING),
+    Row("GET /api/v1/websites/{id}/vitals", READING),
+    Row("GET /api/v1/websites/{id}/experiments", READING),
     Row("GET /api/v1/websites/{id}/left-out", READING),
     Row("GET /api/account/state", OPEN),
     Row("GET /api/account/setup", (404,) * 6),
@@ -73,6 +75,8 @@ TABLE = (
     Row("GET /api/account/websites/{id}/top/{field}", OWN_WEBSITE),
     Row("GET /api/account/websites/{id}/events", OWN_WEBSITE),
     Row("GET /api/account/websites/{id}/realtime", OWN_WEBSITE),
+    Row("GET /api/account/websites/{id}/vitals", OWN_WEBSITE),
+    Row("GET /api/account/websites/{id}/experiments", OWN_WEBSITE),
     Row("GET /api/account/websites/{id}/left-out", OWN_WEBSITE),
     # The path is the authorisation: everybody else names a link that was never made.
     Row("GET /api/share/{token}", (404, 404, 404, 404, 404, 200)),

@@ -393,11 +393,11 @@ async def test_timestamps(house: House) -> None:
 
 
 async def test_vitals_in_the_file(house: House) -> None:
-    """vitals: metrics in milliseconds, cls as it is; stored apart from traffic."""
+    """vitals: metrics in milliseconds, cls as it is; stored apart from traffic, in millionths of second and unit."""
     website = await house.website()
     await send(house, website, event("vitals", vitals={"lcp": 2_500.25, "cls": 0.1}, timestamp=NOON_MS - 5))
     assert house.sql("select ts, lcp, inp, fcp, ttfb, cls from vitals") == [
-        (NOON_MS - 5, 2_500.25, None, None, None, 0.1)
+        (NOON_MS - 5, 2_500_250, None, None, None, 100_000)
     ]
     assert house.sql("select count(*) from event") == house.sql("select count(*) from visit") == [(0,)]
 

@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from analytics_server import ROUTES
 from tally import errors
-from tally.answers import _ANSWERS
+from tally.endpoints import ANSWERS
 from tally.histogram import Histogram
 
 LIFTED = ("--client-per-minute=1000000", "--website-per-minute=1000000")
@@ -84,7 +84,7 @@ async def test_histograms_are_as_prometheus_wants_them(house: House) -> None:
     assert bounds == {"1": 2, "5": 3, "20": 4, "100": 5, "500": 5, "2000": 5, "+Inf": 5}
     assert one(samples, "tally_commit_events_count") == one(samples, "tally_commit_seconds_count") == 5
     assert one(samples, "tally_commit_events_sum") == 63
-    for endpoint in _ANSWERS:
+    for endpoint in ANSWERS:
         assert one(samples, "tally_query_seconds_count", endpoint=endpoint) == (3 if endpoint == "stats" else 0)
         assert one(samples, "tally_query_seconds_bucket", endpoint=endpoint, le="+Inf") == (
             3 if endpoint == "stats" else 0
@@ -234,7 +234,7 @@ async def test_what_is_sent_decides_no_label(house: House) -> None:
         said = dict(labels)
         assert said.get("route", "none") in routes
         assert said.get("method", "none") in {"GET", "HEAD", "POST", "PATCH", "DELETE", "OPTIONS", "none"}
-        assert said.get("endpoint", "stats") in _ANSWERS
+        assert said.get("endpoint", "stats") in ANSWERS
         if name == "tally_requests_refused_total":
             assert said["code"] in KNOWN_CODES
         assert set(said) <= {

@@ -58,7 +58,10 @@ FIELDS = (
 )
 # CONTRACT: "filter_<field>=value on stats, timeseries, top and events".
 FILTERED = ("stats", "timeseries", "top/{field}", "events")
-READ_PATHS = ("/api/v1/websites", *(f"/api/v1/websites/{{id}}/{name}" for name in (*FILTERED, "realtime", "left-out")))
+# Of measurements: the 14 fields alone.
+MEASURED = ("vitals", "experiments")
+ABOUT_ONE = (*FILTERED, "realtime", *MEASURED, "left-out")
+READ_PATHS = ("/api/v1/websites", *(f"/api/v1/websites/{{id}}/{name}" for name in ABOUT_ONE))
 COLLECT_PATHS = ("/api/collect", "/api/v1/collect")
 
 
@@ -196,13 +199,14 @@ def test_the_list_of_codes_is_the_servers() -> None:
     assert set(SCHEMAS["ErrorCode"]["enum"]) == kinds - {kind.code for kind in errors.OF_PAGES}
 
 
-@pytest.mark.parametrize("name", FILTERED)
+@pytest.mark.parametrize("name", [*FILTERED, *MEASURED])
 def test_every_field_is_a_filter(name: str) -> None:
     """CONTRACT: "any of the 14 fields of :field, and `event_name`, `type`"."""
+    others = () if name in MEASURED else ("event_name", "type")
     operation = DOCUMENT["paths"][f"/api/v1/websites/{{id}}/{name}"]["get"]
     filters = [p for p in map(resolved, operation["parameters"]) if p["name"].startswith("filter_")]
 
-    assert [p["name"] for p in filters] == [f"filter_{field}" for field in (*FIELDS, "event_name", "type")]
+    assert [p["name"] for p in filters] == [f"filter_{field}" for field in (*FIELDS, *others)]
     assert {(p["in"], p["style"], p["explode"], resolved(p["schema"])["type"]) for p in filters} == {
         ("query", "form", True, "array")
     }
@@ -436,6 +440,16 @@ READ_CASES = [
     pytest.param(f"{SITE}/events", {"limit": 2, "tz": "Europe/Berlin"}, {}, 200, id="events, first page"),
     pytest.param(f"{SITE}/events", {"limit": 2, "format": "csv"}, {}, 200, id="events as csv"),
     pytest.param(f"{SITE}/realtime", {}, {}, 200, id="realtime"),
+    *(
+        pytest.param(f"{SITE}/vitals", {"by": by} if by else {}, {}, 200, id=f"vitals by {by}")
+        for by in ("", "pathname", "device", "day")
+    ),
+    pytest.param(f"{SITE}/vitals", {"format": "csv", "filter_country": ["DE"]}, {}, 200, id="vitals as csv"),
+    pytest.param(f"{SITE}/vitals", {"by": "country"}, {}, 400, id="vitals by something else"),
+    pytest.param(f"{SITE}/vitals", {"by": "pathname", "metric": "fid"}, {}, 400, id="an unknown metric"),
+    pytest.param(f"{SITE}/vitals", {"filter_type": ["vitals"]}, {}, 400, id="a filter that vitals do not take"),
+    pytest.param(f"{SITE}/experiments", {}, {}, 200, id="experiments"),
+    pytest.param(f"{SITE}/experiments", {"format": "csv"}, {}, 200, id="experiments as csv"),
     pytest.param(f"{SITE}/left-out", {}, {}, 200, id="what was left out"),
     pytest.param(f"{SITE}/left-out", {"tz": "Asia/Kolkata", "format": "csv"}, {}, 200, id="what was left out as csv"),
     pytest.param(f"{SITE}/left-out", {"from": "2026-11-01T10:00"}, {}, 400, id="no day"),

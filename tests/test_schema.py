@@ -451,7 +451,7 @@ HOLDS = {
     "event": f"insert into event values (1, 0, 1, 3, 0, 0, {ZEROS}, 0, '{'x' * 4096}')",
     "event_data of two-byte letters": f"insert into event values (1, 0, 1, 3, 0, 0, {ZEROS}, 0, '{'é' * 2048}')",
     "visit": "insert into visit values (1, 0, 1, 0, 86400000, 1, 0)",
-    "vitals": f"insert into vitals values (1, 0, 1, {ZEROS}, 1, null, null, null, 0.1)",
+    "vitals": f"insert into vitals values (1, 0, 1, {ZEROS}, 1, null, null, null, 100000000)",
     "ab": f"insert into ab values (1, 0, 1, 7, 0, {ZEROS}, 0, 0, 0, null)",
     "heat": "insert into heat values (1, 0, 0, 2, 1, 0, 0, 1)",
     "key": "insert into api_key values (1, 1, '', 'tly_', zeroblob(32), 0, null)",

@@ -1,0 +1,82 @@
+"""The SQL for reading measurements: web vitals and experiments.
+
+As in tally/queries.py, whose Scope and filters these are: pure functions that return (sql, parameters), every name from
+a table, every value a parameter.
+"""
+
+from collections.abc import Sequence
+
+import orjson
+
+from tally.enrich import FIELDS
+from tally.events import METRICS
+from tally.queries import Query, Scope, filters_of
+
+_METRICS = ", ".join(METRICS)
+
+
+def labels(texts: Sequence[str]) -> Query:
+    """The label of each text that has one."""
+    marks = ", ".join("?" * len(texts))
+    return f"/* measuring.labels */ select id from label where text in ({marks})", list(texts)
+
+
+def _vitals(scope: Scope, select: str) -> Query:
+    """`select` over the web vitals of a scope, which know no type and no event_name."""
+    sql, parameters = filters_of(scope, {"type": "4", "event_name": "0"})
+    return (
+        f"select {select} from vitals where website = ? and ts >= ? and ts < ?{sql}",
+        [scope.website, scope.from_ms, scope.to_ms, *parameters],
+    )
+
+
+def vitals(scope: Scope) -> Query:
+    """The five metrics of each event of web vitals."""
+    sql, parameters = _vitals(scope, _METRICS)
+    return f"/* measuring.vitals */ {sql}", parameters
+
+
+def vitals_of(scope: Scope, field: str, values: Sequence[int]) -> Query:
+    """The label of a field and the five metrics of each event that has one of some labels."""
+    sql, parameters = _vitals(scope, f"{FIELDS[FIELDS.index(field)]}, {_METRICS}")
+    return (
+        f"/* measuring.vitals_of */ {sql} and {field} in (select value from json_each(?))",
+        [*parameters, orjson.dumps(list(values)).decode()],
+    )
+
+
+def vital_ranks(scope: Scope, field: str, metric: str, poor_above: float) -> Query:
+    """(label, how many values of a metric are above a threshold, events) of each value of a field."""
+    column = METRICS[METRICS.index(metric)]
+    sql, parameters = _vitals(scope, f"{FIELDS[FIELDS.index(field)]}, coalesce(sum({column} > ?), 0), count(*)")
+    return f"/* measuring.vital_ranks */ {sql} group by 1", [poor_above, *parameters]
+
+
+def trials(website: int, first: int, end: int) -> Query:
+    """(day, experiment, variant, converted, goal, visitors) of the days in [first, end), texts for labels."""
+    texts = ", ".join(f"(select text from label where id = {name})" for name in ("experiment", "variant"))
+    return (
+        f"/* measuring.trials */ select day, {texts}, converted, (select text from label where id = goal), visitors"
+        " from trial where website = ? and day >= ? and day < ?",
+        [website, first, end],
+    )
+
+
+def trials_of(scope: Scope) -> Query:
+    """The same of a scope, from raw rows; filters are about the assignment."""
+    sql, parameters = filters_of(scope, {"event_name": "0"})
+    span = [scope.website, scope.from_ms, scope.to_ms]
+    texts = ", ".join(f"(select text from label where id = {name})" for name in ("experiment", "variant"))
+    return (
+        "/* measuring.trials_of */ with arm as materialized (select distinct ts / 86400000 as day, experiment, visitor"
+        f" from ab where website = ? and ts >= ? and ts < ? and type = 6{sql}),"
+        " done as materialized (select distinct ts / 86400000 as day, experiment, visitor, goal"
+        " from ab where website = ? and ts >= ? and ts < ? and type = 7),"
+        " counted as (select day, experiment, variant, 0 as converted, 0 as goal from arm cross join assignment"
+        " using (day, experiment, visitor) where website = ?"
+        " union all select day, experiment, variant, 1, goal from arm join done using (day, experiment, visitor)"
+        " cross join assignment using (day, experiment, visitor) where website = ?)"
+        f" select day, {texts}, converted, (select text from label where id = goal), count(*) from counted"
+        " group by day, experiment, variant, converted, goal",
+        [*span, *parameters, *span, scope.website, scope.website],
+    )

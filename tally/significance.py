@@ -1,0 +1,120 @@
+"""What counts of two or more variants allow one to conclude. Pure: numbers in, numbers out.
+
+For one look that was planned beforehand: `pooled_p_value`, the usual two-sided test of two proportions. For whoever
+looks every day and stops when he likes: `sequential_p_value`, which stays valid however often it is looked at (Johari,
+Pekelis, Walsh, "Always valid inference", 2015: the mixture sequential probability ratio test), and needs more visitors
+for the same evidence. `holm` keeps the chance of any false finding among several variants at what is said for one.
+`split_p_value` asks whether visitors were split as evenly as chance allows; if not, something is broken in the
+assignment, and no other number can be trusted.
+
+Everything is from scratch but the error function; the tests compare with scipy.
+"""
+
+import math
+from collections.abc import Sequence
+from statistics import NormalDist
+
+_Z_95 = NormalDist().inv_cdf(0.975)
+# our choice: rates that differ by 2 percentage points are what a website's experiment is made for.
+_SPREAD = 0.02
+# our choice, the usual one: an even split gives less than this once in a thousand experiments.
+SPLIT_IS_OFF_BELOW = 0.001
+# our choice, the usual rule of thumb: below so many of either kind a variant's rate is too uncertain for a test.
+LEAST_OF_A_KIND = 10
+
+
+def wilson(successes: int, trials: int) -> tuple[float, float] | None:
+    """The 95 % interval of a rate by Wilson's score; None without trials."""
+    if not trials:
+        return None
+    rate, square = successes / trials, _Z_95 * _Z_95
+    middle = rate + square / (2 * trials)
+    reach = _Z_95 * math.sqrt(rate * (1 - rate) / trials + square / (4 * trials * trials))
+    low, high = (middle - reach) / (1 + square / trials), (middle + reach) / (1 + square / trials)
+    # Exact at the ends, where rounding would show 1e-18.
+    return (0.0 if not successes else low), (1.0 if successes == trials else high)
+
+
+def pooled_p_value(successes: Sequence[int], trials: Sequence[int]) -> float | None:
+    """Two-sided p-value of two equal rates by the pooled z-test; None where there is nothing to compare."""
+    variance, difference = _pooled(successes, trials)
+    if not variance:
+        return None
+    return math.erfc(abs(difference) / math.sqrt(2 * variance))
+
+
+def sequential_p_value(looks: Sequence[tuple[Sequence[int], Sequence[int]]]) -> float | None:
+    """A p-value that holds at every look: (successes, trials) of both variants up to each look, oldest first.
+
+    None where there is nothing to compare at any of them. It never grows from one look to the next.
+    """
+    least = None
+    for successes, trials in looks:
+        variance, difference = _pooled(successes, trials)
+        if variance:
+            prior = _SPREAD * _SPREAD
+            log_ratio = (
+                prior * difference * difference / (variance * (variance + prior)) - math.log1p(prior / variance)
+            ) / 2
+            least = min(1.0 if least is None else least, math.exp(-max(log_ratio, 0.0)))
+    return least
+
+
+def _pooled(successes: Sequence[int], trials: Sequence[int]) -> tuple[float, float]:
+    """The variance of the difference of two rates, were they equal, and the difference; variance 0: nothing to say."""
+    if not all(trials):
+        return 0.0, 0.0
+    rate = sum(successes) / sum(trials)
+    difference = successes[1] / trials[1] - successes[0] / trials[0]
+    return rate * (1 - rate) * (1 / trials[0] + 1 / trials[1]), difference
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Each p-value corrected for there being several (Holm, 1979), in the same order."""
+    corrected = [0.0] * len(p_values)
+    least = 0.0
+    for rank, n in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        least = corrected[n] = min(1.0, max(least, (len(p_values) - rank) * p_values[n]))
+    return corrected
+
+
+def split_p_value(visitors: Sequence[int]) -> float | None:
+    """The p-value of an even split by the chi-square test; None of fewer than two variants, or of no visitors."""
+    if len(visitors) < 2 or not sum(visitors):
+        return None
+    expected = sum(visitors) / len(visitors)
+    statistic = sum((seen - expected) ** 2 for seen in visitors) / expected
+    return _gamma_q((len(visitors) - 1) / 2, statistic / 2)
+
+
+def _gamma_q(shape: float, x: float) -> float:
+    """The regularised upper incomplete gamma function: by its series below shape + 1, by a continued fraction above."""
+    if x <= 0:
+        return 1.0
+    scale = math.exp(shape * math.log(x) - x - math.lgamma(shape))
+    if x < shape + 1:
+        term = total = 1 / shape
+        n = shape
+        while term > total * 1e-16:
+            n += 1
+            term *= x / n
+            total += term
+        return max(0.0, 1 - scale * total)
+    # Lentz's method.
+    b = x + 1 - shape
+    c, d = math.inf, 1 / b
+    fraction = d
+    for n in range(1, 1_000):
+        a = -n * (n - shape)
+        b += 2
+        d = 1 / (a * d + b)
+        c = b + a / c
+        fraction *= c * d
+        if abs(c * d - 1) < 1e-15:
+            break
+    return scale * fraction
+
+
+def has_enough(successes: int, trials: int) -> bool:
+    """Whether there is enough of a variant for the tests above to mean what they say."""
+    return min(successes, trials - successes) >= LEAST_OF_A_KIND

@@ -1,0 +1,133 @@
+"""Experiments over any range: who was assigned what, who converted, and what may be concluded.
+
+A visitor is somebody's UTC day: assigned where one of that day's assignments lies in the range, to the variant of the
+day's first; converted to a goal where, assigned so, a conversion lies in the range. Filters are about the assignment:
+who was assigned on that page, with that device, may convert anywhere.
+
+Whole days without filters come from counts (tally/trials.py), what is cut off or filtered from raw rows. Both come day
+by day, since the sequential p-value looks at the end of each.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from tally import measuring, significance
+from tally.ground import refuse_gone
+from tally.queries import Scope
+from tally.sessions import DAY_MS
+
+# our choice: what most name the variant that changes nothing; where none is named so, it is the first by name.
+BASELINES = ("control", "original", "baseline", "off")
+
+Row = tuple[int, str, str, int, str, int]
+"""day, experiment, variant, 1 of conversions and 0 of assignments, goal, visitors."""
+
+
+class Arm(NamedTuple):
+    """A variant with regard to a goal. Rates are 0 to 1. `lift`: relative to the baseline's rate; None for itself, or
+    where that has none. `p_value` is for one planned look, `p_value_any_time` for looking at any time; both corrected
+    for several variants."""
+
+    variant: str
+    visitors: int
+    conversions: int
+    interval: tuple[float, float] | None
+    lift: float | None
+    p_value: float | None
+    p_value_any_time: float | None
+    has_enough: bool
+
+
+class Goal(NamedTuple):
+    """What became of a goal."""
+
+    goal: str
+    arms: list[Arm]
+
+
+class Experiment(NamedTuple):
+    """An experiment; `split_p_value`: of an even split, `visitors` by variant, the baseline first."""
+
+    name: str
+    visitors: dict[str, int]
+    split_p_value: float | None
+    goals: list[Goal]
+
+
+def experiments(connection: sqlite3.Connection, scope: Scope) -> list[Experiment]:
+    """All experiments of a scope, by name. Raises BeyondRetention."""
+    of_name: dict[str, list[Row]] = {}
+    for row in rows(connection, scope):
+        of_name.setdefault(row[1], []).append(row)
+    return [_experiment(name, found) for name, found in sorted(of_name.items())]
+
+
+def rows(connection: sqlite3.Connection, scope: Scope) -> list[Row]:
+    """The counts of each day of a scope, in order."""
+    first, end = -(-scope.from_ms // DAY_MS), scope.to_ms // DAY_MS
+    found: list[Row] = []
+    if scope.filters or first >= end:
+        spans = [(scope.from_ms, scope.to_ms)]
+    else:
+        spans = [(scope.from_ms, first * DAY_MS), (end * DAY_MS, scope.to_ms)]
+        found += connection.execute(*measuring.trials(scope.website, first, end))
+    for from_ms, to_ms in spans:
+        if from_ms < to_ms:
+            part = scope._replace(from_ms=from_ms, to_ms=to_ms)
+            refuse_gone(connection, part)
+            found += connection.execute(*measuring.trials_of(part))
+    return sorted(found)
+
+
+def _experiment(name: str, found: Sequence[Row]) -> Experiment:
+    assigned: dict[str, int] = {}
+    for _, _, variant, is_converted, _, visitors in found:
+        assigned[variant] = assigned.get(variant, 0) + (0 if is_converted else visitors)
+    order = sorted(assigned, key=lambda variant: (_place(variant), variant))
+    goals = sorted({goal for _, _, _, is_converted, goal, _ in found if is_converted})
+    return Experiment(
+        name,
+        {variant: assigned[variant] for variant in order},
+        significance.split_p_value([assigned[variant] for variant in order]),
+        [Goal(goal, _arms(order, [row for row in found if not row[3] or row[4] == goal])) for goal in goals],
+    )
+
+
+def _place(variant: str) -> int:
+    return BASELINES.index(variant.lower()) if variant.lower() in BASELINES else len(BASELINES)
+
+
+def _arms(variants: Sequence[str], found: Sequence[Row]) -> list[Arm]:
+    """The variants, the baseline first, with regard to the one goal whose conversions are among `found`."""
+    looks = _looks(variants, found)
+    trials, successes = looks[-1]
+    planned: list[float | None] = [None]
+    any_time: list[float | None] = [None]
+    for n in range(1, len(variants)):
+        pairs = [((done[0], done[n]), (seen[0], seen[n])) for seen, done in looks]
+        planned.append(significance.pooled_p_value(*pairs[-1]))
+        any_time.append(significance.sequential_p_value(pairs))
+    base = successes[0] / trials[0] if trials[0] else 0.0
+    arms = []
+    told = zip(variants, successes, trials, _corrected(planned), _corrected(any_time), strict=True)
+    for n, (variant, done, seen, p_value, always) in enumerate(told):
+        lift = done / seen / base - 1 if n and base and seen else None
+        enough = significance.has_enough(done, seen)
+        arms.append(Arm(variant, seen, done, significance.wilson(done, seen), lift, p_value, always, enough))
+    return arms
+
+
+def _looks(variants: Sequence[str], found: Iterable[Row]) -> list[tuple[list[int], list[int]]]:
+    """Visitors and conversions of each variant up to the end of each day that has any."""
+    looks: dict[int, tuple[list[int], list[int]]] = {}
+    totals = [0] * len(variants), [0] * len(variants)
+    for day, _, variant, is_converted, _, visitors in found:
+        totals[is_converted][variants.index(variant)] += visitors
+        looks[day] = list(totals[0]), list(totals[1])
+    return list(looks.values())
+
+
+def _corrected(p_values: Sequence[float | None]) -> list[float | None]:
+    known = iter(significance.holm([p_value for p_value in p_values if p_value is not None]))
+    return [None if p_value is None else next(known) for p_value in p_values]

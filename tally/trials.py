@@ -1,0 +1,110 @@
+"""Experiments by UTC day: who was assigned what, who converted, and how many that makes.
+
+The first assignment of a visitor to an experiment on a day wins (`assignment`), and a conversion counts once a visitor,
+goal and day (`conversion`), for the variant the visitor was assigned to, whichever of the two came first. `trial` has
+the counts, which a visitor's number, another one every UTC day, makes add up over days; they stay where raw rows go.
+
+`assign` and `convert` are called in the transaction that stores the events; they change counts by what is new alone, so
+that every copy of an event may come again. `counted` is the same from raw rows, to verify them.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Mapping
+
+from tally.events import AB_ASSIGN, AB_CONVERT
+from tally.sessions import DAY_MS
+
+Key = tuple[int, int, int, int]
+"""website, UTC day, experiment, visitor."""
+Counts = dict[tuple[int, int, int, int], int]
+"""(experiment, variant, 1 of conversions and 0 of assignments, goal) -> visitors."""
+
+
+def assign(connection: sqlite3.Connection, assigned: Mapping[Key, int]) -> None:
+    """Stores assignments, each a key and its variant, where the key has none yet."""
+    for key, variant in assigned.items():
+        new = connection.execute(
+            "/* trials.assign */ insert or ignore into assignment values (?, ?, ?, ?, ?)", (*key, variant)
+        ).rowcount
+        if new:
+            goals = connection.execute(
+                "/* trials.earlier */ select goal from conversion"
+                " where website = ? and day = ? and experiment = ? and visitor = ?",
+                key,
+            ).fetchall()
+            _count(connection, key, variant, [(0, 0), *((1, goal) for (goal,) in goals)])
+
+
+def convert(connection: sqlite3.Connection, converted: Iterable[tuple[Key, int]]) -> None:
+    """Stores conversions, each a key and a goal, that are not there yet; to be called after `assign`."""
+    for key, goal in converted:
+        new = connection.execute(
+            "/* trials.convert */ insert or ignore into conversion values (?, ?, ?, ?, ?)", (*key, goal)
+        ).rowcount
+        variant = variant_of(connection, key) if new else 0
+        if variant:
+            _count(connection, key, variant, [(1, goal)])
+
+
+def variant_of(connection: sqlite3.Connection, key: Key) -> int:
+    """The variant that was assigned; 0 where none was."""
+    row = connection.execute(
+        "/* trials.variant */ select variant from assignment"
+        " where website = ? and day = ? and experiment = ? and visitor = ?",
+        key,
+    ).fetchone()
+    return int(row[0]) if row else 0
+
+
+def _count(connection: sqlite3.Connection, key: Key, variant: int, kinds: Iterable[tuple[int, int]]) -> None:
+    website, day, experiment, _ = key
+    connection.executemany(
+        "/* trials.count */ insert into trial values (?, ?, ?, ?, ?, ?, 1) on conflict do update"
+        " set visitors = visitors + 1",
+        [(website, day, experiment, variant, *kind) for kind in kinds],
+    )
+
+
+# --- verifying
+
+
+def of_day(connection: sqlite3.Connection, website: int, day: int) -> Counts:
+    """The counts of a day as stored."""
+    rows = connection.execute(
+        "/* trials.of_day */ select experiment, variant, converted, goal, visitors from trial"
+        " where website = ? and day = ?",
+        (website, day),
+    )
+    return {(experiment, variant, converted, goal): visitors for experiment, variant, converted, goal, visitors in rows}
+
+
+def counted(connection: sqlite3.Connection, website: int, day: int) -> Counts:
+    """The same from raw rows."""
+    counts: Counts = {}
+    variants = {
+        (experiment, visitor): variant
+        for experiment, visitor, variant in connection.execute(
+            "/* trials.assigned */ select experiment, visitor, variant from assignment where website = ? and day = ?",
+            (website, day),
+        )
+    }
+    rows = connection.execute(
+        "/* trials.raw */ select distinct experiment, visitor, type, iif(type = ?, goal, 0) from ab"
+        " where website = ? and ts >= ? and ts < ?",
+        (AB_CONVERT, website, day * DAY_MS, (day + 1) * DAY_MS),
+    )
+    for experiment, visitor, type_, goal in rows:
+        variant = variants.get((experiment, visitor))
+        if variant is not None:
+            place = experiment, variant, int(type_ != AB_ASSIGN), goal
+            counts[place] = counts.get(place, 0) + 1
+    return counts
+
+
+def repair(connection: sqlite3.Connection, website: int, day: int) -> None:
+    """Counts a day anew from its raw rows."""
+    connection.execute("/* trials.wrong */ delete from trial where website = ? and day = ?", (website, day))
+    connection.executemany(
+        "/* trials.right */ insert into trial values (?, ?, ?, ?, ?, ?, ?)",
+        [(website, day, *place, visitors) for place, visitors in counted(connection, website, day).items()],
+    )

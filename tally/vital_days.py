@@ -1,0 +1,372 @@
+"""Histograms of web vitals on disk: added to by every commit, added up in the background, read over any range.
+
+A row is a histogram (tally/vitals.py) of what one value had in one stretch of UTC time: of all events, of each device,
+of each pathname (`cut`). Stretches (`level`) are whole UTC days (0) and blocks of 8 and 64 of them (3, 6); and quarters
+of a day (PART), but not by pathname, where most of them would hold one event. Nothing here depends on who sent what, so
+that nothing has to be folded, or to become stale: a commit adds to the day of each event, however late it is.
+
+Blocks are built once their days are over for good; one is there if it has its row of all events. Whoever adds to a day
+below one takes that row away, and so it is built anew. While that is done a row says so, at the level's negative: if it
+is gone at the end, a day has changed meanwhile, and the block is begun once more.
+
+What a range cuts off the quarters at its ends (the days, by pathname) is counted from raw rows.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+
+from tally.enrich import FIELDS
+from tally.events import METRICS
+from tally.rollups import is_final
+from tally.sessions import DAY_MS
+from tally.vitals import EVENTS, SLOTS, Cells, added, is_poor, packed, slots_of, unpacked
+
+ALL, DEVICE, PATHNAME = range(3)
+PART = -1
+# our choice: a quarter of a day by all and by device costs 3 bytes an event, an hour 13; reading what is left raw 8 ms.
+PARTS_A_DAY = 4
+PART_MS = DAY_MS // PARTS_A_DAY
+LEVELS = (0, 3, 6)
+CUTS = {"device": DEVICE, "pathname": PATHNAME}
+"""What a histogram is kept by, besides that of all events."""
+
+# Of a row of table vitals: website, ts, id, the fields, the metrics.
+_PATHNAME_AT, _DEVICE_AT = (3 + FIELDS.index(field) for field in ("pathname", "device"))
+# our choice: 10 to 20 ms.
+_VALUES_A_STEP = 200
+_EVENTS_A_STEP = 400
+
+Place = tuple[int, int, int, int, int]
+"""website, cut, level, block, value."""
+
+
+# --- adding
+
+
+def add(connection: sqlite3.Connection, rows: Iterable[Sequence[Any]]) -> None:
+    """Adds rows of table vitals, in their transaction. 25 µs an event."""
+    gathered = cells_by_place(rows)
+    for place, cells in gathered.items():
+        known = connection.execute(
+            "/* vital_days.of */ select cells from histogram"
+            " where website = ? and cut = ? and level = ? and block = ? and value = ?",
+            place,
+        ).fetchone()
+        if known:
+            added(cells, unpacked(known[0]))
+    _put(connection, gathered)
+    for website, cut, level, day, _ in gathered:
+        if (cut, level) == (ALL, 0):
+            for above in LEVELS[1:]:
+                _take_down(connection, website, above, day >> above)
+
+
+def cells_by_place(rows: Iterable[Sequence[Any]]) -> dict[Place, Cells]:
+    """What rows of table vitals add, and where."""
+    gathered: dict[Place, Cells] = {}
+    for row in rows:
+        website, ts_ms = row[:2]
+        day, part, slots = ts_ms // DAY_MS, ts_ms // PART_MS, [(slot, 1) for slot in slots_of(row[-len(METRICS) :])]
+        for cut, level, block, value in (
+            (ALL, PART, part, 0),
+            (ALL, 0, day, 0),
+            (DEVICE, PART, part, row[_DEVICE_AT]),
+            (DEVICE, 0, day, row[_DEVICE_AT]),
+            (PATHNAME, 0, day, row[_PATHNAME_AT]),
+        ):
+            added(gathered.setdefault((website, cut, level, block, value), {}), slots)
+    return gathered
+
+
+def _put(connection: sqlite3.Connection, histograms: dict[Place, Cells]) -> None:
+    marks = ", ".join("?" * (5 + 1 + len(METRICS) + 1))
+    connection.executemany(
+        f"/* vital_days.put */ insert or replace into histogram values ({marks})",
+        [(*place, *_columns(cells), packed(cells)) for place, cells in histograms.items()],
+    )
+
+
+def _columns(cells: Cells) -> tuple[int, ...]:
+    """How many events there are, and how many values of each metric are rated poor."""
+    counts = [0] * len(METRICS)
+    for slot, count in cells.items():
+        if is_poor(slot):
+            counts[slot // SLOTS] += count
+    return cells.get(EVENTS, 0), *counts
+
+
+def _take_down(connection: sqlite3.Connection, website: int, level: int, block: int) -> None:
+    """Calls a block not built, or what is being built of it worth nothing."""
+    connection.execute(
+        "/* vital_days.take_down */ delete from histogram"
+        " where website = ? and cut = 0 and level in (?, ?) and block = ? and value = 0",
+        (website, level, -level, block),
+    )
+
+
+# --- what was there before histograms were
+
+
+def is_pending(connection: sqlite3.Connection, website: int) -> bool:
+    """Whether events from before histograms were kept are still to be added: then nothing may be read from these."""
+    return _pending(connection, website) is not None
+
+
+def catch_up(connection: sqlite3.Connection, website: int) -> bool:
+    """Adds some of the events from before histograms were kept; whether there are more."""
+    place = _pending(connection, website)
+    if place is None:
+        return False
+    end, ts_ms, id = place
+    rows = connection.execute(
+        "/* vital_days.before */ select * from vitals where website = ? and (ts, id) > (?, ?) and id < ?"
+        " order by ts, id limit ?",
+        (website, ts_ms, id, end, _EVENTS_A_STEP),
+    ).fetchall()
+    add(connection, rows)
+    if rows:
+        connection.execute(
+            "/* vital_days.came_to */ update meta set value = ? where name = ?",
+            (f"{end} {rows[-1][1]} {rows[-1][2]}", f"histograms:{website}"),
+        )
+    else:
+        connection.execute("/* vital_days.caught_up */ delete from meta where name = ?", (f"histograms:{website}",))
+    return bool(rows)
+
+
+def _pending(connection: sqlite3.Connection, website: int) -> tuple[int, int, int] | None:
+    """The end of the ids from before, and the last event (ts, id) that was added; None where there is nothing to do."""
+    row = connection.execute(
+        "/* vital_days.pending */ select value from meta where name = ?", (f"histograms:{website}",)
+    ).fetchone()
+    if row is None:
+        return None
+    end, ts_ms, id = map(int, row[0].split())
+    return end, ts_ms, id
+
+
+# --- building blocks, in steps, each in a transaction of the caller's
+
+
+def next_block(connection: sqlite3.Connection, website: int, now_ms: int) -> tuple[int, int] | None:
+    """The lowest, oldest block (level, number) that can be built and is not; days are over 72 hours past their end."""
+    ready = now_ms // DAY_MS
+    while not is_final(ready - 1, now_ms):
+        ready -= 1
+    for level in LEVELS[1:]:
+        row = connection.execute(
+            "/* vital_days.next_block */ select block >> :level from histogram as part"
+            " where website = :website and cut = 0 and level = 0 and block < :ready >> :level << :level"
+            " and not exists (select 1 from histogram as own where own.website = :website and own.cut = 0"
+            " and own.level = :level and own.block = part.block >> :level and own.value = 0) order by block limit 1",
+            {"website": website, "level": level, "ready": ready},
+        ).fetchone()
+        if row:
+            return level, int(row[0])
+    return None
+
+
+def begin_block(connection: sqlite3.Connection, website: int, level: int, block: int) -> None:
+    """Says that a block is being built."""
+    _put(connection, {(website, ALL, -level, block, 0): {}})
+
+
+def merge(connection: sqlite3.Connection, website: int, cut: int, level: int, block: int, after: int) -> int | None:
+    """Adds the blocks below up for some values above `after`, of a cut but ALL; the last of them, None at the end."""
+    below = LEVELS[LEVELS.index(level) - 1]
+    parts = list(range(block << (level - below), (block + 1) << (level - below)))
+    marks = ", ".join("?" * len(parts))
+    values = connection.execute(
+        "/* vital_days.values */ select distinct value from histogram where website = ? and cut = ? and level = ?"
+        f" and block in ({marks}) and value > ? order by value limit ?",
+        (website, cut, below, *parts, after, _VALUES_A_STEP),
+    ).fetchall()
+    if not values:
+        return None
+    last = values[-1][0]
+    sums: dict[Place, Cells] = {}
+    for value, cells in connection.execute(
+        "/* vital_days.below */ select value, cells from histogram where website = ? and cut = ? and level = ?"
+        f" and block in ({marks}) and value > ? and value <= ?",
+        (website, cut, below, *parts, after, last),
+    ):
+        added(sums.setdefault((website, cut, level, block, value), {}), unpacked(cells))
+    _put(connection, sums)
+    return int(last)
+
+
+def end_block(connection: sqlite3.Connection, website: int, level: int, block: int) -> bool:
+    """Calls a block built, whose other cuts are; False where one of its days has changed since it was begun."""
+    begun = connection.execute(
+        "/* vital_days.end */ delete from histogram"
+        " where website = ? and cut = 0 and level = ? and block = ? and value = 0",
+        (website, -level, block),
+    ).rowcount
+    if begun:
+        cells: Cells = {}
+        for _, more in found(connection, website, ALL, [(0, day) for day in range(block << level, block + 1 << level)]):
+            added(cells, unpacked(more))
+        _put(connection, {(website, ALL, level, block, 0): cells})
+    return bool(begun)
+
+
+# --- reading
+
+
+class Cover(NamedTuple):
+    """What a range is read from: blocks (level, number) that tile its middle, and its margins [from, to) in ms."""
+
+    tiles: list[tuple[int, int]]
+    margins: list[tuple[int, int]]
+
+
+def cover(connection: sqlite3.Connection, website: int, from_ms: int, to_ms: int, in_parts: bool) -> Cover:
+    """The fewest blocks for a range. `in_parts`: whether what is cut off whole days is read from quarters of them."""
+    step = PART_MS if in_parts else DAY_MS
+    first, end = -(-from_ms // step), to_ms // step
+    if first >= end:
+        return Cover([], [(from_ms, to_ms)])
+    margins = [(from_ms, first * step), (end * step, to_ms)]
+    tiles: list[tuple[int, int]] = []
+    if in_parts:
+        whole, (first, end) = (first, end), (-(-first // PARTS_A_DAY), end // PARTS_A_DAY)
+        if first >= end:
+            return Cover([(PART, part) for part in range(*whole)], margins)
+        tiles += [(PART, part) for part in (*range(whole[0], first * PARTS_A_DAY), *range(end * PARTS_A_DAY, whole[1]))]
+    built = _built(connection, website, first, end)
+    while first < end:
+        level = next(
+            (
+                level
+                for level in LEVELS[:0:-1]
+                if not first & ((1 << level) - 1) and first + (1 << level) <= end and (level, first >> level) in built
+            ),
+            0,
+        )
+        tiles.append((level, first >> level))
+        first += 1 << level
+    return Cover(tiles, [margin for margin in margins if margin[0] < margin[1]])
+
+
+def _built(connection: sqlite3.Connection, website: int, first: int, end: int) -> set[tuple[int, int]]:
+    rows = []
+    for level in LEVELS[1:]:
+        rows += connection.execute(
+            "/* vital_days.built */ select level, block from histogram"
+            " where website = ? and cut = 0 and level = ? and block >= ? and block < ? and value = 0",
+            (website, level, first >> level, -(-end >> level)),
+        ).fetchall()
+    return set(rows)
+
+
+def found(
+    connection: sqlite3.Connection,
+    website: int,
+    cut: int,
+    tiles: Iterable[tuple[int, int]],
+    values: Sequence[int] | None = None,
+) -> Iterator[tuple[int, bytes]]:
+    """(value, packed histogram) of each row in some blocks (level, number); of some values, or of all."""
+    some = "" if values is None else " and value in (select value from json_each(?))"
+    for level, blocks in _by_level(tiles):
+        yield from connection.execute(
+            "/* vital_days.found */ select value, cells from histogram where website = ? and cut = ? and level = ?"
+            f" and block in (select value from json_each(?)){some}",
+            (website, cut, level, blocks, *([] if values is None else [orjson.dumps(list(values)).decode()])),
+        )
+
+
+def days(
+    connection: sqlite3.Connection, website: int, cut: int, first: int, end: int, values: Sequence[int] | None = None
+) -> Iterator[tuple[int, bytes]]:
+    """(day, packed histogram) of each row of the days in [first, end); of some values, or of all."""
+    some = "" if values is None else " and value in (select value from json_each(?))"
+    yield from connection.execute(
+        "/* vital_days.days */ select block, cells from histogram"
+        f" where website = ? and cut = ? and level = 0 and block >= ? and block < ?{some}",
+        (website, cut, first, end, *([] if values is None else [orjson.dumps(list(values)).decode()])),
+    )
+
+
+def ranks(
+    connection: sqlite3.Connection, website: int, cut: int, tiles: Iterable[tuple[int, int]], metric: str
+) -> Iterator[tuple[int, int, int]]:
+    """(value, poor values of a metric, events) of each value in some blocks, once for each level."""
+    for level, blocks in _by_level(tiles):
+        yield from connection.execute(
+            f"/* vital_days.ranks */ select value, sum(poor_{METRICS[METRICS.index(metric)]}), sum(events)"
+            " from histogram where website = ? and cut = ? and level = ? and block in (select value from json_each(?))"
+            " group by value",
+            (website, cut, level, blocks),
+        )
+
+
+def _by_level(tiles: Iterable[tuple[int, int]]) -> list[tuple[int, str]]:
+    numbers: dict[int, list[int]] = {}
+    for level, block in tiles:
+        numbers.setdefault(level, []).append(block)
+    return [(level, orjson.dumps(blocks).decode()) for level, blocks in numbers.items()]
+
+
+# --- verifying
+
+
+Stored = dict[Place, tuple[tuple[int, ...], Cells]]
+"""Histograms by place, each with its columns `events` and `poor_...`."""
+
+
+def of_day(connection: sqlite3.Connection, website: int, day: int) -> Stored:
+    """The histograms of a day and of its quarters, as stored."""
+    found: Stored = {}
+    for cut in (ALL, DEVICE, PATHNAME):
+        for level, first, end in ((PART, day * PARTS_A_DAY, (day + 1) * PARTS_A_DAY), (0, day, day + 1)):
+            rows = connection.execute(
+                "/* vital_days.of_day */ select block, value, * from histogram"
+                " where website = ? and cut = ? and level = ? and block >= ? and block < ?",
+                (website, cut, level, first, end),
+            )
+            for block, value, *row in rows:
+                found[website, cut, level, block, value] = tuple(row[5:-1]), dict(unpacked(row[-1]))
+    return found
+
+
+def counted(connection: sqlite3.Connection, website: int, day: int) -> Stored:
+    """The same from the day's raw rows."""
+    rows = connection.execute(
+        "/* vital_days.raw */ select * from vitals where website = ? and ts >= ? and ts < ?",
+        (website, day * DAY_MS, (day + 1) * DAY_MS),
+    )
+    return {place: (_columns(cells), cells) for place, cells in cells_by_place(rows).items()}
+
+
+def is_sum(connection: sqlite3.Connection, website: int, level: int, block: int) -> bool:
+    """Whether a block, if it is built, is the sum of its days."""
+    first, end = block << level, (block + 1) << level
+    if (level, block) not in _built(connection, website, first, end):
+        return True
+    for cut in (ALL, DEVICE, PATHNAME):
+        sums: dict[int, Cells] = {}
+        for value, cells in found(connection, website, cut, [(0, day) for day in range(first, end)]):
+            added(sums.setdefault(value, {}), unpacked(cells))
+        if sums != {value: dict(unpacked(cells)) for value, cells in found(connection, website, cut, [(level, block)])}:
+            return False
+    return True
+
+
+def repair(connection: sqlite3.Connection, website: int, level: int, block: int) -> None:
+    """Counts a day anew from its raw rows; a block above days is only taken down, to be built anew."""
+    if level:
+        _take_down(connection, website, level, block)
+        return
+    right = counted(connection, website, block)
+    connection.executemany(
+        "/* vital_days.wrong */ delete from histogram"
+        " where website = ? and cut = ? and level = ? and block = ? and value = ?",
+        of_day(connection, website, block).keys() - right.keys(),
+    )
+    _put(connection, {place: cells for place, (_, cells) in right.items()})
+    for above in LEVELS[1:]:
+        _take_down(connection, website, above, block >> above)

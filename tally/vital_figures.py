@@ -1,0 +1,141 @@
+"""Web vitals over any range: percentiles and ratings, of all events, by pathname, by device or by UTC day.
+
+Unfiltered, and filtered by one of pathname and device alone, they are read from histograms (tally/vital_days.py), with
+raw rows for what the range cuts off; with any other filter from raw rows, each put into its cells here: the same
+histograms, so that both ways tell the same figures.
+
+Pages come in the order of how many poor values they have, then of their events: a slow page that many wait for comes
+before a slower one that hardly anybody opens.
+"""
+
+import sqlite3
+from collections.abc import Iterable
+from heapq import nsmallest
+from itertools import chain
+from typing import NamedTuple
+
+from tally import measuring, queries, vital_days
+from tally.ground import refuse_gone
+from tally.queries import Scope
+from tally.sessions import DAY_MS
+from tally.vital_days import ALL, CUTS, PATHNAME, Cover
+from tally.vitals import Cells, Summary, added, poor_above, slots_of, summary, unpacked
+
+Span = tuple[int, int]
+
+
+class Row(NamedTuple):
+    """A value of what is asked by, its events (whatever metrics they have), and the summary of the metric."""
+
+    value: str
+    events: int
+    summary: Summary
+
+
+def overall(connection: sqlite3.Connection, scope: Scope) -> Cells:
+    """One histogram of all events of a scope."""
+    cells: Cells = {}
+    cut, values = _cut(connection, scope)
+    if cut is None:
+        _add_raw(connection, scope, cells)
+        return cells
+    cover = vital_days.cover(connection, scope.website, scope.from_ms, scope.to_ms, in_parts=cut != PATHNAME)
+    for _, blob in vital_days.found(connection, scope.website, cut, cover.tiles, values):
+        added(cells, unpacked(blob))
+    for margin in cover.margins:
+        _add_raw(connection, _within(scope, margin), cells)
+    return cells
+
+
+def _cut(connection: sqlite3.Connection, scope: Scope) -> tuple[int | None, list[int] | None]:
+    """Which histograms answer for a scope's filters, and of which values; None where none do."""
+    if vital_days.is_pending(connection, scope.website):
+        return None, None
+    if not scope.filters:
+        return ALL, None
+    field, texts = scope.filters[0]
+    if len(scope.filters) > 1 or field not in CUTS:
+        return None, None
+    return CUTS[field], [row[0] for row in connection.execute(*measuring.labels(texts))]
+
+
+def _within(scope: Scope, span: Span) -> Scope:
+    return scope._replace(from_ms=span[0], to_ms=span[1])
+
+
+def _add_raw(connection: sqlite3.Connection, scope: Scope, cells: Cells) -> None:
+    """Counts raw rows in: 2 µs each. Raises BeyondRetention where they are gone."""
+    refuse_gone(connection, scope)
+    for values in connection.execute(*measuring.vitals(scope)):
+        for slot in slots_of(values):
+            cells[slot] = cells.get(slot, 0) + 1
+
+
+# --- by pathname, by device
+
+
+def by_value(connection: sqlite3.Connection, scope: Scope, field: str, metric: str, limit: int) -> list[Row]:
+    """The first `limit` values of pathname or device: most poor values of the metric first, then most events, then in
+    the order of the texts. Unset is left out."""
+    cover = Cover([], [(scope.from_ms, scope.to_ms)])
+    if not scope.filters and not vital_days.is_pending(connection, scope.website):
+        in_parts = CUTS[field] != PATHNAME
+        cover = vital_days.cover(connection, scope.website, scope.from_ms, scope.to_ms, in_parts)
+    ranked = _ranked(connection, scope, field, metric, cover)
+    ranked.pop(0, None)
+    chosen = _first(ranked, limit)
+    cells: dict[int, Cells] = {value: {} for value in chosen}
+    for value, blob in vital_days.found(connection, scope.website, CUTS[field], cover.tiles, list(chosen)):
+        added(cells[value], unpacked(blob))
+    for margin in cover.margins:
+        for value, *values in connection.execute(*measuring.vitals_of(_within(scope, margin), field, list(chosen))):
+            added(cells[value], [(slot, 1) for slot in slots_of(values)])
+    texts = dict(connection.execute(*queries.texts(list(chosen))))
+    rows = [Row(texts[value], ranked[value][1], summary(own, metric)) for value, own in cells.items()]
+    return sorted(rows, key=lambda row: (-row.summary.poor, -row.events, row.value))[:limit]
+
+
+def _ranked(
+    connection: sqlite3.Connection, scope: Scope, field: str, metric: str, cover: Cover
+) -> dict[int, tuple[int, int]]:
+    """Of each value, how many poor values of the metric it has, and how many events."""
+    counts: dict[int, tuple[int, int]] = {}
+    parts: list[Iterable[tuple[int, int, int]]] = [
+        vital_days.ranks(connection, scope.website, CUTS[field], cover.tiles, metric)
+    ]
+    for margin in cover.margins:
+        part = _within(scope, margin)
+        refuse_gone(connection, part)
+        parts.append(connection.execute(*measuring.vital_ranks(part, field, metric, poor_above(metric))))
+    for value, poor, events in chain.from_iterable(parts):
+        before = counts.get(value, (0, 0))
+        counts[value] = before[0] + poor, before[1] + events
+    return counts
+
+
+def _first(ranked: dict[int, tuple[int, int]], limit: int) -> list[int]:
+    """The values among which the first `limit` are: with the last one come all that tie with it."""
+    places = {value: (-poor, -events) for value, (poor, events) in ranked.items()}
+    if len(places) <= limit:
+        return list(places)
+    last = nsmallest(limit, places.values())[-1]
+    return [value for value, place in places.items() if place <= last]
+
+
+# --- by day
+
+
+def by_day(connection: sqlite3.Connection, scope: Scope, metric: str) -> list[tuple[int, Summary]]:
+    """For each UTC day of a scope its beginning in ms, or that of the range, and the summary of the metric."""
+    first, end = scope.from_ms // DAY_MS, -(-scope.to_ms // DAY_MS)
+    spans = [(max(scope.from_ms, day * DAY_MS), min(scope.to_ms, (day + 1) * DAY_MS)) for day in range(first, end)]
+    cut, values = _cut(connection, scope)
+    whole = {span[0] // DAY_MS for span in spans if span[1] - span[0] == DAY_MS} if cut is not None else set()
+    cells: dict[int, Cells] = {day: {} for day in range(first, end)}
+    if cut is not None and whole:
+        for day, blob in vital_days.days(connection, scope.website, cut, min(whole), max(whole) + 1, values):
+            added(cells[day], unpacked(blob))
+    for span in spans:
+        if span[0] // DAY_MS not in whole:
+            added(cells[span[0] // DAY_MS], overall(connection, _within(scope, span)))
+    return [(span[0], summary(cells[span[0] // DAY_MS], metric)) for span in spans]
