@@ -971,6 +971,55 @@ FAULTS = (
         "            if now_ms:\n",
         "tests/test_backups.py",
     ),
+    Fault(
+        "a late web vital under a block that is built",
+        "tally/vital_days.py",
+        "                _take_down(connection, website, above, day >> above)",
+        "                pass",
+        "tests/test_vital_days.py",
+    ),
+    Fault(
+        "a threshold that is poor already",
+        "tally/vitals.py",
+        "slot != EVENTS and cell > _RATED[metric][1]",
+        "slot != EVENTS and cell >= _RATED[metric][1]",
+        "tests/test_vital_days.py",
+    ),
+    Fault(
+        "web vitals from before, counted twice",
+        "tally/vital_days.py",
+        "(ts, id) > (?, ?) and id < ?",
+        "(ts, id) > (?, ?) and id < ? + 999999",
+        "tests/test_vital_days.py",
+    ),
+    Fault(
+        "a conversion counted twice",
+        "tally/trials.py",
+        "variant_of(connection, key) if new else 0",
+        "variant_of(connection, key)",
+        "tests/test_trials.py",
+    ),
+    Fault(
+        "a conversion before its assignment",
+        "tally/trials.py",
+        "[(0, 0), *((1, goal) for (goal,) in goals)]",
+        "[(0, 0)]",
+        "tests/test_trials.py",
+    ),
+    Fault(
+        "several variants without a correction",
+        "tally/trial_figures.py",
+        "iter(significance.holm([p_value for p_value in p_values if p_value is not None]))",
+        "iter([p_value for p_value in p_values if p_value is not None])",
+        "tests/test_trials.py",
+    ),
+    Fault(
+        "a sequential test without its price",
+        "tally/significance.py",
+        "- math.log1p(prior / variance)",
+        "",
+        "tests/test_significance.py",
+    ),
 )
 
 
