@@ -5,6 +5,7 @@ token; its figures are plain counters of the rooms, put into Prometheus' text fo
 counting costs nothing in between. Nothing personal is in them.
 """
 
+import re
 import secrets
 import sqlite3
 
@@ -18,6 +19,7 @@ from tally.collect import DESK
 from tally.connections import CONNECTIONS
 from tally.errors import ANSWERED, COLLECT_PATH, REFUSED, ApiError, json_answer
 from tally.health import RETRY_S, WORDS
+from tally.hosts import is_address
 from tally.metrics import Figures
 from tally.nightly import Nightly
 from tally.reader import READER
@@ -48,11 +50,18 @@ async def metrics(request: web.Request) -> web.Response:
     has_token = bool(token) and secrets.compare_digest(given, f"Bearer {token}".encode())
     # Behind a proxy on this machine everybody seems to come from it: then the token alone counts.
     passed_on = any(name in request.headers for name in ("X-Forwarded-For", "Forwarded", "Via", desk.callers.header))
-    if not has_token and (passed_on or not desk.callers.sender(request).caller.address.is_loopback):
+    is_here = desk.callers.sender(request).caller.address.is_loopback and _names_this_machine(request.host)
+    if not has_token and (passed_on or not is_here):
         raise ApiError(errors.FORBIDDEN)
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_figures(request.app))
     return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
+
+
+def _names_this_machine(host: str) -> bool:
+    """Whether a Host is an address or localhost: a page that has its own name point here says another one."""
+    name = re.sub(r":[0-9]*$", "", host).lower()
+    return name == "localhost" or is_address(name)
 
 
 def _figures(app: web.Application) -> Figures:

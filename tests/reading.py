@@ -168,7 +168,7 @@ def request(target: bytes, key: str = "", method: bytes = b"GET", more: Sequence
     """A request without body, in bytes."""
     bearer = (b"Authorization: Bearer " + key.encode(),) if key else ()
     return b"\r\n".join(
-        [method + b" " + target + b" HTTP/1.1", b"Host: h", b"Connection: close", *bearer, *more, b"", b""]
+        [method + b" " + target + b" HTTP/1.1", b"Host: localhost", b"Connection: close", *bearer, *more, b"", b""]
     )
 
 

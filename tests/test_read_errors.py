@@ -477,6 +477,10 @@ TOKEN = "a-token-of-the-settings"
     ("token", "headers", "status"),
     [
         pytest.param("", {}, 200, id="loopback"),
+        pytest.param("", {"Host": "localhost:8000"}, 200, id="localhost"),
+        pytest.param("", {"Host": "[::1]:8000"}, 200, id="an-address"),
+        pytest.param("", {"Host": "rebound.example:8000"}, 403, id="another-name-for-this-machine"),
+        pytest.param("", {"Host": "localhost.example"}, 403, id="a-name-that-begins-like-ours"),
         pytest.param("", {"X-Forwarded-For": "::1"}, 403, id="passed-on"),  # a proxy here makes everybody local
         pytest.param("", {"X-Forwarded-For": "unknown"}, 403, id="passed-on-for-nobody"),
         pytest.param("", {"Via": "1.1 proxy"}, 403, id="passed-on-without-a-name"),
