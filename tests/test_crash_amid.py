@@ -132,7 +132,7 @@ def test_amid_a_migration(part: int, serve: Serve, tmp_path: Path) -> None:
         takes_s = time.monotonic() - begun
         shapes[version] = shape(at)
     versions = []
-    for kill in range(6):
+    for kill in range(10):
         path = shutil.copyfile(old, tmp_path / f"{kill}.db")
         process = started(path, "serve", "--port", "0")
         wait_for(path.with_name(path.name + "-wal"), process)
