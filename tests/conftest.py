@@ -81,6 +81,11 @@ class ManualClock(Clock):
         self._wall_ms += round(seconds * 1000)
         self._monotonic_ns += round(seconds * 1_000_000_000)
 
+    def begin_at(self, ms: int) -> None:
+        """It has always been that late: nothing was set."""
+        self._wall_ms = ms
+        Clock.__init__(self)
+
     def set_wall(self, ms: int) -> None:
         """The system's time is set; what measures waiting does not notice."""
         self._wall_ms = ms

@@ -55,7 +55,7 @@ CLOCK_CHANGES = {
     "UTC": ("2026-11-18T12:00Z",),
     "Europe/Berlin": ("2026-03-29T01:00Z", "2026-10-25T01:00Z"),
     "America/New_York": ("2026-03-08T07:00Z", "2026-11-01T06:00Z"),
-    "America/Havana": ("2026-03-08T05:00Z", "2026-11-01T05:00Z"),  # midnight missing; midnight twice
+    "America/Havana": ("2026-03-08T05:00Z", "2025-11-02T05:00Z"),  # midnight missing; midnight twice
     "Australia/Lord_Howe": ("2026-10-03T15:30Z", "2026-04-04T15:00Z"),  # half an hour
     "Pacific/Chatham": ("2026-09-26T14:00Z", "2026-04-04T14:00Z"),  # +12:45 and +13:45
     "Africa/Casablanca": ("2026-02-15T02:00Z", "2026-03-22T02:00Z"),  # Ramadan

@@ -7,12 +7,13 @@ endpoints. How the figures read over HTTP is in test_read_api.py, how the statem
 import inspect
 import sqlite3
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 
 import pytest
 from reading import FIELDS as SEED_FIELDS
 
-from tally import queries
+from tally import measuring, queries
 from tally.queries import FILTERS, Place, Query, Scope
 from tally.schema import open_database
 
@@ -323,7 +324,7 @@ def listed(connection: sqlite3.Connection, scope: Scope, place: Place, limit: in
 @pytest.fixture
 def measured(filled: sqlite3.Connection) -> sqlite3.Connection:
     """With a row of vitals and two of A/B between."""
-    put(filled, "vitals", website=W, ts=2_000, id=7, **DIMENSIONS | {"pathname": 1}, lcp=1.5)
+    put(filled, "vitals", website=W, ts=2_000, id=7, **DIMENSIONS | {"pathname": 1}, lcp=1_500)
     common = {"website": W, "visitor": 1, **DIMENSIONS, "experiment": 5, "variant": 6}
     put(filled, "ab", ts=2_000, id=8, type=6, goal=0, **common)
     put(filled, "ab", ts=2_001, id=9, type=7, goal=7, value=-1.0, **common)
@@ -365,7 +366,7 @@ def test_columns_of_events(measured: sqlite3.Connection) -> None:
     unset = ("",) * 13
     nothing = (None,) * 5
     assert rows[3] == (2, 2_000, "/b", *unset, "signup", None, 1, 0, None, None, None, None, *nothing)
-    assert rows[7] == (4, 2_000, "/a", *unset, "", None, None, None, None, None, None, None, 1.5, *nothing[1:])
+    assert rows[7] == (4, 2_000, "/a", *unset, "", None, None, None, None, None, None, None, 1_500, *nothing[1:])
     assert rows[9] == (7, 2_001, "", *unset, "", None, 1, None, "button", "red", "buy", -1.0, *nothing)
 
 
@@ -408,6 +409,13 @@ SCOPED: dict[str, Callable[[Scope], Query]] = {
     "traffic": queries.traffic,
     "events": lambda scope: queries.events(scope, Place(FIRST, FIRST, 1), 10),
 }
+# Of measurements; tally/measuring.py has the same wall.
+MEASURED: dict[str, Callable[[Scope], Query]] = {
+    "vitals": measuring.vitals,
+    "vitals_of": lambda scope: measuring.vitals_of(scope, "os", [1]),
+    "vital_ranks": lambda scope: measuring.vital_ranks(scope, "os", "lcp", 1.0),
+    "trials_of": measuring.trials_of,
+}
 OTHERS: dict[str, Query] = {
     "latest": queries.latest(W, 0, 1, [1]),
     "newest": queries.newest(W, 0),
@@ -429,17 +437,18 @@ OTHERS: dict[str, Query] = {
 }
 
 
-def public_functions() -> set[str]:
+def public_functions(room: ModuleType) -> set[str]:
     return {
         name
-        for name, value in vars(queries).items()
-        if inspect.isfunction(value) and value.__module__ == queries.__name__ and not name.startswith("_")
+        for name, value in vars(room).items()
+        if inspect.isfunction(value) and value.__module__ == room.__name__ and not name.startswith("_")
     }
 
 
 def test_every_query_is_looked_at_here() -> None:
     """A new query is to be put behind the wall too."""
-    assert {*SCOPED, *OTHERS} == public_functions()
+    assert {*SCOPED, *OTHERS, "filters_of"} == public_functions(queries)
+    assert {*MEASURED, "labels", "trials"} == public_functions(measuring)
 
 
 def test_filters_are_the_fields_and_two_more() -> None:
@@ -447,14 +456,14 @@ def test_filters_are_the_fields_and_two_more() -> None:
     assert (*SEED_FIELDS, "event_name", "type") == FILTERS
 
 
-@pytest.mark.parametrize("name", SCOPED)
+@pytest.mark.parametrize("query", [*SCOPED.values(), *MEASURED.values()], ids=[*SCOPED, *MEASURED])
 @pytest.mark.parametrize(
     "field", ["visitor", "ts", "website", "id", "OS", "", "os ", "os = 1 or os", "event_data", *HOSTILE]
 )
-def test_a_name_that_is_no_filter_never_reaches_sql(name: str, field: str) -> None:
+def test_a_name_that_is_no_filter_never_reaches_sql(query: Callable[[Scope], Query], field: str) -> None:
     """House rule: "a name not in it never reaches SQL"."""
     with pytest.raises(KeyError):
-        SCOPED[name](Scope(W, 0, 1, ((field, ("x",)),)))
+        query(Scope(W, 0, 1, ((field, ("x",)),)))
 
 
 @pytest.mark.parametrize("field", ["event_name", "type", "visitor", "OS", "", "os, visitor", *HOSTILE])
@@ -467,13 +476,13 @@ def test_a_name_that_is_no_field_has_no_list(field: str) -> None:
             queries.in_order(W, field, 0, 1)
 
 
-@pytest.mark.parametrize("name", SCOPED)
+@pytest.mark.parametrize("query", [*SCOPED.values(), *MEASURED.values()], ids=[*SCOPED, *MEASURED])
 @pytest.mark.parametrize("filter_", FILTERS)
-def test_values_are_parameters_always(filled: sqlite3.Connection, name: str, filter_: str) -> None:
+def test_values_are_parameters_always(
+    filled: sqlite3.Connection, query: Callable[[Scope], Query], filter_: str
+) -> None:
     """House rule: "Values are parameters, always": the text of a statement depends on how many there are alone."""
-    hostile, plain = (
-        SCOPED[name](Scope(W, 0, 10_000, ((filter_, values),))) for values in (HOSTILE, ("x",) * len(HOSTILE))
-    )
+    hostile, plain = (query(Scope(W, 0, 10_000, ((filter_, values),))) for values in (HOSTILE, ("x",) * len(HOSTILE)))
     assert hostile[0] == plain[0]
     run(filled, hostile)
     assert filled.execute("select count(*) from event").fetchone() == (12,)
