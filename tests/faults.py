@@ -1042,13 +1042,20 @@ def main() -> int:
         copies: SimpleQueue[Path] = SimpleQueue()
         for n in range(AT_ONCE):
             copies.put(copied(Path(folder) / f"copy{n}"))
-        if not all(workers.map(lambda part: at_work(copies, lambda copy: passes(copy, part)), parts(chosen, noticed))):
+
+        def all_pass() -> bool:
+            return all(workers.map(lambda part: at_work(copies, lambda copy: passes(copy, part)), parts(chosen, known)))
+
+        # What is noted now is not known before.
+        if not is_noting and not all_pass():
             return 1
         found = workers.map(lambda fault: at_work(copies, lambda copy: found_by(copy, fault, noticed)), chosen)
         for fault, test in zip(chosen, found, strict=True):
             missed += test is None
             print(f"{'MISSED' if test is None else 'found '}  {fault.name}", flush=True)
             known |= {fault.name: test} if test else {}
+        if is_noting and not all_pass():
+            return 1
     if is_noting:
         names = {fault.name for fault in FAULTS}
         NOTICED.write_text(json.dumps({name: known[name] for name in sorted(known) if name in names}, indent=1) + "\n")
