@@ -106,8 +106,15 @@ FAULTS = (
     Fault(
         "damage that a small write heals",
         "tally/mending.py",
-        "if look.is_damaged or not look.is_whole:",
-        "if False:",
+        "        if fault == DAMAGED:\n"
+        "            look = await asyncio.to_thread(look_for_damage, self._path, MOST_CHECK_S)\n"
+        "            if look.is_damaged or not look.is_whole:\n"
+        "                health.not_before_s = time.monotonic() + CHECK_AGAIN_S\n"
+        "                return\n"
+        "        await self._writer.run(try_to_write)\n"
+        "        try:\n"
+        "            is_damaged = fault != FAILING and await self._looks_damaged()\n",
+        "        await self._writer.run(try_to_write)\n        try:\n            is_damaged = False\n",
         "tests/test_failing_disk.py::test_a_small_write_heals_no_damage",
     ),
     Fault(
