@@ -16,11 +16,13 @@ import pytest
 from conftest import ManualClock
 from rolling import DAY_MS, HOUR_MS, MINUTE_MS, Works, label_of, left_over, wrong_tables
 
-from tally import accounts, rollups
+from tally import accounts, rollups, vital_days, vital_figures, vitals
 from tally.accounts import Owner
+from tally.queries import Scope
 from tally.registry import registry
-from tally.schema import APPLICATION_ID, VERSION, open_database
+from tally.schema import APPLICATION_ID, VERSION, open_database, transaction
 from tally.timerange import Range, buckets
+from tally.verification import HISTOGRAMS, TRIALS, verdicts
 
 # schema.sql as it was with these versions; never changed.
 SCHEMA_1, SCHEMA_2, SCHEMA_3 = (Path(__file__).parent / "data" / f"schema_{version}.sql" for version in (1, 2, 3))
@@ -300,5 +302,67 @@ def test_the_checks_of_version_4_bite(third: Path, statement: str) -> None:
     try:
         with pytest.raises(sqlite3.IntegrityError):
             connection.execute(statement)
+    finally:
+        connection.close()
+
+
+# --- to version 5: web vitals and experiments
+
+
+@pytest.fixture
+def measured(third: Path) -> Path:
+    """The same with web vitals, as the numbers they were, and an experiment."""
+    connection = sqlite3.connect(third, isolation_level=None)
+    zeros = ", 0" * 14
+    for n, (lcp, cls) in enumerate([("1234.5", "0.0123456"), ("3600000", "null"), ("null", "100"), ("0.00049", "0")]):
+        ts_ms = (TODAY - n % 2) * DAY_MS + n
+        connection.execute(f"insert into vitals values (3, {ts_ms}, {n + 1}{zeros}, {lcp}, null, 7, null, {cls})")
+    for id_, (type_, visitor, variant, goal) in enumerate(
+        [(6, 1, 8, 0), (7, 1, 8, 9), (7, 1, 8, 9), (6, 2, 7, 0), (7, 3, 8, 9)], start=10
+    ):
+        row = f"3, {TODAY * DAY_MS + id_}, {id_}, {type_}, {visitor}{zeros}, 5, {variant}, {goal}, null"
+        connection.execute(f"insert into ab values ({row})")
+    connection.execute(f"insert into assignment values (3, {TODAY}, 5, 1, 8), (3, {TODAY}, 5, 2, 7)")
+    connection.close()
+    return third
+
+
+def test_web_vitals_become_whole_numbers(measured: Path) -> None:
+    """Microseconds, and millionths of cls."""
+    connection = open_database(measured, create=False)
+    try:
+        assert connection.execute("select id, lcp, inp, fcp, ttfb, cls from vitals order by id").fetchall() == [
+            (1, 1_234_500, None, 7_000, None, 12_346),
+            (2, 3_600_000_000, None, 7_000, None, None),
+            (3, None, None, 7_000, None, 100_000_000),
+            (4, 0, None, 7_000, None, 0),
+        ]
+        assert connection.execute("select count(*) from histogram").fetchone() == (0,)
+        assert vital_days.is_pending(connection, 3)
+        assert not vital_days.is_pending(connection, 1)
+        # Raw rows answer until the background has added them up, with the same figures.
+        scope = Scope(3, (TODAY - 1) * DAY_MS, (TODAY + 1) * DAY_MS)
+        before = vital_figures.overall(connection, scope)
+        with transaction(connection):
+            while vital_days.catch_up(connection, 3):
+                pass
+        assert not vital_days.is_pending(connection, 3)
+        assert vital_figures.overall(connection, scope) == before
+        assert before[vitals.EVENTS] == 4
+        assert [verdict for verdict in verdicts(connection, 3) if verdict.fault in (HISTOGRAMS, TRIALS)] == []
+    finally:
+        connection.close()
+
+
+def test_experiments_are_counted(measured: Path) -> None:
+    """Once a visitor and goal, for the variant that was assigned, and not without one."""
+    connection = open_database(measured, create=False)
+    try:
+        assert connection.execute("select * from trial order by variant, converted").fetchall() == [
+            (3, TODAY, 5, 7, 0, 0, 1),
+            (3, TODAY, 5, 8, 0, 0, 1),
+            (3, TODAY, 5, 8, 1, 9, 1),
+        ]
+        assert connection.execute("select count(*) from conversion").fetchone() == (2,)
     finally:
         connection.close()
