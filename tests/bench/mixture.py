@@ -74,7 +74,7 @@ def _singles(website: str) -> Callable[[int], bytes]:
 
 
 def _get(path: str, key: str = "", *lines: str) -> bytes:
-    head = [f"GET {path} HTTP/1.1", "Host: x", *([f"Authorization: Bearer {key}"] if key else []), *lines, "", ""]
+    head = [f"GET {path} HTTP/1.1", "Host: 127.0.0.1", *([f"Authorization: Bearer {key}"] if key else []), *lines, "", ""]
     return "\r\n".join(head).encode()
 
 
