@@ -74,8 +74,8 @@ def _singles(website: str) -> Callable[[int], bytes]:
 
 
 def _get(path: str, key: str = "", *lines: str) -> bytes:
-    head = [f"GET {path} HTTP/1.1", "Host: 127.0.0.1", *([f"Authorization: Bearer {key}"] if key else []), *lines, "", ""]
-    return "\r\n".join(head).encode()
+    bearer = [f"Authorization: Bearer {key}"] if key else []
+    return "\r\n".join([f"GET {path} HTTP/1.1", "Host: 127.0.0.1", *bearer, *lines, "", ""]).encode()
 
 
 def _questions(website: str, key: str) -> Callable[[int], bytes]:
