@@ -142,6 +142,8 @@ class Connections:
         # For the metrics: refused at a bound, closed to make room, closed for being late or too much.
         self.refused = self.evicted = self.late = 0
         self.heads_bytes = self.unread_bytes = 0
+        # Accepted, and not made yet: each is counted once, here or in `all`.
+        self.coming = 0
         # Of the requests whose bodies are still coming, longest first (tally/bodies.py).
         self.bodies: dict[asyncio.Timeout, None] = {}
         self._of: dict[bytes, set[Connection]] = {}
@@ -157,12 +159,12 @@ class Connections:
         """How many there are."""
         return len(self.all)
 
-    def has_room(self, peer: str, coming: int) -> bool:
+    def has_room(self, peer: str) -> bool:
         """Whether one more may come from this address, with those already on their way in; makes room if it can."""
         client = self._client_of(peer)
         theirs = self._of.get(client, ()) if client is not None else ()
         if (len(theirs) >= self.most_of_client and not self._make_room(theirs, self.most_of_client)) or (
-            len(self.all) + coming >= self.most and not self.make_room()
+            len(self.all) + self.coming >= self.most and not self.make_room()
         ):
             self.refused += 1
             return False
@@ -183,6 +185,7 @@ class Connections:
 
     def add(self, one: Connection, loop: asyncio.AbstractEventLoop) -> None:
         """Counts somebody who has come."""
+        self.coming = max(self.coming - 1, 0)
         self.all.add(one)
         one.client = self._client_of(one.peer) if one.peer else None
         if one.client is not None:

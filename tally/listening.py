@@ -125,7 +125,8 @@ class Listener:
                 # Otherwise nobody is there any more, or one who came has gone already.
                 return
             one.setblocking(False)
-            if self._connections.has_room(address[0], len(self._coming)):
+            if self._connections.has_room(address[0]):
+                self._connections.coming += 1
                 task = self._loop.create_task(self._connect(one))
                 self._coming.add(task)
                 task.add_done_callback(self._coming.discard)
@@ -136,6 +137,7 @@ class Listener:
         try:
             await self._loop.connect_accepted_socket(self._door, one)
         except OSError:
+            self._connections.coming -= 1
             one.close()
 
     def _refuse(self, one: socket.socket) -> None:

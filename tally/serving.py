@@ -45,7 +45,7 @@ SWITCH_S = 0.0002
 # are freed, where it would keep them for the next one (20 MB less after the second login).
 _MALLOC = (
     ("MALLOC_ARENA_MAX", -8, 1),
-    ("MALLOC_MMAP_THRESHOLD_", -3, 4 * 1_048_576),
+    ("MALLOC_MMAP_THRESHOLD_", -3, 131_072),
     ("MALLOC_TRIM_THRESHOLD_", -1, 8 * 1_048_576),
 )
 
