@@ -191,7 +191,7 @@ FAULTS = (
     Fault(
         "a hash's memory kept for the next one",
         "tally/serving.py",
-        '    ("MALLOC_MMAP_THRESHOLD_", -3, 4 * 1_048_576),\n    ("MALLOC_TRIM_THRESHOLD_", -1, 8 * 1_048_576),\n',
+        '    ("MALLOC_MMAP_THRESHOLD_", -3, 131_072),\n    ("MALLOC_TRIM_THRESHOLD_", -1, 8 * 1_048_576),\n',
         "",
         "tests/test_side_by_side.py",
     ),
