@@ -904,7 +904,7 @@ FAULTS = (
     Fault(
         "connections without a bound",
         "tally/connections.py",
-        "len(self.all) + coming >= self.most and not self.make_room()",
+        "len(self.all) + self.coming >= self.most and not self.make_room()",
         "False",
         "tests/test_hostile_clients.py::test_256_file_descriptors",
     ),
