@@ -33,6 +33,7 @@ def main() -> int:
     reader = argparse.ArgumentParser(description="Fuzzes what reads a stranger's bytes first.")
     reader.add_argument("targets", nargs="*", metavar="TARGET", help=f"of {', '.join(names)}; all by default")
     reader.add_argument("--seconds", type=int, default=10, help="for each target")
+    reader.add_argument("--seed", type=int, default=0, help="the same run again; 0: another one each time")
     reader.add_argument("--at-once", type=int, default=2, help="how many targets run at the same time")
     reader.add_argument("--keep", action="store_true", help="adds what reaches more to the corpora")
     reader.add_argument("--child", type=Path, help=argparse.SUPPRESS)
@@ -40,18 +41,26 @@ def main() -> int:
     if unknown := set(asked.targets) - set(names):
         reader.error(f"{', '.join(unknown)}: no such target")
     if asked.child is not None:
-        return fuzz(asked.targets[0], asked.child, asked.seconds)
+        return fuzz(asked.targets[0], asked.child, asked)
     with ThreadPoolExecutor(asked.at_once) as workers:
-        runs = workers.map(lambda name: run(name, asked.seconds, asked.keep), asked.targets or names)
+        runs = workers.map(lambda name: run(name, asked), asked.targets or names)
         return max(runs)
 
 
-def run(name: str, seconds: int, keeps: bool) -> int:
+def run(name: str, asked: argparse.Namespace) -> int:
     """Fuzzes one target in a process of its own; 1 where a promise was broken."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         corpora.unpack(name, place / "corpus")
-        words = [sys.executable, __file__, name, "--seconds", str(seconds), "--child", str(place)]
+        words = [
+            sys.executable,
+            __file__,
+            name,
+            f"--seconds={asked.seconds}",
+            f"--seed={asked.seed}",
+            "--child",
+            str(place),
+        ]
         done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=place, check=False)
         said = done.stdout.decode(errors="replace")
         executed = re.search(r"number_of_executed_units:\s*(\d+)", said) or re.search(r"Done (\d+) runs", said)
@@ -62,14 +71,14 @@ def run(name: str, seconds: int, keeps: bool) -> int:
             print(said[-4_000:], flush=True)
             return 1
         runs = int(executed[1]) if executed else 0
-        print(f"{name}: {runs:,} runs in {seconds} s, nothing found", flush=True)
-        if keeps:
+        print(f"{name}: {runs:,} runs in {asked.seconds} s, nothing found", flush=True)
+        if asked.keep:
             print(f"{name}: {keep(name, place)} inputs added")
         # A fuzzer that never ran has found nothing either.
         return 0 if runs else 1
 
 
-def fuzz(name: str, place: Path, seconds: int) -> int:
+def fuzz(name: str, place: Path, asked: argparse.Namespace) -> int:
     """The process of one target."""
     import atheris  # type: ignore[import-not-found, unused-ignore]
 
@@ -77,7 +86,8 @@ def fuzz(name: str, place: Path, seconds: int) -> int:
         from fuzz.targets import TARGETS
     words = place / "words"
     words.write_text("".join(f'"{escaped(word)}"\n' for word in corpora.words(name)))
-    options = [f"-max_total_time={seconds}", f"-max_len={MOST_BYTES}", f"-dict={words}", "-print_final_stats=1"]
+    options = [f"-max_total_time={asked.seconds}", f"-max_len={MOST_BYTES}", f"-dict={words}", "-print_final_stats=1"]
+    options += [f"-seed={asked.seed}"] if asked.seed else []
     # A single input that takes longer than this is a finding too; so is more memory.
     options += ["-timeout=10", "-rss_limit_mb=1024", f"-artifact_prefix={place}/", "-verbosity=1"]
     atheris.Setup([sys.argv[0], *options, str(place / "corpus")], TARGETS[name])

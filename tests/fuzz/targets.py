@@ -119,7 +119,9 @@ def _client(peer: str, forwarded: list[str], header: str) -> None:
     address = origin.client_address(peer, forwarded, _TRUSTED, header)
     assert len(origin.bucket_key(address)) in (4, 8)
     # The system tells the peer; what is no address there is a socket of this machine.
-    seen = _address(peer.partition("%")[0] if ":" in peer else peer) or origin.LOOPBACK
+    bare = peer.partition("%")[0]
+    # Only addresses with colons have a zone.
+    seen = _address(bare if ":" in bare else peer) or origin.LOOPBACK
     if not any(seen in network for network in _TRUSTED):
         assert address == seen, "a header is believed from a peer that is not trusted"
     else:
