@@ -229,7 +229,7 @@ def cover(connection: sqlite3.Connection, website: int, from_ms: int, to_ms: int
     first, end = -(-from_ms // step), to_ms // step
     if first >= end:
         return Cover([], [(from_ms, to_ms)])
-    margins = [(from_ms, first * step), (end * step, to_ms)]
+    margins = [(low, high) for low, high in ((from_ms, first * step), (end * step, to_ms)) if low < high]
     tiles: list[tuple[int, int]] = []
     if in_parts:
         whole, (first, end) = (first, end), (-(-first // PARTS_A_DAY), end // PARTS_A_DAY)
@@ -248,7 +248,7 @@ def cover(connection: sqlite3.Connection, website: int, from_ms: int, to_ms: int
         )
         tiles.append((level, first >> level))
         first += 1 << level
-    return Cover(tiles, [margin for margin in margins if margin[0] < margin[1]])
+    return Cover(tiles, margins)
 
 
 def _built(connection: sqlite3.Connection, website: int, first: int, end: int) -> set[tuple[int, int]]:

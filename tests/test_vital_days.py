@@ -24,7 +24,7 @@ from tally.queries import Scope
 from tally.rollups import KEPT
 from tally.schema import open_database, transaction
 from tally.sessions import DAY_MS
-from tally.vital_days import LEVELS
+from tally.vital_days import LEVELS, PART_MS
 from tally.vitals import RELATIVE_ERROR, THRESHOLDS
 
 FIRST_DAY = 20_480  # the beginning of a block of 64 days, and so of 8
@@ -369,6 +369,10 @@ def test_where_raw_rows_are_gone(world: World) -> None:
         sum(row.events for row in vital_figures.by_value(world.connection, scope, "pathname", "lcp", 100))
         == right[vitals.EVENTS]
     )
+    # Quarters of a day that is gone need none of its rows.
+    parts = Scope(1, (gone - 9) * DAY_MS + PART_MS, (gone - 9) * DAY_MS + 3 * PART_MS)
+    found = vital_figures.overall(world.connection, parts)
+    assert found.get(vitals.EVENTS, 0) == len(plain(world.sent, parts)) > 0
     for cut in (scope._replace(from_ms=scope.from_ms + 1), scope._replace(filters=(("country", ("DE",)),))):
         with pytest.raises(BeyondRetention) as refused:
             vital_figures.overall(world.connection, cut)
