@@ -72,7 +72,8 @@ class Summary(NamedTuple):
 
 
 def _edges(metric: str) -> tuple[float, ...]:
-    first, last = 990.0, MOST_OF_METRIC[metric] * _UNITS[metric]
+    # What is stored is whole: the first edge ends what is below 1 ms, or 0.001 of cls.
+    first, last = 999.0, MOST_OF_METRIC[metric] * _UNITS[metric]
     edges = [first]
     while edges[-1] * GROWTH < last:
         edges.append(edges[-1] * GROWTH)

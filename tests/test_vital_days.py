@@ -75,6 +75,16 @@ def test_a_value_alone(metric: tuple[str, float]) -> None:
     assert sum(map(vitals.is_poor, slots(name, value))) == found.poor
 
 
+@pytest.mark.parametrize("name", METRICS)
+def test_where_percentiles_begin(name: str) -> None:
+    """Below 1 ms, or 0.001 of cls, they are told as 0, and from there on they are within RELATIVE_ERROR."""
+    least, step = (0.001, 0.000_001) if name == "cls" else (1, 0.001)
+    for value, is_told in ((least - step, False), (least, True), (least + step, True), (0.9921875 * least, False)):
+        (percentile, *_) = vitals.summary(dict.fromkeys(slots(name, value), 1), name).percentiles
+        assert percentile is not None
+        assert abs(percentile - value) <= RELATIVE_ERROR * value if is_told else percentile == 0
+
+
 @pytest.mark.parametrize(
     ("name", "good", "poor"),
     [("lcp", 2_500, 4_000), ("inp", 200, 500), ("fcp", 1_800, 3_000), ("ttfb", 800, 1_800), ("cls", 0.1, 0.25)],
