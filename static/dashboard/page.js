@@ -18,7 +18,7 @@ import { listCard } from "./lists.js";
 import { live } from "./live.js";
 import { part } from "./part.js";
 import { worldMap } from "./places.js";
-import { drawInterval, drawRange, drawWhen } from "./range.js";
+import { drawInterval, drawRange, drawWhen, pickDays } from "./range.js";
 import { series } from "./series.js";
 
 // A range that is not over is asked again so often, without a trace where nothing has changed.
@@ -247,15 +247,6 @@ async function askSeries(board, signal) {
 function chooseFigure(root, name) {
   for (const button of root.querySelectorAll("button.figure"))
     button.setAttribute("aria-pressed", String(button.dataset.figure === name));
-}
-
-/** Buckets that were chosen on the chart become the range. */
-function pickDays(board, first, last) {
-  const { zone } = board.view();
-  const day = (moment) => new Intl.DateTimeFormat("sv-SE", { timeZone: zone }).format(moment);
-  const [from, to, { from: shownFrom, to: shownTo }] = [day(first), day(last), board.span()];
-  if (from === shownFrom && to === shownTo) return;
-  board.go({ ...board.view(), range: "custom", from, to, interval: null });
 }
 
 function printHead(site, view, span) {

@@ -4,7 +4,7 @@ import { openDialog } from "../shared/dialog.js";
 import { fill, h, icon, refill } from "../shared/dom.js";
 import { dayRange, ownZone } from "../shared/formats.js";
 import { allZones, spokenZone } from "../shared/zones.js";
-import { RANGES, daysLater, shifted, withDays, withRange } from "./asking.js";
+import { RANGES, daysLater, localTime, shifted, withDays, withRange } from "./asking.js";
 
 /** Draws the range picker. */
 export function drawRange(root, board) {
@@ -112,6 +112,13 @@ function zones(chosen, accounts) {
     h("optgroup", { label: "Near at hand" }, first.map(option)),
     h("optgroup", { label: "All" }, all.map(option)),
   ];
+}
+
+/** The days of two moments that were chosen on a chart become the range. */
+export function pickDays(board, first, last) {
+  const [view, span] = [board.view(), board.span()];
+  const [[from], [to]] = [first, last].map((moment) => localTime(moment, view.zone));
+  if (from !== span.from || to !== span.to) board.go(withDays(view, from, to));
 }
 
 /** Asks for the first and the last day. */

@@ -6,7 +6,7 @@
 import { questionOf, readView, spanOf, writeView } from "../dashboard/asking.js";
 import { keys, keysDialog } from "../dashboard/keys.js";
 import { part } from "../dashboard/part.js";
-import { drawRange, drawWhen } from "../dashboard/range.js";
+import { drawRange, drawWhen, pickDays } from "../dashboard/range.js";
 import { bucketWords, ticksOf } from "../dashboard/series.js";
 import { REASONS, exampleWords, lately, words } from "../left_out/reasons.js";
 import { chart } from "../shared/chart.js";
@@ -14,6 +14,7 @@ import { failureNotice } from "../shared/dialog.js";
 import { fill, h, icon, refill, styled } from "../shared/dom.js";
 import { get } from "../shared/fetching.js";
 import { counted, dateFormat, dayRange, number, ownZone, percent, shortNumber } from "../shared/formats.js";
+import { lost } from "../shared/lost.js";
 
 const KEYS = [
   ["1 to 5", "Today, 7 days, 30 days, 90 days, 12 months"],
@@ -78,21 +79,6 @@ export async function show(root, context) {
       drawing.plot.end();
     },
   };
-}
-
-function lost(root, context) {
-  context.title("Not found");
-  fill(
-    root,
-    h(
-      "div",
-      { class: "empty" },
-      h("h1", null, "This website is not here"),
-      h("p", null, "It was deleted, or it belongs to another account."),
-      h("a", { class: "button primary", href: "/" }, "To the websites"),
-    ),
-  );
-  return {};
 }
 
 /** The days of the address, and the reason that the chart shows; filters and figures are the dashboard's. */
@@ -280,14 +266,6 @@ function chartData(board, { days, reasons: rows }, chosen) {
     ticks: (width) => ticksOf(starts, zone, "day", Math.max(2, Math.floor(width / A_LABEL_PX))),
     pick: (first, last) => pickDays(board, starts[first], starts[last]),
   };
-}
-
-/** Days that were chosen on the chart become the range. */
-function pickDays(board, first, last) {
-  const day = (moment) => new Intl.DateTimeFormat("sv-SE", { timeZone: board.view().zone }).format(moment);
-  const [from, to] = [day(first), day(last)];
-  const span = board.span();
-  if (from !== span.from || to !== span.to) board.go({ ...board.view(), range: "custom", from, to });
 }
 
 // Roles are written out: on narrow screens the rows are no table's to the browser any more.

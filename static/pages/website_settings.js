@@ -7,6 +7,7 @@ import { fill, h, icon, styled } from "../shared/dom.js";
 import { send } from "../shared/fetching.js";
 import { field, form } from "../shared/forms.js";
 import { counted, date, ownZone } from "../shared/formats.js";
+import { lost } from "../shared/lost.js";
 import { snippet, waiting } from "./onboarding.js";
 
 export async function show(root, context) {
@@ -17,20 +18,6 @@ export async function show(root, context) {
   fill(root, h("div", { class: "page narrow" }, head(settings), settings.parts));
   drawn(settings, website);
   return { update: () => {} };
-}
-
-function lost(root, context) {
-  context.title("Not found");
-  fill(
-    root,
-    h(
-      "div",
-      { class: "empty" },
-      h("h1", null, "This website is not here"),
-      h("p", null, "It was deleted, or it belongs to another account."),
-      h("a", { class: "button primary", href: "/" }, "To the websites"),
-    ),
-  );
 }
 
 function head({ website, title }) {
