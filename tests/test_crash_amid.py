@@ -38,16 +38,14 @@ from crashing import (
     sending,
     unlike_raw_rows,
 )
-from rolling import DAY_MS, Plain, fill, wrong_tables
+from rolling import DAY_MS, Plain, file_of_version, fill, wrong_tables
 
 from tally import deletion, retention
 from tally.clock import Clock
 from tally.deletion import TABLES
 from tally.migrations import MIGRATIONS
 from tally.queries import Scope
-from tally.schema import APPLICATION_ID, VERSION, connect_reader, open_database, transaction
-
-SCHEMA_1 = ROOT / "tests" / "data" / "schema_1.sql"
+from tally.schema import VERSION, connect_reader, open_database, transaction
 
 
 @pytest.fixture
@@ -77,12 +75,7 @@ def killed(process: "subprocess.Popen[str]") -> None:
 
 def a_file_of_version_1(path: Path, days: int) -> None:
     """Two websites with four events on each of so many days, ended in good order: there is no log."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("pragma auto_vacuum = incremental")
-        connection.execute("pragma journal_mode = wal")
-        connection.executescript(SCHEMA_1.read_text("utf-8"))
-        connection.execute(f"pragma application_id = {APPLICATION_ID}")
-        connection.execute("pragma user_version = 1")
+    with closing(file_of_version(path, 1)) as connection:
         connection.execute("begin")
         connection.execute("insert into meta values ('key_salt', '00'), ('next_id', 1000001)")
         connection.execute("insert into account values (1, 'owner@example.com', 'business', null, 0)")

@@ -401,23 +401,28 @@ def test_a_server_of_another_user(doctor: Doctor, db: Path) -> None:
 # --- the disk
 
 
-def test_a_small_disk(db: Path, countries: Path, tmp_path: Path) -> None:
-    """A disk of 4 MB, in a mount namespace of its own, so that nobody else sees it."""
-    words = [word.replace(str(db), str(tmp_path / "small" / db.name)) for word in words_of(db, countries)]
-    (tmp_path / "small").mkdir()
-    mount = f"mount -t tmpfs -o size=4m,mode=700 none {tmp_path}/small && cp -p {db} {tmp_path}/small/"
+def with_a_disk(words: list[str], mount: str, seen: str, **variables: str) -> Said:
+    """What doctor says in a mount namespace of its own, so that nobody else sees what is mounted there."""
     apart = ["unshare", "--mount", *([] if is_root else ["--map-root-user"]), "sh", "-c"]
     if shutil.which("unshare") is None or subprocess.run([*apart, mount], capture_output=True).returncode:
-        pytest.skip("NOT TESTED: a full disk seen by doctor (no right to mount one here)")
+        pytest.skip(f"NOT TESTED: {seen} seen by doctor (no right to mount one here)")
     code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from analytics_server import main; sys.exit(main({words}))"
     ended = subprocess.run(
         [*apart, f'{mount} && exec {sys.executable} -c "$CODE"'],
         capture_output=True,
         text=True,
-        env=clean_environment(CODE=code),
+        env=clean_environment(CODE=code, **variables),
         timeout=60,
     )
-    found = read(ended.returncode, ended.stdout, ended.stderr)
+    return read(ended.returncode, ended.stdout, ended.stderr)
+
+
+def test_a_small_disk(db: Path, countries: Path, tmp_path: Path) -> None:
+    """A disk of 4 MB."""
+    (tmp_path / "small").mkdir()
+    words = [word.replace(str(db), str(tmp_path / "small" / db.name)) for word in words_of(db, countries)]
+    mount = f"mount -t tmpfs -o size=4m,mode=700 none {tmp_path}/small && cp -p {db} {tmp_path}/small/"
+    found = with_a_disk(words, mount, "a full disk")
     assert found.faults == {"disk"}
     assert "MB are free" in found.the("disk").words
     assert "compact" in found.the("disk").todo
@@ -425,21 +430,9 @@ def test_a_small_disk(db: Path, countries: Path, tmp_path: Path) -> None:
 
 def test_a_temporary_folder_without_room(db: Path, countries: Path, tmp_path: Path) -> None:
     """The same for TMPDIR, which large questions are sorted in."""
-    apart = ["unshare", "--mount", *([] if is_root else ["--map-root-user"]), "sh", "-c"]
-    mount = f"mount -t tmpfs -o size=1m none {tmp_path}/small"
     (tmp_path / "small").mkdir()
-    if shutil.which("unshare") is None or subprocess.run([*apart, mount], capture_output=True).returncode:
-        pytest.skip("NOT TESTED: a full temporary folder seen by doctor (no right to mount one here)")
-    words = words_of(db, countries)
-    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from analytics_server import main; sys.exit(main({words}))"
-    ended = subprocess.run(
-        [*apart, f'{mount} && exec {sys.executable} -c "$CODE"'],
-        capture_output=True,
-        text=True,
-        env=clean_environment(CODE=code, TMPDIR=f"{tmp_path}/small"),
-        timeout=60,
-    )
-    found = read(ended.returncode, ended.stdout, ended.stderr)
+    mount = f"mount -t tmpfs -o size=1m none {tmp_path}/small"
+    found = with_a_disk(words_of(db, countries), mount, "a full temporary folder", TMPDIR=f"{tmp_path}/small")
     assert found.faults == {"disk"}
     assert "sorted" in found.the("disk").words
     assert "TMPDIR" in found.the("disk").todo

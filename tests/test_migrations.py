@@ -14,18 +14,16 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from conftest import ManualClock
-from rolling import DAY_MS, HOUR_MS, MINUTE_MS, Works, label_of, left_over, wrong_tables
+from rolling import DAY_MS, HOUR_MS, MINUTE_MS, Works, file_of_version, label_of, left_over, wrong_tables
 
 from tally import accounts, rollups, vital_days, vital_figures, vitals
 from tally.accounts import Owner
 from tally.queries import Scope
 from tally.registry import registry
-from tally.schema import APPLICATION_ID, VERSION, open_database, transaction
+from tally.schema import VERSION, open_database, transaction
 from tally.timerange import Range, buckets
 from tally.verification import HISTOGRAMS, TRIALS, verdicts
 
-# schema.sql as it was with these versions; never changed.
-SCHEMA_1, SCHEMA_2, SCHEMA_3 = (Path(__file__).parent / "data" / f"schema_{version}.sql" for version in (1, 2, 3))
 NOW_MS = 1_795_003_200_000
 TODAY = NOW_MS // DAY_MS
 DAYS = (TODAY, TODAY - 1, TODAY - 3, TODAY - 4, TODAY - 5, TODAY - 9, TODAY - 300, TODAY - 301)
@@ -35,12 +33,7 @@ DAYS = (TODAY, TODAY - 1, TODAY - 3, TODAY - 4, TODAY - 5, TODAY - 9, TODAY - 30
 def old(tmp_path: Path) -> Path:
     """A file of version 1 with two websites, of which one has traffic."""
     path = tmp_path / "analytics.db"
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute("pragma auto_vacuum = incremental")
-    connection.execute("pragma journal_mode = wal")
-    connection.executescript(SCHEMA_1.read_text("utf-8"))
-    connection.execute(f"pragma application_id = {APPLICATION_ID}")
-    connection.execute("pragma user_version = 1")
+    connection = file_of_version(path, 1)
     connection.execute("begin")
     connection.execute("insert into meta values ('key_salt', '00'), ('next_id', 100001)")
     connection.execute("insert into account values (1, 'owner@example.com', 'business', null, 0)")
@@ -188,12 +181,7 @@ def test_the_checks_of_the_new_tables_bite(works: Works, statement: str) -> None
 def second(tmp_path: Path) -> Path:
     """A file of version 2 with an account, a website with an origin, and a key."""
     path = tmp_path / "second.db"
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute("pragma auto_vacuum = incremental")
-    connection.execute("pragma journal_mode = wal")
-    connection.executescript(SCHEMA_2.read_text("utf-8"))
-    connection.execute(f"pragma application_id = {APPLICATION_ID}")
-    connection.execute("pragma user_version = 2")
+    connection = file_of_version(path, 2)
     connection.execute("insert into meta values ('key_salt', '00'), ('next_id', 100001)")
     connection.execute("insert into account values (1, 'owner@example.com', 'business', 'hash', 5)")
     connection.execute("insert into website values (3, ?, 1, 'example.com', 'N', 7, 30)", ("0" * 36,))
@@ -229,6 +217,16 @@ def test_the_shape_of_version_2_becomes_that_of_a_fresh_file(second: Path, tmp_p
         brought.close()
 
 
+def assert_refused(path: Path, statement: str) -> None:
+    """A check of the newest shape stands in a file that was brought up to it, too."""
+    connection = open_database(path, create=False)
+    try:
+        with pytest.raises(sqlite3.IntegrityError):
+            connection.execute(statement)
+    finally:
+        connection.close()
+
+
 @pytest.mark.parametrize(
     "statement",
     [
@@ -240,12 +238,7 @@ def test_the_shape_of_version_2_becomes_that_of_a_fresh_file(second: Path, tmp_p
     ],
 )
 def test_the_checks_of_version_3_bite(second: Path, statement: str) -> None:
-    connection = open_database(second, create=False)
-    try:
-        with pytest.raises(sqlite3.IntegrityError):
-            connection.execute(statement)
-    finally:
-        connection.close()
+    assert_refused(second, statement)
 
 
 # --- version 3
@@ -255,12 +248,7 @@ def test_the_checks_of_version_3_bite(second: Path, statement: str) -> None:
 def third(tmp_path: Path) -> Path:
     """A file of version 3 with a website that somebody shares, an event of it and a website that is being deleted."""
     path = tmp_path / "third.db"
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute("pragma auto_vacuum = incremental")
-    connection.execute("pragma journal_mode = wal")
-    connection.executescript(SCHEMA_3.read_text("utf-8"))
-    connection.execute(f"pragma application_id = {APPLICATION_ID}")
-    connection.execute("pragma user_version = 3")
+    connection = file_of_version(path, 3)
     connection.execute("insert into meta values ('key_salt', '00'), ('next_id', 100001)")
     connection.execute("insert into account values (1, 'owner@example.com', 'business', 'hash', 5, 'Europe/Berlin')")
     connection.execute("insert into website values (3, ?, 1, 'example.com', 'N', 7, 30)", ("0" * 36,))
@@ -298,12 +286,7 @@ def test_the_shape_of_version_3_becomes_that_of_a_fresh_file(third: Path, tmp_pa
     ],
 )
 def test_the_checks_of_version_4_bite(third: Path, statement: str) -> None:
-    connection = open_database(third, create=False)
-    try:
-        with pytest.raises(sqlite3.IntegrityError):
-            connection.execute(statement)
-    finally:
-        connection.close()
+    assert_refused(third, statement)
 
 
 # --- to version 5: web vitals and experiments
