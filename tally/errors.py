@@ -287,10 +287,8 @@ class Protocol(web.RequestHandler):
         if status >= 500:
             error = where_it_failed(exc) if exc else "no reason"
             log.error("%d before a route was found", status, extra=fields(error=error))
-        told = "This is no HTTP request, or its first line or its headers are too long."
-        response = error_answer(
-            ApiError(BAD_REQUEST._replace(status=status), told) if status < 500 else ApiError(INTERNAL)
-        )
+        refusal = ApiError(BAD_REQUEST._replace(status=status), _NO_HTTP) if status < 500 else ApiError(INTERNAL)
+        response = error_answer(refusal)
         response.headers.update(_ALWAYS)
         response.force_close()
         return response

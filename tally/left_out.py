@@ -31,6 +31,7 @@ from tally.clock import Clock
 from tally.events import RULES, TYPES
 from tally.instants import iso
 from tally.schema import transaction
+from tally.sessions import DAY_MS, QUARTER_MS
 from tally.threads import Thread
 from tally.useragent import crawler_name
 
@@ -58,8 +59,6 @@ REASONS: tuple[tuple[str, str], ...] = (
 go to the end."""
 NUMBER_OF = {code: number for number, (code, _) in enumerate(REASONS)}
 SAMPLES_KEPT = 10
-QUARTER_MS = 900_000
-_DAY_MS = 86_400_000
 # our choice: a year and what is compared with it.
 KEPT_DAYS = 400
 SAMPLES_KEPT_DAYS = 30
@@ -248,7 +247,7 @@ def add(connection: sqlite3.Connection, pending: Pending) -> None:
 
 def forget_old(connection: sqlite3.Connection, sure_ms: int) -> set[int]:
     """Deletes some of what is older than it is kept; of which websites. `sure_ms`: what deletions believe."""
-    quarter, sample_ms = (sure_ms - KEPT_DAYS * _DAY_MS) // QUARTER_MS, sure_ms - SAMPLES_KEPT_DAYS * _DAY_MS
+    quarter, sample_ms = (sure_ms - KEPT_DAYS * DAY_MS) // QUARTER_MS, sure_ms - SAMPLES_KEPT_DAYS * DAY_MS
     changed: set[int] = set()
     left = _ROWS_A_STEP
     for (website,) in connection.execute("/* left_out.websites */ select number from website").fetchall():

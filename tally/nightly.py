@@ -17,9 +17,9 @@ from tally import backups
 from tally.backups import BackupError, Stopped
 from tally.clock import Clock
 from tally.errors import fields, log, where_it_failed
+from tally.instants import DAY_MS, HOUR_MS
 from tally.schema import BadDatabase
 
-_DAY_MS, _HOUR_MS = 86_400_000, 3_600_000
 # our choice: a disk that is full or away is not looked at more often.
 AGAIN_NS = 3_600_000_000_000
 # our choice: one step of a slow disk; whoever takes longer is left behind.
@@ -53,7 +53,7 @@ class Nightly:
 
     def _due_ms(self, now_ms: int) -> int:
         """The last moment at which one was due."""
-        return (now_ms - self._hour * _HOUR_MS) // _DAY_MS * _DAY_MS + self._hour * _HOUR_MS
+        return (now_ms - self._hour * HOUR_MS) // DAY_MS * DAY_MS + self._hour * HOUR_MS
 
     def _work(self, now_ms: int) -> None:
         begun_ns = self._clock.monotonic_ns()

@@ -17,7 +17,7 @@ FOLD_EVENTS or deletes or writes ROWS_A_STEP rows. The background work that call
 """
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -348,23 +348,22 @@ def blocks(connection: sqlite3.Connection, website: int, first: int, end: int) -
     return Blocks(days, built)
 
 
-def cover(known: Blocks, first: int, end: int) -> list[tuple[int, int]]:
-    """The fewest blocks (level, number) that tile the days in [first, end), days without traffic left out.
-
-    All days in it must be complete.
-    """
-    tiles = []
+def tiles(levels: Sequence[int], built: Container[tuple[int, int]], first: int, end: int) -> Iterator[tuple[int, int]]:
+    """The fewest of the blocks (level, number) that are built, and single days, that tile the days in [first, end)."""
     day = first
     while day < end:
         level = next(
             (
                 level
-                for level in LEVELS[:0:-1]
-                if not day & ((1 << level) - 1) and day + (1 << level) <= end and (level, day >> level) in known.built
+                for level in levels[:0:-1]
+                if not day & ((1 << level) - 1) and day + (1 << level) <= end and (level, day >> level) in built
             ),
             0,
         )
-        if level or day in known.days:
-            tiles.append((level, day >> level))
+        yield level, day >> level
         day += 1 << level
-    return tiles
+
+
+def cover(known: Blocks, first: int, end: int) -> list[tuple[int, int]]:
+    """The tiles of the days in [first, end), days without traffic left out. All days in it must be complete."""
+    return [tile for tile in tiles(LEVELS, known.built, first, end) if tile[0] or tile[1] in known.days]

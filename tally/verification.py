@@ -4,11 +4,12 @@ A day that is stale is passed over (no question uses it), and so is one whose ra
 count it from); both are told. Each day is compared in one snapshot, so events may arrive meanwhile.
 """
 
+import contextlib
 import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from tally import moments, rollups, trials, vital_days
+from tally import moments, queries, rollups, trials, vital_days
 from tally.rollups import ALL, KEPT, LEVELS, STALE
 
 _OF_MOMENT = (
@@ -69,16 +70,14 @@ def verdicts(connection: sqlite3.Connection, website: int) -> Iterator[Verdict]:
         ).fetchall()
         for (block,) in blocks:
             yield _in_snapshot(connection, website, level, block)
-    last_kept = connection.execute(
-        "/* verification.last_kept */ select max(block) from built where website = ? and level = 0 and state = 3",
-        (website,),
-    ).fetchone()[0]
+    row = connection.execute(*queries.last_kept(website)).fetchone()
+    last_kept = -1 if row is None else row[0]
     if not vital_days.is_pending(connection, website):
         for day in sorted({*_lookups(connection, _OF_VITALS, website), *_lookups(connection, _OF_HISTOGRAM, website)}):
-            wrong = _vitals(connection, website, day, is_gone=last_kept is not None and day <= last_kept)
+            wrong = _vitals(connection, website, day, is_gone=day <= last_kept)
             yield from (wrong,) if wrong else ()
     for day in sorted({*_lookups(connection, _OF_AB, website), *_lookups(connection, _OF_TRIAL, website)}):
-        if (last_kept is None or day > last_kept) and not _is_trial_right(connection, website, day):
+        if day > last_kept and not _is_trial_right(connection, website, day):
             yield Verdict(0, day, TRIALS)
 
 
@@ -102,9 +101,15 @@ def _lookups(connection: sqlite3.Connection, statement: str, *place: int) -> Ite
 
 
 def _in_snapshot(connection: sqlite3.Connection, website: int, level: int, block: int) -> Verdict:
+    with _snapshot(connection):
+        return _block(connection, website, level, block) if level else _day(connection, website, block)
+
+
+@contextlib.contextmanager
+def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("begin")
     try:
-        return _block(connection, website, level, block) if level else _day(connection, website, block)
+        yield
     finally:
         connection.execute("rollback")
 
@@ -138,24 +143,18 @@ def _block(connection: sqlite3.Connection, website: int, level: int, block: int)
 
 def _vitals(connection: sqlite3.Connection, website: int, day: int, is_gone: bool) -> Verdict | None:
     """What is wrong with the histograms of web vitals of a day, and of the blocks that begin with it."""
-    connection.execute("begin")
-    try:
+    with _snapshot(connection):
         if not is_gone and vital_days.of_day(connection, website, day) != vital_days.counted(connection, website, day):
             return Verdict(0, day, HISTOGRAMS)
         for level in vital_days.LEVELS[1:]:
             if not day & (1 << level) - 1 and not vital_days.is_sum(connection, website, level, day >> level):
                 return Verdict(level, day >> level, HISTOGRAMS)
-        return None
-    finally:
-        connection.execute("rollback")
+    return None
 
 
 def _is_trial_right(connection: sqlite3.Connection, website: int, day: int) -> bool:
-    connection.execute("begin")
-    try:
+    with _snapshot(connection):
         return trials.of_day(connection, website, day) == trials.counted(connection, website, day)
-    finally:
-        connection.execute("rollback")
 
 
 def _totals(connection: sqlite3.Connection, website: int, day: int) -> moments.Totals:

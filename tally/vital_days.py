@@ -14,13 +14,14 @@ What a range cuts off the quarters at its ends (the days, by pathname) is counte
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import orjson
 
 from tally.enrich import FIELDS
 from tally.events import METRICS
-from tally.rollups import is_final
+from tally.rollups import is_final, tiles
 from tally.sessions import DAY_MS
 from tally.vitals import EVENTS, SLOTS, Cells, added, is_poor, packed, slots_of, unpacked
 
@@ -198,8 +199,8 @@ def merge(connection: sqlite3.Connection, website: int, cut: int, level: int, bl
     return int(last)
 
 
-def end_block(connection: sqlite3.Connection, website: int, level: int, block: int) -> bool:
-    """Calls a block built, whose other cuts are; False where one of its days has changed since it was begun."""
+def end_block(connection: sqlite3.Connection, website: int, level: int, block: int) -> None:
+    """Calls a block built, whose other cuts are, unless one of its days has changed since it was begun."""
     begun = connection.execute(
         "/* vital_days.end */ delete from histogram"
         " where website = ? and cut = 0 and level = ? and block = ? and value = 0",
@@ -207,10 +208,13 @@ def end_block(connection: sqlite3.Connection, website: int, level: int, block: i
     ).rowcount
     if begun:
         cells: Cells = {}
-        for _, more in found(connection, website, ALL, [(0, day) for day in range(block << level, block + 1 << level)]):
+        for _, _, more in found(connection, website, ALL, _days_of(level, block)):
             added(cells, unpacked(more))
         _put(connection, {(website, ALL, level, block, 0): cells})
-    return bool(begun)
+
+
+def _days_of(level: int, block: int) -> list[tuple[int, int]]:
+    return [(0, day) for day in range(block << level, (block + 1) << level)]
 
 
 # --- reading
@@ -230,25 +234,15 @@ def cover(connection: sqlite3.Connection, website: int, from_ms: int, to_ms: int
     if first >= end:
         return Cover([], [(from_ms, to_ms)])
     margins = [(low, high) for low, high in ((from_ms, first * step), (end * step, to_ms)) if low < high]
-    tiles: list[tuple[int, int]] = []
+    parts: Iterable[int] = ()
     if in_parts:
-        whole, (first, end) = (first, end), (-(-first // PARTS_A_DAY), end // PARTS_A_DAY)
-        if first >= end:
-            return Cover([(PART, part) for part in range(*whole)], margins)
-        tiles += [(PART, part) for part in (*range(whole[0], first * PARTS_A_DAY), *range(end * PARTS_A_DAY, whole[1]))]
-    built = _built(connection, website, first, end)
-    while first < end:
-        level = next(
-            (
-                level
-                for level in LEVELS[:0:-1]
-                if not first & ((1 << level) - 1) and first + (1 << level) <= end and (level, first >> level) in built
-            ),
-            0,
-        )
-        tiles.append((level, first >> level))
-        first += 1 << level
-    return Cover(tiles, margins)
+        first_day, end_day = -(-first // PARTS_A_DAY), end // PARTS_A_DAY
+        if first_day >= end_day:
+            return Cover([(PART, part) for part in range(first, end)], margins)
+        parts = chain(range(first, first_day * PARTS_A_DAY), range(end_day * PARTS_A_DAY, end))
+        first, end = first_day, end_day
+    blocks = tiles(LEVELS, _built(connection, website, first, end), first, end)
+    return Cover([*((PART, part) for part in parts), *blocks], margins)
 
 
 def _built(connection: sqlite3.Connection, website: int, first: int, end: int) -> set[tuple[int, int]]:
@@ -268,27 +262,15 @@ def found(
     cut: int,
     tiles: Iterable[tuple[int, int]],
     values: Sequence[int] | None = None,
-) -> Iterator[tuple[int, bytes]]:
-    """(value, packed histogram) of each row in some blocks (level, number); of some values, or of all."""
+) -> Iterator[tuple[int, int, bytes]]:
+    """(block, value, packed histogram) of each row in some blocks (level, number); of some values, or of all."""
     some = "" if values is None else " and value in (select value from json_each(?))"
     for level, blocks in _by_level(tiles):
         yield from connection.execute(
-            "/* vital_days.found */ select value, cells from histogram where website = ? and cut = ? and level = ?"
-            f" and block in (select value from json_each(?)){some}",
+            "/* vital_days.found */ select block, value, cells from histogram"
+            f" where website = ? and cut = ? and level = ? and block in (select value from json_each(?)){some}",
             (website, cut, level, blocks, *([] if values is None else [orjson.dumps(list(values)).decode()])),
         )
-
-
-def days(
-    connection: sqlite3.Connection, website: int, cut: int, first: int, end: int, values: Sequence[int] | None = None
-) -> Iterator[tuple[int, bytes]]:
-    """(day, packed histogram) of each row of the days in [first, end); of some values, or of all."""
-    some = "" if values is None else " and value in (select value from json_each(?))"
-    yield from connection.execute(
-        "/* vital_days.days */ select block, cells from histogram"
-        f" where website = ? and cut = ? and level = 0 and block >= ? and block < ?{some}",
-        (website, cut, first, end, *([] if values is None else [orjson.dumps(list(values)).decode()])),
-    )
 
 
 def ranks(
@@ -312,7 +294,6 @@ def _by_level(tiles: Iterable[tuple[int, int]]) -> list[tuple[int, str]]:
 
 
 # --- verifying
-
 
 Stored = dict[Place, tuple[tuple[int, ...], Cells]]
 """Histograms by place, each with its columns `events` and `poor_...`."""
@@ -344,14 +325,14 @@ def counted(connection: sqlite3.Connection, website: int, day: int) -> Stored:
 
 def is_sum(connection: sqlite3.Connection, website: int, level: int, block: int) -> bool:
     """Whether a block, if it is built, is the sum of its days."""
-    first, end = block << level, (block + 1) << level
-    if (level, block) not in _built(connection, website, first, end):
+    if (level, block) not in _built(connection, website, block << level, (block + 1) << level):
         return True
     for cut in (ALL, DEVICE, PATHNAME):
         sums: dict[int, Cells] = {}
-        for value, cells in found(connection, website, cut, [(0, day) for day in range(first, end)]):
+        for _, value, cells in found(connection, website, cut, _days_of(level, block)):
             added(sums.setdefault(value, {}), unpacked(cells))
-        if sums != {value: dict(unpacked(cells)) for value, cells in found(connection, website, cut, [(level, block)])}:
+        stored = found(connection, website, cut, [(level, block)])
+        if sums != {value: dict(unpacked(cells)) for _, value, cells in stored}:
             return False
     return True
 

@@ -40,7 +40,7 @@ def overall(connection: sqlite3.Connection, scope: Scope) -> Cells:
         _add_raw(connection, scope, cells)
         return cells
     cover = vital_days.cover(connection, scope.website, scope.from_ms, scope.to_ms, in_parts=cut != PATHNAME)
-    for _, blob in vital_days.found(connection, scope.website, cut, cover.tiles, values):
+    for _, _, blob in vital_days.found(connection, scope.website, cut, cover.tiles, values):
         added(cells, unpacked(blob))
     for margin in cover.margins:
         _add_raw(connection, _within(scope, margin), cells)
@@ -85,12 +85,12 @@ def by_value(connection: sqlite3.Connection, scope: Scope, field: str, metric: s
     ranked.pop(0, None)
     chosen = _first(ranked, limit)
     cells: dict[int, Cells] = {value: {} for value in chosen}
-    for value, blob in vital_days.found(connection, scope.website, CUTS[field], cover.tiles, list(chosen)):
+    for _, value, blob in vital_days.found(connection, scope.website, CUTS[field], cover.tiles, chosen):
         added(cells[value], unpacked(blob))
     for margin in cover.margins:
-        for value, *values in connection.execute(*measuring.vitals_of(_within(scope, margin), field, list(chosen))):
+        for value, *values in connection.execute(*measuring.vitals_of(_within(scope, margin), field, chosen)):
             added(cells[value], [(slot, 1) for slot in slots_of(values)])
-    texts = dict(connection.execute(*queries.texts(list(chosen))))
+    texts = dict(connection.execute(*queries.texts(chosen)))
     rows = [Row(texts[value], ranked[value][1], summary(own, metric)) for value, own in cells.items()]
     return sorted(rows, key=lambda row: (-row.summary.poor, -row.events, row.value))[:limit]
 
@@ -132,8 +132,8 @@ def by_day(connection: sqlite3.Connection, scope: Scope, metric: str) -> list[tu
     cut, values = _cut(connection, scope)
     whole = {span[0] // DAY_MS for span in spans if span[1] - span[0] == DAY_MS} if cut is not None else set()
     cells: dict[int, Cells] = {day: {} for day in range(first, end)}
-    if cut is not None and whole:
-        for day, blob in vital_days.days(connection, scope.website, cut, min(whole), max(whole) + 1, values):
+    if cut is not None:
+        for day, _, blob in vital_days.found(connection, scope.website, cut, [(0, day) for day in whole], values):
             added(cells[day], unpacked(blob))
     for span in spans:
         if span[0] // DAY_MS not in whole:
