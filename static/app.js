@@ -24,6 +24,11 @@ const ROUTES = [
   [/^\/setup$/, null, "setup", false],
   [/^\/websites\/(?<id>[0-9a-f-]{36})$/, "#settings", "website_settings", true],
   [/^\/websites\/(?<id>[0-9a-f-]{36})$/, null, "dashboard", true],
+  [/^\/websites\/(?<id>[0-9a-f-]{36})\/events$/, null, "events", true],
+  [/^\/websites\/(?<id>[0-9a-f-]{36})\/funnels$/, null, "funnels", true],
+  [/^\/websites\/(?<id>[0-9a-f-]{36})\/vitals$/, null, "vitals", true],
+  [/^\/websites\/(?<id>[0-9a-f-]{36})\/heatmaps$/, null, "heatmaps", true],
+  [/^\/websites\/(?<id>[0-9a-f-]{36})\/experiments$/, null, "experiments", true],
   [/^\/websites\/(?<id>[0-9a-f-]{36})\/left-out$/, null, "left_out", true],
   [/^\/account(?:\/(?<section>[a-z-]+))?$/, null, "account", true],
   [/^\/share\/(?<token>[A-Za-z0-9_-]+)$/, null, "share", false],
@@ -47,7 +52,7 @@ async function load() {
 
 async function refresh() {
   await load();
-  if (framed && session) framed.mark(session, location.pathname);
+  if (framed && session) framed.mark(session, location);
   return session;
 }
 
@@ -167,7 +172,7 @@ function leave() {
 function inFrame(context) {
   if (!framed) framed = frame(context);
   if (!framed.element.isConnected) fill(app, framed.element);
-  framed.mark(session, location.pathname);
+  framed.mark(session, location);
   framed.closeDrawer();
   const moved = framed.main.hasChildNodes();
   fill(framed.main);
@@ -201,13 +206,15 @@ function lost() {
   );
 }
 
-const WEBSITE = /^\/websites\/[0-9a-f-]{36}$/;
+const WEBSITE = /^\/websites\/([0-9a-f-]{36})(\/[a-z-]+)?$/;
 const KEPT = ["range", "from", "to", "tz", "interval", "figure"];
 
-/** From one website to another the days stay; filters do not, they are of the website. */
+/** From page to page the days stay; filters do on pages of the same website, they are of it. */
 function keptView(path) {
-  if (!WEBSITE.test(path) || !WEBSITE.test(location.pathname) || path === location.pathname) return "";
-  const kept = [...new URLSearchParams(location.search)].filter(([name]) => KEPT.includes(name));
+  const [to, from] = [path, location.pathname].map((one) => WEBSITE.exec(one));
+  if (!to || !from || path === location.pathname) return "";
+  const isKept = (name) => KEPT.includes(name) || (to[1] === from[1] && name.startsWith("filter_"));
+  const kept = [...new URLSearchParams(location.search)].filter(([name]) => isKept(name));
   return kept.length ? `?${new URLSearchParams(kept)}` : "";
 }
 

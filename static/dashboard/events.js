@@ -1,12 +1,12 @@
 // Single events, newest first, in pages that stand still while new ones arrive.
 
+import { questionOf } from "../shared/asking.js";
 import { failureNotice } from "../shared/dialog.js";
 import { fill, h, refill } from "../shared/dom.js";
 import { get } from "../shared/fetching.js";
+import { TYPES } from "../shared/fields.js";
 import { countryName, dateFormat, flag } from "../shared/formats.js";
-import { questionOf } from "./asking.js";
-import { TYPES } from "./fields.js";
-import { part } from "./part.js";
+import { part } from "../shared/part.js";
 
 const A_PAGE = 12;
 const MOST = 1000;

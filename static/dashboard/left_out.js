@@ -1,9 +1,9 @@
 // How much was left out in the days of the dashboard, as the link to the page that says why. The owner's alone.
 
+import { questionOf, writeView } from "../shared/asking.js";
 import { fill, h } from "../shared/dom.js";
 import { get } from "../shared/fetching.js";
 import { counted } from "../shared/formats.js";
-import { questionOf, writeView } from "./asking.js";
 
 /** Gives { element, redraw(), load() }. `path`: where the page is. */
 export function leftOut(board, path) {

@@ -1,14 +1,14 @@
 // The cards with top lists: tabs for the fields of a card, ten rows that filter, and all of them in a dialog.
 
+import { isFiltered, questionOf } from "../shared/asking.js";
 import { failureNotice } from "../shared/dialog.js";
 import { h, refill } from "../shared/dom.js";
 import { get } from "../shared/fetching.js";
+import { fieldName, fieldTitle, valueNode, valueText } from "../shared/fields.js";
 import { counted, number, percent } from "../shared/formats.js";
 import { hint } from "../shared/hint.js";
 import { barList, listDialog } from "../shared/list.js";
-import { isFiltered, questionOf } from "./asking.js";
-import { fieldName, fieldTitle, valueNode, valueText } from "./fields.js";
-import { part } from "./part.js";
+import { part } from "../shared/part.js";
 import { drawSparks, sparkPlace } from "./sparks.js";
 
 const SHOWN = 10;

@@ -1,12 +1,12 @@
 // Who is here now: a number at the top of the page and a card with the pages, asked again every ten seconds while the
 // page is looked at.
 
+import { isFiltered } from "../shared/asking.js";
 import { failureNotice } from "../shared/dialog.js";
 import { fill, h, refill, unseen } from "../shared/dom.js";
 import { get } from "../shared/fetching.js";
 import { counted, number } from "../shared/formats.js";
 import { barList } from "../shared/list.js";
-import { isFiltered } from "./asking.js";
 
 const EVERY_MS = 10_000;
 const SHOWN = 10;

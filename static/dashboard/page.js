@@ -3,22 +3,24 @@
 //
 // The address is the state: a press changes the address, the router calls update, and what has changed is asked anew.
 
+import { CHEAP_DAYS, isAlike, questionOf, readView, spanOf, toggled, writeView } from "../shared/asking.js";
 import { failureNotice } from "../shared/dialog.js";
 import { fill, h, refill, styled } from "../shared/dom.js";
 import { get } from "../shared/fetching.js";
+import { fieldName, valueText } from "../shared/fields.js";
+import { drawFilters, filterDialog } from "../shared/filters.js";
 import { counted, dayRange, ownZone } from "../shared/formats.js";
-import { CHEAP_DAYS, questionOf, readView, spanOf, toggled, writeView } from "./asking.js";
+import { keys, keysDialog } from "../shared/keys.js";
+import { part } from "../shared/part.js";
+import { drawInterval, drawRange, drawWhen, pickDays } from "../shared/range.js";
+import { CARDS } from "./cards.js";
 import { events } from "./events.js";
-import { CARDS, fieldName, valueText } from "./fields.js";
 import { drawFigures, figureNamed } from "./figures.js";
-import { drawFilters, filterDialog } from "./filters.js";
-import { keys, keysDialog } from "./keys.js";
 import { leftOut } from "./left_out.js";
 import { listCard } from "./lists.js";
 import { live } from "./live.js";
-import { part } from "./part.js";
+import { OWN } from "./own.js";
 import { worldMap } from "./places.js";
-import { drawInterval, drawRange, drawWhen, pickDays } from "./range.js";
 import { series } from "./series.js";
 
 // A range that is not over is asked again so often, without a trace where nothing has changed.
@@ -31,7 +33,7 @@ const look = styled("/assets/dashboard/dashboard.css");
 export async function dashboard(root, context, site) {
   await look;
   const zone = site.zone || ownZone();
-  let view = readView(context.query, zone);
+  let view = readView(context.query, zone, OWN);
   let total = 0;
   const board = {
     base: site.base,
@@ -40,7 +42,7 @@ export async function dashboard(root, context, site) {
     span: () => spanOf(view),
     total: () => total,
     figures: () => figured,
-    go: (next) => context.go(`${context.path}?${writeView(next)}`),
+    go: (next) => context.go(`${context.path}?${addressOf(next)}`),
     toggle: (field, value) => board.go(toggled(view, field, value)),
     openTab: (card, field) => board.go({ ...view, tabs: { ...view.tabs, [card]: field } }),
   };
@@ -127,8 +129,8 @@ export async function dashboard(root, context, site) {
 
   drawFrame();
   fill(root, places.page);
-  if (location.search.slice(1) !== writeView(view))
-    history.replaceState(null, "", `${context.path}?${writeView(view)}${context.hash}`);
+  if (location.search.slice(1) !== addressOf(view))
+    history.replaceState(null, "", `${context.path}?${addressOf(view)}${context.hash}`);
   load();
   const stopKeys = keys(board, {
     f: () => filterDialog(board),
@@ -140,11 +142,10 @@ export async function dashboard(root, context, site) {
   return {
     update(changed) {
       const last = view;
-      view = readView(changed.query, zone);
+      view = readView(changed.query, zone, OWN);
       drawFrame();
       now.redraw();
-      const isSame = (keyed) => JSON.stringify(keyed(last)) === JSON.stringify(keyed(view));
-      if (!isSame(({ figure, tabs, interval: _, ...asked }) => asked)) return loadSoon();
+      if (!isAlike(last, view)) return loadSoon();
       if (last.figure !== view.figure) (chooseFigure(places.figures, view.figure), chart.redraw(view));
       if (last.interval !== view.interval) line();
       for (const [i, card] of CARDS.entries()) if (last.tabs[card.name] !== view.tabs[card.name]) cards[i].load();
@@ -160,6 +161,8 @@ export async function dashboard(root, context, site) {
     },
   };
 }
+
+const addressOf = (view) => writeView(view, OWN);
 
 function placesOf(site, out) {
   const places = {

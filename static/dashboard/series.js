@@ -1,9 +1,10 @@
 // The chart of the chosen figure with its legend, and the table behind it. Buckets are said in the view's zone.
 
+import { bucketWords, ticksOf } from "../shared/buckets.js";
 import { chart } from "../shared/chart.js";
 import { failureNotice } from "../shared/dialog.js";
 import { fill, h } from "../shared/dom.js";
-import { counted, dateFormat, dayRange, number, shortNumber } from "../shared/formats.js";
+import { counted, dayRange, number, shortNumber } from "../shared/formats.js";
 import { figureNamed } from "./figures.js";
 
 const COUNTS = [
@@ -131,45 +132,6 @@ function tipOf(view, span, row, before, { starts, i, open, isAhead }) {
       : null,
     isAhead ? null : h("p", { class: "soft" }, others.map(([name, other]) => counted(row[name], other)).join(" · ")),
   ];
-}
-
-/** "Sat 5 Dec" or "Sat 5 Dec, 17:00 to 17:59" */
-export function bucketWords(start, zone, interval, brief = false) {
-  const day = dateFormat(zone, { weekday: "short", day: "numeric", month: "short" }).format(start);
-  if (interval === "day") return day;
-  const clock = dateFormat(zone, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
-  return brief
-    ? `${day}, ${clock.format(start)}`
-    : `${day}, ${clock.format(start)} to ${clock.format(start + 3_599_999)}`;
-}
-
-/** Where the x axis has labels: at days, first days of months, or full hours, at most so many. */
-export function ticksOf(starts, zone, interval, most) {
-  if (interval === "hour" && starts.length <= 50) {
-    const hour = dateFormat(zone, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
-    const step = [1, 2, 3, 6, 12, 24].find((size) => starts.length / size <= most) || 24;
-    return starts
-      .map((start, i) => [i, hour.format(start)])
-      .filter(([, text]) => Number(text.slice(0, 2)) % step === 0);
-  }
-  const key = dateFormat(zone, { day: "numeric", month: "numeric" });
-  const days = starts
-    .map((start, i) => [i, start])
-    .filter(([i, start]) => !i || key.format(start) !== key.format(starts[i - 1]));
-  const month = dateFormat(zone, { month: "short", year: "numeric" });
-  const months = days.filter(([i, start]) => i && month.format(start) !== month.format(starts[i - 1]));
-  if (days.length > 120)
-    return thinned(months, most).map(([i, start]) => [i, dateFormat(zone, { month: "short" }).format(start)]);
-  return thinned(days, most).map(([i, start]) => [
-    i,
-    dateFormat(zone, { day: "numeric", month: "short" }).format(start),
-  ]);
-}
-
-function thinned(places, most) {
-  const step = [1, 2, 3, 7, 14, 28, 56].find((size) => places.length / size <= most) || 56;
-  // Counted from the end, so that the last one, which is today as a rule, has its label.
-  return places.filter((_, n) => (places.length - 1 - n) % step === 0);
 }
 
 function tableOf({ rows, before, span }, view) {

@@ -1,10 +1,10 @@
 // A small line beside each page: its views by day, or by hour on short ranges. It asks for one page after the other,
 // and only where that is cheap: ranges of up to a month, and screens with room for it.
 
+import { CHEAP_DAYS, questionOf } from "../shared/asking.js";
 import { h, svg } from "../shared/dom.js";
 import { get } from "../shared/fetching.js";
 import { number } from "../shared/formats.js";
-import { CHEAP_DAYS, questionOf } from "./asking.js";
 
 const ROOM = "(min-width: 1081px)";
 const [WIDTH, HEIGHT] = [64, 16];

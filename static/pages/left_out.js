@@ -3,18 +3,18 @@
 //
 // Days, time zone and the chosen reason are in the address, in the dashboard's words.
 
-import { questionOf, readView, spanOf, writeView } from "../dashboard/asking.js";
-import { keys, keysDialog } from "../dashboard/keys.js";
-import { part } from "../dashboard/part.js";
-import { drawRange, drawWhen, pickDays } from "../dashboard/range.js";
-import { bucketWords, ticksOf } from "../dashboard/series.js";
 import { REASONS, exampleWords, lately, words } from "../left_out/reasons.js";
+import { questionOf, readView, spanOf, writeView } from "../shared/asking.js";
+import { bucketWords, ticksOf } from "../shared/buckets.js";
 import { chart } from "../shared/chart.js";
 import { failureNotice } from "../shared/dialog.js";
 import { fill, h, icon, refill, styled } from "../shared/dom.js";
 import { get } from "../shared/fetching.js";
 import { counted, dateFormat, dayRange, number, ownZone, percent, shortNumber } from "../shared/formats.js";
+import { keys, keysDialog } from "../shared/keys.js";
 import { lost } from "../shared/lost.js";
+import { part } from "../shared/part.js";
+import { drawRange, drawWhen, pickDays } from "../shared/range.js";
 
 const KEYS = [
   ["1 to 5", "Today, 7 days, 30 days, 90 days, 12 months"],

@@ -1,17 +1,24 @@
-// The frame of every page behind the login: the left column with the websites and, at its bottom, the user menu. On
-// narrow screens the column is a drawer. It may read the session it is given, and log out; nothing else.
+// The frame of every page behind the login: the left column with the websites, the pages of the one that is shown and,
+// at the bottom, the user menu. On narrow screens the column is a drawer. It may read the session it is given, and log
+// out; nothing else.
 
 import { notify } from "./dialog.js";
 import { fill, h, icon, logo } from "./dom.js";
 import { send } from "./fetching.js";
 
+// The pages of a website, each with what follows the website's own path; a line comes with its page's module.
+const PAGES = [
+  [null, [["", "Overview"]]],
+  ["Measurements", []],
+  [null, [["/left-out", "Left out"]]],
+];
 const SECTIONS = [
   ["/account/keys", "API keys", "key"],
   ["/account/plan", "Plan and usage", "check"],
   ["/account", "Account", "user"],
 ];
 
-/** Builds the frame; gives { element, main, mark(session, path), closeDrawer }. */
+/** Builds the frame; gives { element, main, mark(session, { pathname, hash }), closeDrawer }. */
 export function frame(context) {
   const main = h("main", { id: "main", tabindex: "-1" });
   const list = h("ul", { class: "nav-list" });
@@ -62,34 +69,45 @@ export function frame(context) {
     element,
     main,
     closeDrawer: () => setDrawer(false),
-    mark: (session, path) => {
+    mark: (session, place) => {
       fill(
         list,
-        session.websites.map((website) => entry(website, path)),
+        session.websites.map((website) => entry(website, place)),
         addEntry(),
       );
-      menu.mark(session.account, path);
+      menu.mark(session.account, place.pathname);
     },
   };
 }
 
-function entry(website, path) {
+function entry(website, { pathname, hash }) {
   const own = `/websites/${website.id}`;
   const label = website.name || website.domain;
+  const isShown = pathname === own || pathname.startsWith(`${own}/`);
   return h(
     "li",
     null,
     h(
       "a",
-      {
-        class: "nav-item",
-        href: own,
-        "aria-current": path === own ? "page" : path.startsWith(`${own}/`) ? "true" : null,
-        title: label,
-      },
+      { class: "nav-item", href: own, "aria-current": isShown ? "true" : null, title: label },
       h("span", { class: "nav-label" }, label),
     ),
+    isShown ? pagesOf(own, hash === "#settings" ? null : pathname, label) : null,
   );
+}
+
+function pagesOf(own, path, label) {
+  const page = ([end, words]) => {
+    const isCurrent = path === own + end;
+    return h(
+      "li",
+      null,
+      h("a", { class: "nav-item", href: own + end, "aria-current": isCurrent ? "page" : null }, words),
+    );
+  };
+  const group = ([title, pages]) =>
+    pages.length ? [title ? h("li", { class: "nav-group" }, title) : null, pages.map(page)] : null;
+  return h("ul", { class: "nav-pages", "aria-label": `Pages of ${label}` }, PAGES.map(group));
 }
 
 function addEntry() {

@@ -264,7 +264,7 @@ def test_the_dashboard_leads_there_and_back(site: Told, open_page: OpenPage) -> 
     page.get_by_role("link", name=f"Left out: {events:,} events").click()
     page.wait_for_url(f"**/left-out?range=30d&tz={ZONE}")
     drawn(page)
-    expect(page.locator(".sidebar .nav-item[aria-current]")).to_have_count(1)
+    expect(page.locator(".sidebar .nav-item[aria-current=page]")).to_have_text("Left out")
     page.get_by_role("link", name="Dashboard").click()
     page.wait_for_url(f"**/websites/{site.website}?range=30d&tz={ZONE}")
     expect(page.locator(".figure")).to_have_count(7)

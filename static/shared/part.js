@@ -1,19 +1,20 @@
 // A part of the page that asks and draws on its own: while it asks, the old figures stay, dimmed; where it fails, it
 // says what failed and offers to try again; a newer question ends an older one.
 
-import { failureNotice } from "../shared/dialog.js";
-import { fill } from "../shared/dom.js";
-import { endHint } from "../shared/hint.js";
+import { failureNotice } from "./dialog.js";
+import { fill } from "./dom.js";
+import { endHint } from "./hint.js";
 
 const HOUR_MS = 3_600_000;
 
 /**
  * Gives load({ quietly }): resolves to whether the figures are there. `ask(signal)` resolves to an answer of
- * shared/fetching.js, `draw` takes it, `what()` says what cannot be shown where it fails. Quietly: nothing is dimmed,
- * nothing is drawn where nothing has changed, and a failure leaves the old figures.
+ * shared/fetching.js, `draw` takes it, `what()` says what cannot be shown where it fails; `until`, a signal, ends it.
+ * Quietly: nothing is dimmed, nothing is drawn where nothing has changed, and a failure leaves the old figures.
  */
-export function part(element, { ask, draw, what }) {
+export function part(element, { ask, draw, what, until = null }) {
   let asking = null;
+  until?.addEventListener("abort", () => asking?.abort());
   let drawn = "";
   async function load({ quietly = false } = {}) {
     asking?.abort();

@@ -1,8 +1,8 @@
 // The 14 fields of the read API: what they are called, how their values are said, which cards show them. Pure but for
 // `valueNode`, which makes elements.
 
-import { h } from "../shared/dom.js";
-import { countryName, flag, languageName } from "../shared/formats.js";
+import { h } from "./dom.js";
+import { countryName, flag, languageName } from "./formats.js";
 
 // field: [one of it, the tab's name, what the list says where nothing is set]
 const FIELDS = {
@@ -26,15 +26,6 @@ const FIELDS = {
 
 /** What can be filtered by: the 14 fields, event_name and type. */
 export const FILTERS = Object.keys(FIELDS);
-
-/** The cards of lists, in their order; the first field of each is open at first. */
-export const CARDS = [
-  { name: "pages", title: "Pages", fields: ["pathname"] },
-  { name: "sources", title: "Sources", fields: ["referrer", "utm_source", "utm_medium", "utm_campaign"] },
-  { name: "places", title: "Places", fields: ["country", "language"] },
-  { name: "browsers", title: "Browsers and devices", fields: ["browser", "os", "os_version", "device"] },
-  { name: "apps", title: "Hostnames and apps", fields: ["hostname", "platform", "app_version"] },
-];
 
 export const TYPES = {
   pageview: "page view",

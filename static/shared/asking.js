@@ -1,14 +1,14 @@
 // What the dashboard shows, as a value that is read from the address and written to it, and the questions that follow
 // from it. Pure: nothing here touches the page or the network.
 //
-// A view: { range, from, to, zone, interval, figure, filters, tabs }
+// A view: { range, from, to, zone, interval, filters } and what a page has of its own
 //   range     one of RANGES' names, or "custom", which alone has from and to (2026-11-15, both included)
 //   interval  "day", "hour", or null: as fits the range
 //   filters   [[field, value], ...], an empty value means unset
-//   tabs      { card: field } where another tab than the first is open
+// What a page has of its own in the address is `own`: { read(query) gives a part of the view, write(view) gives
+// [[name, value], ...] }.
 
-import { FIGURES } from "./figures.js";
-import { CARDS, FILTERS } from "./fields.js";
+import { FILTERS } from "./fields.js";
 
 const DAY_MS = 86_400_000;
 const DATE = /^\d{4}-\d{2}-\d{2}$/;
@@ -60,8 +60,10 @@ export function isZone(name) {
   }
 }
 
-/** The view that an address's query describes. What it says wrongly is passed over. */
-export function readView(query, zone) {
+const NOTHING = { read: () => ({}), write: () => [] };
+
+/** The view that an address's query describes. What it says wrongly, or of filters but `fields`, is passed over. */
+export function readView(query, zone, own = NOTHING, fields = FILTERS) {
   const [from, to] = [query.get("from") || "", query.get("to") || ""];
   const isCustom = isDay(from) && isDay(to) && from <= to;
   const named = RANGES.find((range) => range.name === query.get("range"));
@@ -69,33 +71,24 @@ export function readView(query, zone) {
     range: named ? named.name : isCustom ? "custom" : "7d",
     zone: isZone(query.get("tz")) ? query.get("tz") : zone,
     interval: ["day", "hour"].includes(query.get("interval")) ? query.get("interval") : null,
-    figure: FIGURES.some((figure) => figure.inSeries && figure.name === query.get("figure"))
-      ? query.get("figure")
-      : "visitors",
     filters: [...query]
-      .filter(([name]) => FILTERS.includes(name.replace(/^filter_/, "")))
-      .filter(([name]) => name.startsWith("filter_"))
+      .filter(([name]) => name.startsWith("filter_") && fields.includes(name.slice(7)))
       .map(([name, value]) => [name.slice(7), value]),
-    tabs: {},
+    ...own.read(query),
   };
   if (view.range === "custom") Object.assign(view, { from, to });
-  for (const card of CARDS) {
-    const open = query.get(`tab_${card.name}`);
-    if (card.fields.includes(open) && open !== card.fields[0]) view.tabs[card.name] = open;
-  }
   return view;
 }
 
 /** The query of the address that shows a view; range and zone always, so that the link shows everybody the same. */
-export function writeView(view) {
+export function writeView(view, own = NOTHING) {
   const query = new URLSearchParams();
   if (view.range === "custom") (query.append("from", view.from), query.append("to", view.to));
   else query.append("range", view.range);
   query.append("tz", view.zone);
   if (view.interval) query.append("interval", view.interval);
-  if (view.figure !== "visitors") query.append("figure", view.figure);
   for (const [field, value] of view.filters) query.append(`filter_${field}`, value);
-  for (const [card, field] of Object.entries(view.tabs)) query.append(`tab_${card}`, field);
+  for (const [name, value] of own.write(view)) query.append(name, value);
   // Slashes and colons are allowed in a query, and read better as they are.
   return query.toString().replaceAll("%2F", "/").replaceAll("%3A", ":");
 }
@@ -139,6 +132,12 @@ export function toggled(view, field, value) {
   const has = isFiltered(view, field, value);
   const left = view.filters.filter(([name, text]) => name !== field || text !== value);
   return { ...view, filters: has ? left : [...view.filters, [field, value]] };
+}
+
+/** Whether two views ask for the same days, in the same zone, with the same filters. */
+export function isAlike(one, other) {
+  const asked = ({ range, from, to, zone, filters }) => JSON.stringify([range, from, to, zone, filters]);
+  return asked(one) === asked(other);
 }
 
 /** Whether the view has that filter. */

@@ -1,11 +1,11 @@
-// The filters of the view as chips, and the dialog that adds one.
+// The filters of the view as chips, and the dialog that adds one. A board with `fields` is filtered by these alone.
 
-import { failureNotice, openDialog } from "../shared/dialog.js";
-import { fill, h, icon, refill } from "../shared/dom.js";
-import { get } from "../shared/fetching.js";
-import { barList } from "../shared/list.js";
 import { isFiltered, questionOf } from "./asking.js";
+import { failureNotice, openDialog } from "./dialog.js";
+import { fill, h, icon, refill } from "./dom.js";
+import { get } from "./fetching.js";
 import { FILTERS, TYPES, fieldName, valueNode, valueText } from "./fields.js";
+import { barList } from "./list.js";
 
 const SUGGESTED = 8;
 
@@ -78,10 +78,11 @@ function chip(field, value, board) {
 
 /** Asks for a field and a value, with the most frequent values of the range to choose from. */
 export function filterDialog(board) {
+  const fields = board.fields || FILTERS;
   const field = h(
     "select",
-    { id: "filter-field", value: "pathname" },
-    FILTERS.map((name) =>
+    { id: "filter-field", value: fields[0] },
+    fields.map((name) =>
       h(
         "option",
         { value: name },

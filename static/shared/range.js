@@ -1,10 +1,10 @@
 // Which days are shown, by what bucket, in which time zone: the picker, earlier and later, days of one's own.
 
-import { openDialog } from "../shared/dialog.js";
-import { fill, h, icon, refill } from "../shared/dom.js";
-import { dayRange, ownZone } from "../shared/formats.js";
-import { allZones, spokenZone } from "../shared/zones.js";
 import { RANGES, daysLater, localTime, shifted, withDays, withRange } from "./asking.js";
+import { openDialog } from "./dialog.js";
+import { fill, h, icon, refill } from "./dom.js";
+import { dayRange, ownZone } from "./formats.js";
+import { allZones, spokenZone } from "./zones.js";
 
 /** Draws the range picker. */
 export function drawRange(root, board) {

@@ -1,9 +1,9 @@
-// The keys of the dashboard, and the list of them. They rest while a dialog is open or something is being typed, except
+// The keys of a website's pages, and the lists of them. They rest while a dialog is open or something is being typed, except
 // where the platform has the same key for the same thing (Esc closes a dialog).
 
-import { openDialog } from "../shared/dialog.js";
-import { h } from "../shared/dom.js";
 import { RANGES, shifted, spanOf, withRange } from "./asking.js";
+import { openDialog } from "./dialog.js";
+import { h } from "./dom.js";
 
 const KEYS = [
   ["1 to 5", "Today, 7 days, 30 days, 90 days, 12 months"],
