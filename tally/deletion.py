@@ -109,8 +109,8 @@ def erase(connection: sqlite3.Connection, website: int) -> bool:
         # How far imports into it had come, and what was left to do for it.
         marks = f"import:{website}:"
         connection.execute(
-            "/* deletion.marks */ delete from meta where name >= ? and name < ? or name in (?, ?)",
-            (marks, marks[:-1] + ";", f"importing:{website}", f"histograms:{website}"),
+            "/* deletion.marks */ delete from meta where name >= ? and name < ? or name in (?, ?, ?)",
+            (marks, marks[:-1] + ";", f"importing:{website}", f"histograms:{website}", f"repairs:{website}"),
         )
     return erased
 

@@ -37,7 +37,7 @@ async def _vitals(reader: Reader, view: View, asked: Question, _: str) -> web.Re
             days = vital_figures.by_day(connection, scope, metric)
             return [(iso(begin_ms), *_told(of)) for begin_ms, of in days]
         if by:
-            rows = vital_figures.by_value(connection, scope, by, metric, asked.limit)
+            rows = vital_figures.by_value(connection, scope, by, metric, asked.limit, reader.remembered)
             return [(row.value, row.events, *_told(row.summary)) for row in rows]
         cells = vital_figures.overall(connection, scope)
         return [(name, "" if name == "cls" else "ms", *_told(summary(cells, name))) for name in METRICS]

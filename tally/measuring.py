@@ -36,11 +36,12 @@ def vitals(scope: Scope) -> Query:
     return f"/* measuring.vitals */ {sql}", parameters
 
 
-def vitals_of(scope: Scope, field: str, values: Sequence[int]) -> Query:
-    """The label of a field and the five metrics of each event that has one of some labels."""
-    sql, parameters = _vitals(scope, f"{FIELDS[FIELDS.index(field)]}, {_METRICS}")
+def vitals_of(scope: Scope, field: str, metric: str, values: Sequence[int]) -> Query:
+    """The label of a field and one metric of each event that tells it and has one of some labels."""
+    column = METRICS[METRICS.index(metric)]
+    sql, parameters = _vitals(scope, f"{FIELDS[FIELDS.index(field)]}, {column}")
     return (
-        f"/* measuring.vitals_of */ {sql} and {field} in (select value from json_each(?))",
+        f"/* measuring.vitals_of */ {sql} and {field} in (select value from json_each(?)) and {column} is not null",
         [*parameters, orjson.dumps(list(values)).decode()],
     )
 

@@ -13,6 +13,7 @@ What a range cuts off the quarters at its ends (the days, by pathname) is counte
 """
 
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
@@ -36,10 +37,14 @@ CUTS = {"device": DEVICE, "pathname": PATHNAME}
 
 # Of a row of table vitals: website, ts, id, the fields, the metrics.
 _PATHNAME_AT, _DEVICE_AT = (3 + FIELDS.index(field) for field in ("pathname", "device"))
+# Events come for 72 hours past the end of their day (tally/rollups.py `is_final`).
+_UNSETTLED_DAYS = 4
 # our choice: 10 to 20 ms.
 _VALUES_A_STEP = 200
 _EVENTS_A_STEP = 400
 
+Tiles = list[tuple[int, int]]
+"""Blocks (level, number)."""
 Place = tuple[int, int, int, int, int]
 """website, cut, level, block, value."""
 
@@ -67,10 +72,10 @@ def add(connection: sqlite3.Connection, rows: Iterable[Sequence[Any]]) -> None:
 
 def cells_by_place(rows: Iterable[Sequence[Any]]) -> dict[Place, Cells]:
     """What rows of table vitals add, and where."""
-    gathered: dict[Place, Cells] = {}
+    gathered: dict[Place, list[int]] = {}
     for row in rows:
         website, ts_ms = row[:2]
-        day, part, slots = ts_ms // DAY_MS, ts_ms // PART_MS, [(slot, 1) for slot in slots_of(row[-len(METRICS) :])]
+        day, part, slots = ts_ms // DAY_MS, ts_ms // PART_MS, slots_of(row[-len(METRICS) :])
         for cut, level, block, value in (
             (ALL, PART, part, 0),
             (ALL, 0, day, 0),
@@ -78,8 +83,8 @@ def cells_by_place(rows: Iterable[Sequence[Any]]) -> dict[Place, Cells]:
             (DEVICE, 0, day, row[_DEVICE_AT]),
             (PATHNAME, 0, day, row[_PATHNAME_AT]),
         ):
-            added(gathered.setdefault((website, cut, level, block, value), {}), slots)
-    return gathered
+            gathered.setdefault((website, cut, level, block, value), []).extend(slots)
+    return {place: Counter(slots) for place, slots in gathered.items()}
 
 
 def _put(connection: sqlite3.Connection, histograms: dict[Place, Cells]) -> None:
@@ -256,6 +261,38 @@ def _built(connection: sqlite3.Connection, website: int, first: int, end: int) -
     return set(rows)
 
 
+def settled(connection: sqlite3.Connection, website: int, tiles: Iterable[tuple[int, int]]) -> tuple[Tiles, Tiles]:
+    """Of blocks those that hardly change any more, and those that may with every commit."""
+    (newest,) = connection.execute(
+        "/* vital_days.newest */ select max(block) from histogram where website = ? and cut = 0 and level = 0",
+        (website,),
+    ).fetchone()
+    parts: tuple[Tiles, Tiles] = [], []
+    for level, block in tiles:
+        parts[level <= 0 and newest is not None and block > newest - _UNSETTLED_DAYS].append((level, block))
+    return parts
+
+
+def versions(connection: sqlite3.Connection, website: int, tiles: Tiles) -> list[tuple[int, int, int]]:
+    """What is another one whenever a histogram of these blocks is: the events of each, which are only ever added to, and
+    how often histograms were repaired."""
+    events: dict[tuple[int, int], int] = {}
+    for level, blocks in _by_level(tiles):
+        for block, count in connection.execute(
+            "/* vital_days.versions */ select block, events from histogram where website = ? and cut = 0 and level = ?"
+            " and block in (select value from json_each(?)) and value = 0",
+            (website, level, blocks),
+        ):
+            events[level, block] = count
+    row = connection.execute("/* vital_days.repairs */ select value from meta where name = ?", (_repairs(website),))
+    (repairs,) = row.fetchone() or (0,)
+    return [(0, -1, repairs), *((*tile, events.get(tile, 0)) for tile in tiles)]
+
+
+def _repairs(website: int) -> str:
+    return f"repairs:{website}"
+
+
 def found(
     connection: sqlite3.Connection,
     website: int,
@@ -339,6 +376,10 @@ def is_sum(connection: sqlite3.Connection, website: int, level: int, block: int)
 
 def repair(connection: sqlite3.Connection, website: int, level: int, block: int) -> None:
     """Counts a day anew from its raw rows; a block above days is only taken down, to be built anew."""
+    connection.execute(
+        "/* vital_days.repaired */ insert into meta values (?, 1) on conflict do update set value = value + 1",
+        (_repairs(website),),
+    )
     if level:
         _take_down(connection, website, level, block)
         return

@@ -17,9 +17,9 @@ In the file and in here values are whole numbers (`stored`): microseconds, and m
 
 import sys
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, repeat
+from itertools import accumulate, chain, repeat
 from typing import NamedTuple
 
 from tally.events import METRICS, MOST_OF_METRIC
@@ -99,6 +99,12 @@ def slots_of(values: Sequence[int | None]) -> list[int]:
     return [*slots, EVENTS]
 
 
+def slot_of(metric: str, value: int) -> int:
+    """The slot of a metric's value, as stored."""
+    number = METRICS.index(metric)
+    return number * SLOTS + bisect_left(_EDGES[number], value)
+
+
 def is_poor(slot: int) -> bool:
     """Whether the values in a slot are rated poor."""
     metric, cell = divmod(slot, SLOTS)
@@ -107,6 +113,9 @@ def is_poor(slot: int) -> bool:
 
 def added(cells: Cells, more: Mapping[int, int] | Iterable[tuple[int, int]]) -> None:
     """Adds a histogram to `cells`."""
+    if not cells:
+        cells.update(more)
+        return
     for slot, count in more.items() if isinstance(more, Mapping) else more:
         cells[slot] = cells.get(slot, 0) + count
 
@@ -124,13 +133,20 @@ def packed(cells: Mapping[int, int]) -> bytes:
     return b"".join(map(_bytes, (array("H", [len(ones) << 1 | (counts.itemsize > 1)]), ones, slots, counts)))
 
 
-def unpacked(blob: bytes) -> Iterable[tuple[int, int]]:
-    """(slot, count) of each cell of what `packed` gave. 10 ns a cell, and adding it up 80."""
+def unpacked(blob: bytes, metric: str = "") -> Iterable[tuple[int, int]]:
+    """(slot, count) of each cell of what `packed` gave, of one metric or of all. 10 ns a cell, and adding it up 80."""
     (head,) = _numbers("H", blob[:2])
     middle, width = 2 + (head >> 1) * 2, "I" if head & 1 else "B"
     slots_end = middle + (len(blob) - middle) // (2 + (4 if head & 1 else 1)) * 2
-    slots, counts = _numbers("H", blob[middle:slots_end]), _numbers(width, blob[slots_end:])
-    return chain(zip(_numbers("H", blob[2:middle]), repeat(1)), zip(slots, counts, strict=True))
+    ones, slots = _numbers("H", blob[2:middle]), _numbers("H", blob[middle:slots_end])
+    counts = _numbers(width, blob[slots_end:])
+    if metric:
+        # Both are sorted.
+        first = METRICS.index(metric) * SLOTS
+        own = slice(bisect_left(slots, first), bisect_left(slots, first + SLOTS))
+        ones = ones[bisect_left(ones, first) : bisect_left(ones, first + SLOTS)]
+        slots, counts = slots[own], counts[own]
+    return chain(zip(ones, repeat(1)), zip(slots, counts, strict=True))
 
 
 def _bytes(numbers: "array[int]") -> bytes:
@@ -149,20 +165,16 @@ def _numbers(width: str, blob: bytes) -> "array[int]":
 def summary(cells: Mapping[int, int], metric: str) -> Summary:
     """What a histogram says of a metric. A percentile is the value of nearest rank: p75 of 4 values is the third."""
     number = METRICS.index(metric)
-    own = sorted((slot - number * SLOTS, cells[slot]) for slot in cells if slot // SLOTS == number)
-    samples = sum(count for _, count in own)
-    good, tolerable = _RATED[number]
-    ranks = [-(-percent * samples // 100) for percent in PERCENTILES]
-    found: list[float | None] = []
-    below = rated_good = not_poor = 0
-    for cell, count in own:
-        below += count
-        while len(found) < len(ranks) and ranks[len(found)] <= below:
-            found.append(_value(_EDGES[number], cell) / _UNITS[metric])
-        rated_good += count if cell <= good else 0
-        not_poor += count if cell <= tolerable else 0
-    found += [None] * (len(ranks) - len(found))
-    return Summary(samples, tuple(found), rated_good, not_poor - rated_good, samples - not_poor)
+    first, edges = number * SLOTS, _EDGES[number]
+    slots = sorted(slot for slot in cells if first <= slot < first + SLOTS)
+    # How many values there are up to the end of each cell.
+    reached = list(accumulate(map(cells.__getitem__, slots), initial=0))
+    samples = reached[-1]
+    ranks = [-(-percent * samples // 100) for percent in PERCENTILES if samples]
+    found = [_value(edges, slots[bisect_left(reached, rank) - 1] - first) / _UNITS[metric] for rank in ranks]
+    good, tolerable = (reached[bisect_right(slots, first + cell)] for cell in _RATED[number])
+    percentiles = tuple(found) if samples else (None,) * len(PERCENTILES)
+    return Summary(samples, percentiles, good, tolerable - good, samples - tolerable)
 
 
 def _value(edges: Sequence[float], cell: int) -> float:

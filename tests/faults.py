@@ -993,6 +993,20 @@ FAULTS = (
         "tests/test_vital_days.py",
     ),
     Fault(
+        "a late web vital of a block whose sums are remembered",
+        "tally/vital_days.py",
+        "(*tile, events.get(tile, 0))",
+        "(*tile, 0)",
+        "tests/test_vital_days.py",
+    ),
+    Fault(
+        "mended histograms told from memory",
+        "tally/vital_days.py",
+        "do update set value = value + 1",
+        "do update set value = value",
+        "tests/test_vital_days.py",
+    ),
+    Fault(
         "a threshold that is poor already",
         "tally/vitals.py",
         "slot != EVENTS and cell > _RATED[metric][1]",

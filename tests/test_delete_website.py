@@ -130,7 +130,8 @@ def db(tmp_path: Path) -> Path:
         samples = "(1, 1, 1, 0, null, 'url', 'canary-host.example'), (2, 1, 1, 0, 0, '', 'other.example')"
         connection.execute(f"insert into left_out_sample values {samples}")
         connection.execute(
-            "insert into meta values ('import:1:abc', 'x'), ('import:12:abc', 'x'), ('importing:1', 'x')"
+            "insert into meta values ('import:1:abc', 'x'), ('import:12:abc', 'x'), ('importing:1', 'x'),"
+            " ('repairs:1', 1)"
         )
         connection.execute("insert into website_origin values (1, 'app://canary-origin'), (2, 'app://other')")
         connection.execute("insert into share values (1, 'canary-token-24-letters!', 0)")
@@ -189,7 +190,7 @@ def test_everything_goes_and_the_other_website_stays(db: Path) -> None:
     used = {text for (text,) in sql(db, "select text from label where id in (select pathname from event)")}
     assert used
     assert used <= shared
-    assert sql(db, "select name from meta where name like 'import%'") == [("import:12:abc",)]
+    assert sql(db, "select name from meta where name like 'import%' or name like 'rep%'") == [("import:12:abc",)]
     assert sql(db, "select * from gone") == [(1, NOON_MS, 1)]
     assert sql(db, "pragma integrity_check") == [("ok",)]
     assert sql(db, "pragma freelist_count") == [(0,)]

@@ -412,7 +412,7 @@ SCOPED: dict[str, Callable[[Scope], Query]] = {
 # Of measurements; tally/measuring.py has the same wall.
 MEASURED: dict[str, Callable[[Scope], Query]] = {
     "vitals": measuring.vitals,
-    "vitals_of": lambda scope: measuring.vitals_of(scope, "os", [1]),
+    "vitals_of": lambda scope: measuring.vitals_of(scope, "os", "lcp", [1]),
     "vital_ranks": lambda scope: measuring.vital_ranks(scope, "os", "lcp", 1.0),
     "trials_of": measuring.trials_of,
 }

@@ -21,6 +21,7 @@ from tally.enrich import FIELDS
 from tally.events import METRICS, MOST_OF_METRIC
 from tally.ground import BeyondRetention
 from tally.queries import Scope
+from tally.remembered import Remembered
 from tally.rollups import KEPT
 from tally.schema import open_database, transaction
 from tally.sessions import DAY_MS
@@ -131,6 +132,8 @@ class World:
             self.connection.executemany("insert into label (text) values (?)", [(text,) for text in texts])
         self.number = dict(self.connection.execute("select text, id from label"))
         self.now_ms = (FIRST_DAY + DAYS) * DAY_MS
+        # One for all questions, as in a server: what has changed must not be told from memory.
+        self.remembered = Remembered()
 
     def some(self, count: int, first: int = FIRST_DAY, end: int = FIRST_DAY + DAYS, website: int = 1) -> list[Sent]:
         chance = self.chance
@@ -260,6 +263,11 @@ def scopes(chance: random.Random) -> Iterator[Scope]:
         yield Scope(1, from_ms, to_ms, chance.choice(filters))
 
 
+def by_pathname(world: World, scope: Scope) -> list[vital_figures.Row]:
+    """All pages, by lcp."""
+    return vital_figures.by_value(world.connection, scope, "pathname", "lcp", 100, world.remembered)
+
+
 def compare(world: World) -> None:
     run = world.connection
     for scope in scopes(world.chance):
@@ -275,7 +283,7 @@ def compare(world: World) -> None:
             same(found, [one for one in inside if one.ts_ms // DAY_MS == begin // DAY_MS], metric)
         for field in ("pathname", "device"):
             limit = world.chance.choice((1, 3, 100))
-            rows = vital_figures.by_value(run, scope, field, metric, limit)
+            rows = vital_figures.by_value(run, scope, field, metric, limit, world.remembered)
             own = {value: plain(inside, scope, **{field: value}) for value in {getattr(one, field) for one in inside}}
             own.pop("", None)
             poor = {
@@ -375,10 +383,7 @@ def test_where_raw_rows_are_gone(world: World) -> None:
         world.connection.execute("delete from vitals where ts < ?", (gone * DAY_MS,))
     scope = Scope(1, FIRST_DAY * DAY_MS, (gone + 9) * DAY_MS)
     assert vital_figures.overall(world.connection, scope) == right
-    assert (
-        sum(row.events for row in vital_figures.by_value(world.connection, scope, "pathname", "lcp", 100))
-        == right[vitals.EVENTS]
-    )
+    assert sum(row.events for row in by_pathname(world, scope)) == right[vitals.EVENTS]
     # Quarters of a day that is gone need none of its rows.
     parts = Scope(1, (gone - 9) * DAY_MS + PART_MS, (gone - 9) * DAY_MS + 3 * PART_MS)
     found = vital_figures.overall(world.connection, parts)
@@ -388,7 +393,7 @@ def test_where_raw_rows_are_gone(world: World) -> None:
             vital_figures.overall(world.connection, cut)
         assert refused.value.from_ms == gone * DAY_MS
     with pytest.raises(BeyondRetention):
-        vital_figures.by_value(world.connection, scope._replace(from_ms=scope.from_ms + 1), "pathname", "lcp", 100)
+        by_pathname(world, scope._replace(from_ms=scope.from_ms + 1))
 
 
 @pytest.mark.parametrize(
@@ -420,6 +425,60 @@ def test_damage_is_seen_and_mended(world: World, damage: str) -> None:
     world.build()
     world.check()
     assert [verdict for verdict in verdicts(world.connection, 1) if verdict.fault == HISTOGRAMS] == []
+    compare(world)
+
+
+def test_late_events_after_a_question(world: World) -> None:
+    """Sums over blocks are remembered; an event of any day of them is told all the same, and nothing is counted anew
+    that has not changed."""
+    everything = Scope(1, FIRST_DAY * DAY_MS, (FIRST_DAY + DAYS) * DAY_MS)
+    world.add(world.some(600))
+    world.build()
+    for day in (FIRST_DAY, FIRST_DAY + 70, FIRST_DAY + 78, FIRST_DAY + DAYS - 1):
+        for _ in range(2):
+            world.add(world.some(1, day, day + 1))
+            asked = [Scope(1, from_ms, everything.to_ms) for from_ms in (everything.from_ms, everything.from_ms + 1)]
+            for scope in asked:
+                assert sum(row.events for row in by_pathname(world, scope)) == sum(
+                    one.pathname != "" for one in plain(world.sent, scope)
+                )
+        world.build()
+    compare(world)
+
+
+def test_what_was_wrong_is_not_remembered(world: World) -> None:
+    everything = Scope(1, FIRST_DAY * DAY_MS, (FIRST_DAY + DAYS) * DAY_MS)
+    world.add(world.some(400))
+    world.build()
+    right = by_pathname(world, everything)
+    for _ in range(2):
+        with transaction(world.connection):
+            world.connection.execute("update histogram set events = events + 1 where cut = 2")
+        world.remembered = Remembered()
+        assert by_pathname(world, everything) != right
+        with transaction(world.connection):
+            for day in range(FIRST_DAY, FIRST_DAY + DAYS):
+                vital_days.repair(world.connection, 1, 0, day)
+        world.build()
+        assert by_pathname(world, everything) == right
+
+
+def test_what_is_settled_is_read_once(world: World) -> None:
+    everything = Scope(1, FIRST_DAY * DAY_MS, (FIRST_DAY + DAYS) * DAY_MS)
+    world.add(world.some(600))
+    world.build()
+    heard: list[str] = []
+    world.connection.set_trace_callback(heard.append)
+    rows = []
+    for new in (0, 1):
+        world.connection.set_trace_callback(None)
+        world.add(world.some(new, FIRST_DAY + DAYS - 1, FIRST_DAY + DAYS))
+        world.connection.set_trace_callback(heard.append)
+        heard.clear()
+        by_pathname(world, everything)
+        rows.append([text for text in heard if "vital_days.ranks" in text])
+    # Three levels at first, afterwards the newest days alone.
+    assert [len(of) for of in rows] == [4, 1]
 
 
 def test_steps_are_short(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
