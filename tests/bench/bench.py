@@ -8,14 +8,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import dataset
+import measurements
 from dataset import DataSet
+from measurements import Sizes
 from questions import Answers
 
 
 class Bench:
     """One run. `answers`: those of the part `read`, which `growth` compares with."""
 
-    def __init__(self, folder: Path, events: int, seconds: float, rounds: int, asks: int) -> None:
+    def __init__(self, folder: Path, events: int, seconds: float, rounds: int, asks: int, sizes: Sizes) -> None:
+        self.sizes = sizes
         self._folder, self.events, self.seconds, self.rounds, self.asks = folder, events, seconds, rounds, asks
         self._known: dict[int, DataSet] = {}
         self.answers: Answers | None = None
@@ -28,10 +31,18 @@ class Bench:
             self._known[events] = dataset.prepared(folder, events)
         return self._known[events]
 
-    @contextlib.contextmanager
-    def copy(self, events: int | None = None) -> Iterator[DataSet]:
+    def measured(self) -> DataSet:
+        """The data set with measurements beside the traffic. Not to be written into."""
+        return measurements.prepared(self._folder / "measured", self.known(), self.sizes)
+
+    def copy(self, events: int | None = None) -> contextlib.AbstractContextManager[DataSet]:
         """A copy of the data set to work on."""
-        working = dataset.copied(self.known(events), self._folder / "work")
+        return self.copy_of(self.known(events))
+
+    @contextlib.contextmanager
+    def copy_of(self, known: DataSet) -> Iterator[DataSet]:
+        """A copy of any of them to work on."""
+        working = dataset.copied(known, self._folder / "work")
         try:
             yield working
         finally:

@@ -83,18 +83,18 @@ def _run(report: Connection, work: Callable[..., Course], stop: Event, *what: An
         report.send(RuntimeError(f"{work.__name__}: {failure!r}"))
 
 
-def send(stop: Event, port: int, website: str, per_second: float) -> Course:
-    """A website's traffic, from several clients that do not wait for each other."""
+def send(stop: Event, port: int, website: str, per_second: float, says: type[Words] = Words) -> Course:
+    """A website's traffic, from several clients that do not wait for each other; `says`: what events say."""
     with ThreadPoolExecutor(_CLIENTS) as pool:
         share = per_second / _CLIENTS
-        courses = list(pool.map(lambda number: _send(stop, port, website, share, number), range(_CLIENTS)))
+        courses = list(pool.map(lambda number: _send(stop, port, website, share, number, says), range(_CLIENTS)))
     latencies = [one for course in courses for one in course.latencies]
     return Course(sum(course.done for course in courses), courses[0].seconds, latencies)
 
 
-def _send(stop: Event, port: int, website: str, per_second: float, number: int) -> Course:
+def _send(stop: Event, port: int, website: str, per_second: float, number: int, says: type[Words]) -> Course:
     """What one client sends, over one connection."""
-    draw, words, asker = random.Random(number), Words(number, 1), Asker(port)
+    draw, words, asker = random.Random(number), says(number, 1), Asker(port)
     newest = 1_000_000 * number
     visitors = [newest] * 10
     done, latencies = 0, list[float]()

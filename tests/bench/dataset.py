@@ -24,7 +24,7 @@ from report import say
 from servers import Tally
 from traffic import DAY_MS, DOMAIN, EVENTS_A_VISITOR, Traffic, quieter, texts
 
-from tally import accounts, rollups, schema
+from tally import accounts, rollups, schema, vital_days
 
 SEED = 7
 DAYS = 365
@@ -59,12 +59,14 @@ class DataSet(NamedTuple):
 def prepared(folder: Path, events: int) -> DataSet:
     """The data set of so many events in a folder, from an earlier run or built now, rollups included."""
     folder.mkdir(parents=True, exist_ok=True)
-    known = _known(folder, events)
+    marks = _marks(events)
+    known = known_in(folder, marks)
     if known is None:
         known = _build(folder, events)
+        mark(folder, marks, known)
     if not known.rollups_s:
-        known = _roll_up(known)
-        _mark(folder, events, known)
+        known = roll_up(known)
+        mark(folder, marks, known)
     return known
 
 
@@ -90,20 +92,22 @@ def _marks(events: int) -> dict[str, object]:
     return drawn | {"schema": schema.VERSION, "levels": list(rollups.LEVELS)}
 
 
-def _mark(folder: Path, events: int, known: DataSet) -> None:
-    content = {"marks": _marks(events), "data": known._asdict() | {"db": known.db.name}}
+def mark(folder: Path, marks: dict[str, object], known: DataSet) -> None:
+    """Writes down what a folder holds."""
+    content = {"marks": marks, "data": known._asdict() | {"db": known.db.name}}
     unfinished = folder / (MARKER + ".unfinished")
     unfinished.write_text(json.dumps(content, indent=2) + "\n")
     os.replace(unfinished, folder / MARKER)
 
 
-def _known(folder: Path, events: int) -> DataSet | None:
+def known_in(folder: Path, marks: dict[str, object]) -> DataSet | None:
+    """What a folder holds, if it is what these marks say and not too old."""
     marker = folder / MARKER
     if not marker.exists():
         return None
     content = json.loads(marker.read_text())
     known = DataSet(**content["data"] | {"db": folder / content["data"]["db"]})
-    if content["marks"] != _marks(events) or not known.db.exists():
+    if content["marks"] != marks or not known.db.exists():
         say(f"{known.db} is of another kind or version: building it anew")
         return None
     if time.time() * 1000 - known.end_ms > MOST_AGE_MS:
@@ -127,9 +131,7 @@ def _build(folder: Path, events: int) -> DataSet:
         website, written = add_website(connection, events, end_ms)
     taken_s = time.perf_counter() - begun
     say(f"{written:,} events in {taken_s:.0f} s, {written / taken_s:,.0f} a second")
-    known = DataSet(db, website, key, written, end_ms, taken_s)
-    _mark(folder, events, known)
-    return known
+    return DataSet(db, website, key, written, end_ms, taken_s)
 
 
 def add_website(connection: sqlite3.Connection, events: int, end_ms: int) -> tuple[str, int]:
@@ -193,8 +195,8 @@ def _write_day(
     connection.execute("/* dataset.ids */ update meta set value = ? where name = 'next_id'", (next_id + len(events),))
 
 
-def _roll_up(known: DataSet) -> DataSet:
-    """Has the server build totals and rollups of every day."""
+def roll_up(known: DataSet) -> DataSet:
+    """Has the server build totals and rollups of every day, and all that it adds up in the background."""
     say("the server builds totals and rollups")
     begun = time.perf_counter()
     with Tally(known.db) as server:
@@ -229,7 +231,15 @@ def _open_work(connection: sqlite3.Connection) -> str:
     behind = sum(state == 1 and folded < min((day + 1) * DAY_MS, now_ms - BEHIND_MS) for _, day, state, folded in days)
     blocks = {(website, level, block) for website, level, block, _, _ in rows if level}
     missing = len(_expected(days) - blocks)
-    parts = ((stale, "stale days"), (behind, "days to fold"), (missing, "blocks of days"))
+    waiting = sum(
+        vital_days.next_block(connection, website, now_ms) is not None for website in {row[0] for row in rows}
+    )
+    parts = (
+        (stale, "stale days"),
+        (behind, "days to fold"),
+        (missing, "blocks of days"),
+        (waiting, "websites whose blocks of histograms are to be built"),
+    )
     return ", ".join(f"{number} {what}" for number, what in parts if number)
 
 

@@ -7,6 +7,7 @@ transactions of the same size, each with fsync, and keeps neither visits nor lab
 
 import sqlite3
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -43,15 +44,21 @@ def _statements(kind: str, field: str) -> tuple[str, ...]:
 
 def plain_sql_s(known: DataSet, kind: str, days: int, field: str = "", value: str = "") -> float | None:
     """How long plain SQL takes, the better of two where it is short; None past MOST_S."""
+    return timed(known, _statements(kind, field), days, value=value)
+
+
+def timed(known: DataSet, statements: Sequence[str], days: int, **more: str) -> float | None:
+    """How long statements about the last days of the first website take, one after another, the better of two where it
+    is short; None past MOST_S."""
     end = time.time_ns() // 1_000_000
-    bounds = {"website": 1, "begin": end - days * DAY_MS, "end": end, "value": value}
+    bounds = {"website": 1, "begin": end - days * DAY_MS, "end": end, **more}
     times: list[float] = []
     with closing(schema.connect_reader(known.db)) as connection:
         while not times or (len(times) < 2 and times[0] < 5):
             begun = time.perf_counter()
             connection.set_progress_handler(partial(_is_over, begun + MOST_S), 1_000_000)
             try:
-                for statement in _statements(kind, field):
+                for statement in statements:
                     connection.execute(statement, bounds).fetchall()
             except sqlite3.OperationalError:
                 return None

@@ -12,6 +12,7 @@ from dataset import DataSet, settled
 from floors import MOST_S, plain_sql_s, share
 from questions import RANGES, TIMED_OUT, Answers, Question, ask, filtered, quick, unfiltered
 from report import Row, ms, say
+from sending import Words
 from servers import Tally
 from traffic import HOSTNAME, LARGE_BROWSER, SMALL_BROWSER
 
@@ -28,12 +29,12 @@ FILTERS = (
 )
 
 
-def _asked(known: DataSet, questions: list[Question], rounds: int) -> tuple[Answers, Course]:
-    """Asks while events come in."""
+def asked(known: DataSet, questions: list[Question], rounds: int, says: type[Words] = Words) -> tuple[Answers, Course]:
+    """Asks while events come in; `says`: what they say."""
     with Tally(known.db) as server:
         settled(known.db)
         say(f"{len(questions)} questions, {rounds} rounds, {EVENTS_A_SECOND} events a second beside them")
-        with Companion(send, server.port, known.website, EVENTS_A_SECOND) as sender:
+        with Companion(send, server.port, known.website, EVENTS_A_SECOND, says) as sender:
             asker = Asker(server.port, known.key)
             answers = ask(asker, known.website, questions, rounds)
             asker.close()
@@ -45,21 +46,21 @@ def read(bench: Bench) -> list[Row]:
     floors = {(kind, days): plain_sql_s(bench.known(), kind, days) for kind in KINDS for days in RANGES}
     say("plain SQL is done")
     with bench.copy() as known:
-        answers, sent = _asked(known, [*unfiltered(), *quick()], bench.asks)
+        answers, sent = asked(known, [*unfiltered(), *quick()], bench.asks)
     bench.answers = answers
     rows = [
-        _row("read", f"{kind}, {days} days", answers, (kind, days), floors[kind, days], UNFILTERED_S)
+        row("read", f"{kind}, {days} days", answers, (kind, days), floors[kind, days], UNFILTERED_S)
         for kind in KINDS
         for days in RANGES
     ]
-    rows += [_row("read", q.kind, answers, (q.kind, q.days), 0.0, QUICK_S) for q in quick()]
+    rows += [row("read", q.kind, answers, (q.kind, q.days), 0.0, QUICK_S) for q in quick()]
     beside = (
         f"{sent.rate:.0f} events/s, p50 {ms(sent.at(0.5))}, p99 {ms(sent.at(0.99))}, worst {ms(max(sent.latencies))}"
     )
     return [*rows, Row("read", "collected beside these questions", beside)]
 
 
-def _row(part: str, what: str, answers: Answers, of: tuple[str, int], floor: float | None, target_s: float) -> Row:
+def row(part: str, what: str, answers: Answers, of: tuple[str, int], floor: float | None, target_s: float) -> Row:
     """`floor`: how long plain SQL took, None where it was given up, 0 where there is none."""
     group = answers.group(*of)
     over, seconds = ("over ", MOST_S) if floor is None else ("", floor)
@@ -85,10 +86,10 @@ def filtered_reads(bench: Bench) -> list[Row]:
     rows = []
     with bench.copy() as known:
         for field, value, targets in FILTERS:
-            answers, _ = _asked(known, filtered(field, value), max(3, bench.asks // 4))
+            answers, _ = asked(known, filtered(field, value), max(3, bench.asks // 4))
             covers = f"{share(known, field, value) * 100:.0f} %"
             rows += [
-                _row("filtered", f"{kind}, {covers}, {days} days", answers, (kind, days), floors[value, kind, days], s)
+                row("filtered", f"{kind}, {covers}, {days} days", answers, (kind, days), floors[value, kind, days], s)
                 for kind in kinds
                 for days, s in zip(RANGES, targets, strict=True)
             ]
@@ -99,10 +100,10 @@ def growth(bench: Bench) -> list[Row]:
     """The same questions over a tenth of the events: what ten times as many cost more."""
     if bench.answers is None:
         with bench.copy() as known:
-            bench.answers, _ = _asked(known, unfiltered(), bench.asks)
+            bench.answers, _ = asked(known, unfiltered(), bench.asks)
     small = bench.events // 10
     with bench.copy(small) as known:
-        before, _ = _asked(known, unfiltered(), bench.asks)
+        before, _ = asked(known, unfiltered(), bench.asks)
     rows = []
     for kind in KINDS:
         for days in RANGES:

@@ -28,10 +28,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 import bounds
 import collects
+import gauging
 import moving
 import reads
 import standing
 from bench import Bench
+from measurements import Sizes
 from report import Row, missing, say, table
 from servers import HAS_UVLOOP
 
@@ -40,6 +42,7 @@ PARTS: dict[str, Callable[[Bench], list[Row]]] = {
     "read": reads.read,
     "growth": reads.growth,
     "filtered": reads.filtered_reads,
+    "measurements": gauging.measurements,
     "collect": collects.collect,
     "batches": collects.batches_of_fifty,
     "mixed": collects.mixed,
@@ -57,7 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # As an interrupt: servers and files that were begun are ended and deleted on the way out.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory(prefix="tally-bench-") as temporary:
-        bench = Bench(given.folder or Path(temporary), given.events, given.seconds, given.rounds, given.asks)
+        sizes = Sizes(given.vitals, given.assignments)
+        bench = Bench(given.folder or Path(temporary), given.events, given.seconds, given.rounds, given.asks, sizes)
         rows = [row for part in given.only or PARTS for row in _measured(part, bench)]
     print(f"{machine()}\n\n{table(rows)}")
     return any("NOT MEASURED" in row.measured for row in rows)
@@ -66,6 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Measures everything that is promised about speed and size.")
     parser.add_argument("--events", type=int, default=10_000_000, help="of the data set; default 10,000,000")
+    parser.add_argument("--vitals", type=int, default=5_000_000, help="of measurements; default 5,000,000")
+    parser.add_argument("--assignments", type=int, default=200_000, help="of measurements; default 200,000")
     parser.add_argument("--seconds", type=float, default=5, help="of each load; default 5")
     parser.add_argument("--rounds", type=int, default=3, help="of loads and floors in turn; default 3")
     parser.add_argument("--asks", type=int, default=40, help="of each question; default 40, a quarter where filtered")

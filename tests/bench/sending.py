@@ -62,6 +62,28 @@ class Words:
         )
 
 
+class Measuring(Words):
+    """Draws what events say where a page measures itself too: a fifth are web vitals, a tenth heatmap points, and a
+    tenth experiments."""
+
+    def event(self, session: int | None = None) -> dict[str, Any]:
+        """One event of a session."""
+        event, draw = super().event(session), self._draw
+        about = {name: event[name] for name in ("url", "session_id")}
+        which = draw.random()
+        if which < 0.2:
+            values = {"lcp": 1_900.0, "inp": 96.0, "fcp": 1_300.0, "ttfb": 450.0, "cls": 0.03}
+            told = {name: round(value * draw.lognormvariate(0, 0.6), 4) for name, value in values.items()}
+            return about | {"type": "vitals", "vitals": told}
+        if which < 0.3:
+            points = [{"x": draw.random(), "y": int(draw.random() ** 2 * 4_000), "kind": "click"} for _ in range(3)]
+            points.append({"x": 0, "y": draw.randrange(600, 5_000), "kind": "scroll"})
+            return about | {"type": "heatmap", "viewport_width": draw.choice((390, 820, 1440)), "points": points}
+        if which < 0.4:
+            return about | {"type": "ab_assign", "experiment": "button", "variant": draw.choice(("control", "green"))}
+        return event
+
+
 def post(headers: str, body: bytes) -> bytes:
     """A whole request to collect."""
     head = f"POST /api/collect HTTP/1.1\r\nHost: {DOMAIN}\r\n{headers}Content-Length: {len(body)}\r\n\r\n"

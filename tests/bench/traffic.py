@@ -74,7 +74,7 @@ _UTM_MEDIUMS = ("email", "cpc", "social", "affiliate", "banner")
 _UTM_CAMPAIGNS = tuple(f"campaign-{n:02}" for n in range(60))
 _APP_VERSIONS = tuple(f"{major}.{minor}.0" for major in (4, 3) for minor in range(6, 0, -1))
 # Weights of the hours of a UTC day, and of the days from Monday on (their mean is 1).
-_HOURS = (3, 2, 2, 2, 2, 3, 4, 6, 8, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 8, 7, 6, 4)
+HOURS = (3, 2, 2, 2, 2, 3, 4, 6, 8, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 8, 7, 6, 4)
 _WEEK = (1.1, 1.1, 1.1, 1.1, 1.05, 0.75, 0.8)
 
 Event = tuple[Any, ...]
@@ -145,7 +145,7 @@ class Traffic:
         n = {"": 0, **label}.__getitem__
         self._sizes = spread_out(*_visit_sizes(), 4096)
         self._gaps = [int(-75_000 * math.log(1 - (k + 0.5) / 4096)) for k in range(4096)]
-        self._quarters = spread_out(range(96), [_HOURS[quarter // 4] for quarter in range(96)], 4096)
+        self._quarters = spread_out(range(96), [HOURS[quarter // 4] for quarter in range(96)], 4096)
         self._paths = zipf([n(path(k)) for k in range(PATHS)], 1 << 18)
         self._referrers = zipf([n(referrer(k)) for k in range(REFERRERS)], 1 << 16)
         self._countries = zipf([n(text) for text in COUNTRIES], 1 << 13)

@@ -1,0 +1,114 @@
+"""Part measurements: how long questions about web vitals and experiments take, and what each event takes of the disk.
+
+As in the part read: warm, on one keep-alive connection, while a process beside sends 200 events a second to the same
+website, of which four in ten are measurements themselves. Plain SQL over raw rows, what anybody would write first for
+one metric, runs before the server is started.
+"""
+
+from contextlib import closing
+
+from bench import Bench
+from dataset import DataSet
+from floors import timed
+from questions import RANGES, Question
+from reads import asked, row
+from report import Row, ms
+from sending import Measuring
+from traffic import path
+
+from tally import schema
+
+# Targets of the issue: p95 in seconds, bytes an event.
+ANSWERED_S = 0.05
+VITALS_BYTES = 100
+# The most read page, and one that is rarely read.
+TOP, RARE = path(0), path(4000)
+
+_OF = "from vitals where website = :website and ts >= :begin and ts < :end"
+_RANKED = "row_number() over (partition by {by} order by lcp) as place, count(lcp) over (partition by {by}) as samples"
+_TOLD = (
+    "{by}, samples, sum(lcp <= 2500000), sum(lcp > 4000000), max(lcp) filter (where place <= (samples + 1) / 2),"
+    " max(lcp) filter (where place <= (samples * 3 + 3) / 4), max(lcp) filter (where place <= (samples * 19 + 19) / 20)"
+)
+_PERCENTILES = f"select {_TOLD} from (select {{by}}, lcp, {_RANKED} {_OF} and lcp is not null{{only}}) group by {{by}}"
+_PLAIN = {
+    "vitals": _PERCENTILES.format(by="website", only=""),
+    "vitals, one page": _PERCENTILES.format(
+        by="website", only=" and pathname = (select id from label where text = :page)"
+    ),
+    "vitals, one device": _PERCENTILES.format(
+        by="website", only=" and device = (select id from label where text = 'mobile')"
+    ),
+    "vitals by pathname": _PERCENTILES.format(
+        by="pathname",
+        only=f" and pathname in (select pathname {_OF} group by 1 order by sum(lcp > 4000000) desc limit 10)",
+    ),
+    "vitals by device": _PERCENTILES.format(by="device", only=""),
+    "vitals by day": _PERCENTILES.format(by="ts / 86400000", only="").replace(
+        "select ts / 86400000, samples", "select day, samples"
+    ),
+    "experiments": (
+        "select experiment, variant, goal, count(distinct visitor) from ab where website = :website and ts >= :begin"
+        " and ts < :end group by 1, 2, 3"
+    ),
+}
+
+
+def _questions() -> list[Question]:
+    """Every question about measurements, over each of RANGES."""
+    kinds = [
+        ("vitals", "", "vitals"),
+        ("vitals, one page", "top", f"vitals?filter_pathname={TOP}"),
+        ("vitals, one page", "rare", f"vitals?filter_pathname={RARE}"),
+        ("vitals, one device", "", "vitals?filter_device=mobile"),
+        *(("vitals by pathname", metric, f"vitals?by=pathname&metric={metric}") for metric in ("lcp", "cls")),
+        ("vitals by pathname", "limit 100", "vitals?by=pathname&limit=100"),
+        ("vitals by device", "", "vitals?by=device"),
+        ("vitals by day", "all", "vitals?by=day"),
+        ("vitals by day", "one page", f"vitals?by=day&filter_pathname={TOP}"),
+        ("vitals by day", "one device", "vitals?by=day&filter_device=mobile"),
+        ("experiments", "", "experiments"),
+    ]
+    return [Question(kind, days, which, path) for days in RANGES for kind, which, path in kinds]
+
+
+def measurements(bench: Bench) -> list[Row]:
+    """Each question beside plain SQL, and the bytes of each kind of event."""
+    known = bench.measured()
+    kinds = list(dict.fromkeys(question.kind for question in _questions()))
+    floors = {(kind, days): timed(known, _plain(kind), days, page=TOP) for kind in kinds for days in RANGES}
+    with bench.copy_of(known) as working:
+        answers, sent = asked(working, _questions(), bench.asks, Measuring)
+    rows = [
+        row("measurements", f"{kind}, {days} days", answers, (kind, days), floors[kind, days], ANSWERED_S)
+        for kind in kinds
+        for days in RANGES
+    ]
+    beside = (
+        f"{sent.rate:.0f} events/s, p50 {ms(sent.at(0.5))}, p99 {ms(sent.at(0.99))}, worst {ms(max(sent.latencies))}"
+    )
+    return [*rows, Row("measurements", "collected beside these questions", beside), *_sizes(known)]
+
+
+def _plain(kind: str) -> tuple[str]:
+    return (f"/* gauging.plain */ {_PLAIN[kind]}",)
+
+
+def _sizes(known: DataSet) -> list[Row]:
+    """Bytes an event of what is kept of it, everything included."""
+    with closing(schema.connect_reader(known.db)) as connection:
+        pages = dict(connection.execute("/* gauging.pages */ select name, sum(pgsize) from dbstat group by name"))
+        (vitals,) = connection.execute("/* gauging.vitals */ select count(*) from vitals").fetchone()
+        (trials,) = connection.execute("/* gauging.trials */ select count(*) from ab").fetchone()
+    each = (pages["vitals"] + pages["histogram"]) / vitals
+    told = (
+        f"{each:.1f} bytes: single events {pages['vitals'] / vitals:.1f}, histograms {pages['histogram'] / vitals:.1f}"
+    )
+    parts = {name: pages[name] / trials for name in ("ab", "assignment", "conversion", "trial")}
+    told_too = ", ".join(f"{name} {size:.1f}" for name, size in parts.items())
+    return [
+        Row("measurements", f"disk, each of {vitals:,} web vitals", told, "", "", f"at most {VITALS_BYTES} bytes",
+            each <= VITALS_BYTES),
+        Row("measurements", f"disk, each of {trials:,} events of experiments",
+            f"{sum(parts.values()):.1f} bytes: {told_too}"),
+    ]  # fmt: skip
