@@ -274,8 +274,8 @@ def settled(connection: sqlite3.Connection, website: int, tiles: Iterable[tuple[
 
 
 def versions(connection: sqlite3.Connection, website: int, tiles: Tiles) -> list[tuple[int, int, int]]:
-    """What is another one whenever a histogram of these blocks is: the events of each, which are only ever added to, and
-    how often histograms were repaired."""
+    """What is another one whenever a histogram of these blocks is: the events of each, which are only ever added to,
+    and how often histograms were repaired."""
     events: dict[tuple[int, int], int] = {}
     for level, blocks in _by_level(tiles):
         for block, count in connection.execute(
