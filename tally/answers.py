@@ -17,12 +17,13 @@ from typing import Any, TypeVar
 import orjson
 from aiohttp import web
 
-from tally import errors, figures, left_out, queries, tables, toplists
+from tally import errors, figures, left_out, queries, tables, toplists, visit_figures
 from tally.accounts import Website
 from tally.asking import Question
 from tally.enrich import FIELDS
 from tally.errors import ApiError, json_answer
 from tally.events import TYPES
+from tally.figures import Stats
 from tally.ground import refuse_gone
 from tally.instants import BadTime, iso
 from tally.live import WINDOW_MS, Present, look, most_visited
@@ -76,6 +77,7 @@ def _figures(found: figures.Stats) -> dict[str, Fraction | None]:
     }
 
 
+_OF_VISITS = ("bounce_rate", "views_per_visit", "visit_duration")
 _DECIMALS = {"bounce_rate": 1, "views_per_visit": 2}
 
 
@@ -120,6 +122,27 @@ async def _top(reader: Reader, view: View, asked: Question, field: str) -> web.R
         "unset": dict(zip(names, found.unset, strict=True)),
     }
     return tables.answer(("value", *names), found.rows, meta, asked.csv)
+
+
+async def _event_names(reader: Reader, view: View, asked: Question, _: str) -> web.Response:
+    scope = scope_of(view.website, asked)
+    rows = await reader.find(asked, lambda run: toplists.names(run, scope, asked.limit, reader.remembered))
+    meta = asked.meta(view.website.id) | {"limit": asked.limit}
+    return tables.answer(("value", "visitors", "events"), rows, meta, asked.csv)
+
+
+async def _visit_pages(reader: Reader, view: View, asked: Question, _: str) -> web.Response:
+    scope, side = scope_of(view.website, asked), asked.endpoint.removesuffix("-pages")
+    unset, found = await reader.find(
+        asked, lambda run: visit_figures.pages(run, scope, side, asked.limit, reader.remembered)
+    )
+    meta = asked.meta(view.website.id) | {"limit": asked.limit, "unset": {"visits": unset}}
+    return tables.answer(("value", "visits", *_OF_VISITS), [_page(one) for one in found], meta, asked.csv)
+
+
+def _page(of: visit_figures.Page) -> tuple[Any, ...]:
+    figures = _rounded(_figures(Stats(visits=of.visits, bounces=of.bounces, visit_views=of.views, visit_ms=of.ms)))
+    return of.value, of.visits, *(figures[name] for name in _OF_VISITS)
 
 
 EVENT_COLUMNS = ("id", "type", "timestamp", *FIELDS, "event_name", "event_data", "visit", "vitals", *AB_COLUMNS)
@@ -268,6 +291,9 @@ ANSWERS: dict[str, Answer] = {
     "stats": _stats,
     "timeseries": _timeseries,
     "top": _top,
+    "event-names": _event_names,
+    "entry-pages": _visit_pages,
+    "exit-pages": _visit_pages,
     "events": _events,
     "realtime": _realtime,
     "left-out": _left_out,

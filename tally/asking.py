@@ -29,6 +29,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "stats": frozenset(("from", "to", "tz", "compare")),
     "timeseries": frozenset(("from", "to", "tz", "interval", "format")),
     "top": frozenset(("from", "to", "tz", "limit", "format")),
+    **dict.fromkeys(("event-names", "entry-pages", "exit-pages"), frozenset(("from", "to", "tz", "limit", "format"))),
     "events": frozenset(("from", "to", "tz", "limit", "cursor", "format")),
     "realtime": frozenset(),
     "left-out": frozenset(("from", "to", "tz", "format")),
@@ -36,11 +37,14 @@ ALLOWED: dict[str, frozenset[str]] = {
     "experiments": frozenset(("from", "to", "tz", "format")),
 }
 FILTERED: dict[str, Sequence[str]] = {
-    **dict.fromkeys(("stats", "timeseries", "top", "events"), FILTERS),
+    **dict.fromkeys(("stats", "timeseries", "top", "events", "event-names", "entry-pages", "exit-pages"), FILTERS),
     **dict.fromkeys(("vitals", "experiments"), FIELDS),
 }
 # CONTRACT, the table of endpoints.
-DEFAULT_LIMIT = {"top": 10, "events": 100, "vitals": 10}
+DEFAULT_LIMIT = {
+    "events": 100,
+    **dict.fromkeys(("top", "vitals", "event-names", "entry-pages", "exit-pages"), 10),
+}
 MOST_ROWS = 1_000
 # our choice: as long as the longest thing stored, a URL.
 _MOST_CHARACTERS = 8_192

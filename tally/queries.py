@@ -108,7 +108,7 @@ def series(scope: Scope, edges: Sequence[tuple[int, int]]) -> Query:
 
 def counts(scope: Scope, field: str) -> Query:
     """A row (label of the value, visitors, pageviews, events) for each value of a field in E."""
-    if field not in FIELDS:
+    if field not in _LABELLED:
         raise KeyError(field)
     inner, parameters = _traffic(scope, f"{field}, count(distinct visitor), {VIEWS}, {CUSTOM}")
     return f"/* queries.counts */ {inner} group by {field}", parameters

@@ -83,6 +83,7 @@ stats, timeseries, top, events, realtime, left_out = (
     endpoint(name, by_key) for name in ("stats", "timeseries", "top", "events", "realtime", "left-out")
 )
 vitals, experiments = (endpoint(name, by_key) for name in ("vitals", "experiments"))
+event_names, entry_pages, exit_pages = (endpoint(name, by_key) for name in ("event-names", "entry-pages", "exit-pages"))
 
 
 async def preflight(request: web.Request) -> web.Response:

@@ -8,21 +8,18 @@ under, so a late event or an import makes them others.
 import sqlite3
 from array import array
 from collections.abc import Iterable, Sequence
-from heapq import nsmallest
 from typing import NamedTuple
 
 from tally import cuts, queries, rollups
 from tally.enrich import FIELDS
 from tally.ground import Ground, Span, ground_of, parts_of
 from tally.queries import Scope
+from tally.ranking import Counts, first, merge
 from tally.remembered import Remembered, packed, unpacked
 from tally.sessions import DAY_MS
 
 # SQLite takes at most 500 parts of a union.
 _TILES_A_STATEMENT = 400
-
-Counts = dict[int, list[int]]
-"""label -> visitors, pageviews, events."""
 
 
 class Top(NamedTuple):
@@ -47,8 +44,22 @@ def top(connection: sqlite3.Connection, scope: Scope, field: str, limit: int, re
             pieces += _piece(ground, field, span, remembered)
     counts = _sums(ground, field, tiles, versions, remembered)
     for rows in pieces:
-        _merge(counts, rows)
-    return Top(counts.pop(0, (0, 0, 0)), _first(ground, counts, limit))
+        merge(counts, rows)
+    unset = counts.pop(0, (0, 0, 0))
+    return Top(unset, [(text, row[0], row[1], row[2]) for text, row in first(connection, counts, limit, ranks=3)])
+
+
+def names(
+    connection: sqlite3.Connection, scope: Scope, limit: int, remembered: Remembered
+) -> list[tuple[str, int, int]]:
+    """The first `limit` names of custom events (text, visitors, events) by both, descending, and text."""
+    ground = ground_of(connection, scope)
+    parts = parts_of(ground)
+    counts: Counts = {}
+    for span in (*parts.rolled, *parts.raw):
+        merge(counts, _counted(ground, "event_name", span))
+    counts.pop(0, None)
+    return [(text, row[0], row[2]) for text, row in first(connection, counts, limit, ranks=3)]
 
 
 def _complete(ground: Ground, stretch: Span) -> tuple[list[tuple[int, int]], int, list[Span]]:
@@ -98,7 +109,7 @@ def _filtered(ground: Ground, field: str, spans: list[Span], remembered: Remembe
         def count() -> "array[int]":
             counts: Counts = {}
             for span in final:
-                _merge(counts, _counted(ground, field, span))
+                merge(counts, _counted(ground, field, span))
             return packed([(value, *figures) for value, figures in counts.items()])
 
         pieces.append(unpacked(remembered.find(key, count), 4))
@@ -119,28 +130,6 @@ def _sums(ground: Ground, field: str, tiles: list[tuple[int, int]], version: int
     if known is None:
         for start in range(0, len(tiles), _TILES_A_STATEMENT):
             query = queries.sums(ground.website, number, tiles[start : start + _TILES_A_STATEMENT])
-            _merge(counts, ground.connection.execute(*query))
+            merge(counts, ground.connection.execute(*query))
         remembered.put(key, packed([(value, *figures) for value, figures in counts.items()]))
     return counts
-
-
-def _first(ground: Ground, counts: Counts, limit: int) -> list[tuple[str, int, int, int]]:
-    chosen = counts
-    if len(counts) > limit:
-        last = nsmallest(limit, ((-visitors, -views, -events) for visitors, views, events in counts.values()))[-1]
-        # Those that tie with the last one too: texts decide among them.
-        chosen = {value: row for value, row in counts.items() if (-row[0], -row[1], -row[2]) <= last}
-    texts = dict(ground.rows(queries.texts(list(chosen))))
-    rows = [(texts[value], row[0], row[1], row[2]) for value, row in chosen.items()]
-    return sorted(rows, key=lambda row: (-row[1], -row[2], -row[3], row[0]))[:limit]
-
-
-def _merge(counts: Counts, rows: Iterable[Sequence[int]]) -> None:
-    for value, visitors, views, events in rows:
-        row = counts.get(value)
-        if row is None:
-            counts[value] = [visitors, views, events]
-        else:
-            row[0] += visitors
-            row[1] += views
-            row[2] += events

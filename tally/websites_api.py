@@ -232,3 +232,6 @@ left_out, vitals, experiments = (endpoint(name, by_session) for name in ("left-o
 shared_stats, shared_timeseries, shared_top, shared_events, shared_realtime = (
     endpoint(name, by_link) for name in _NAMES
 )
+_LISTS = ("event-names", "entry-pages", "exit-pages")
+event_names, entry_pages, exit_pages = (endpoint(name, by_session) for name in _LISTS)
+shared_event_names, shared_entry_pages, shared_exit_pages = (endpoint(name, by_link) for name in _LISTS)

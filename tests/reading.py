@@ -36,7 +36,7 @@ FIELDS = (
     *("pathname", "referrer", "country", "browser", "os", "device", "language", "hostname"),
     *("utm_source", "utm_medium", "utm_campaign", "platform", "app_version", "os_version"),
 )
-ENDPOINTS = ("stats", "timeseries", "top/pathname", "events", "realtime")
+ENDPOINTS = ("stats", "timeseries", "top/pathname", "events", "realtime", "event-names", "entry-pages", "exit-pages")
 
 
 def ms(at: str) -> int:

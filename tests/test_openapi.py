@@ -57,7 +57,7 @@ FIELDS = (
     *("utm_source", "utm_medium", "utm_campaign", "platform", "app_version", "os_version"),
 )
 # CONTRACT: "filter_<field>=value on stats, timeseries, top and events".
-FILTERED = ("stats", "timeseries", "top/{field}", "events")
+FILTERED = ("stats", "timeseries", "top/{field}", "events", "event-names", "entry-pages", "exit-pages")
 # Of measurements: the 14 fields alone.
 MEASURED = ("vitals", "experiments")
 ABOUT_ONE = (*FILTERED, "realtime", *MEASURED, "left-out")
@@ -435,6 +435,11 @@ READ_CASES = [
     pytest.param(f"{SITE}/timeseries", {"interval": "hour", "tz": "Asia/Kolkata"}, {}, 200, id="hours"),
     pytest.param(f"{SITE}/timeseries", {"format": "csv"}, {}, 200, id="timeseries as csv"),
     pytest.param(f"{SITE}/top/platform", {"limit": 1}, {}, 200, id="top"),
+    *(
+        pytest.param(f"{SITE}/{name}", {**more, "limit": 1}, {}, 200, id=f"{name}{more}")
+        for name in ("event-names", "entry-pages", "exit-pages")
+        for more in ({}, {"format": "csv"})
+    ),
     pytest.param(f"{SITE}/top/pathname", {}, {"Accept": "text/csv"}, 200, id="top as csv by Accept"),
     pytest.param(f"{SITE}/events", {}, {}, 200, id="events"),
     pytest.param(f"{SITE}/events", {"limit": 2, "tz": "Europe/Berlin"}, {}, 200, id="events, first page"),

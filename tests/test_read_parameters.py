@@ -11,7 +11,8 @@ import pytest
 from conftest import NOON_MS
 from reading import DAY, ENDPOINTS, FIELDS, Library, Site, filters, library_at, ms, request, view
 
-RANGED = ("stats", "timeseries", "top/pathname", "events")
+LISTS = ("event-names", "entry-pages", "exit-pages")
+RANGED = ("stats", "timeseries", "top/pathname", "events", *LISTS)
 GOOD = {
     "from": DAY,
     "to": DAY,
@@ -28,6 +29,7 @@ TAKEN = {
     "timeseries": {"from", "to", "tz", "interval", "format"},
     "top/pathname": {"from", "to", "tz", "limit", "format"},
     "events": {"from", "to", "tz", "limit", "cursor", "format"},
+    **{name: {"from", "to", "tz", "limit", "format"} for name in LISTS},
     "realtime": set(),
 }
 
@@ -202,14 +204,14 @@ def test_no_bytes_in_a_query_are_a_failure(site: Site, value: bytes) -> None:
 # --- limit, interval, compare, format
 
 
-@pytest.mark.parametrize("endpoint", ["top/pathname", "events"])
+@pytest.mark.parametrize("endpoint", ["top/pathname", "events", *LISTS])
 @pytest.mark.parametrize("limit", ["1", "10", "100", "1000"])
 def test_a_limit_is_taken(site: Site, endpoint: str, limit: str) -> None:
     """CONTRACT: "limit 1 to 1000", on top and on events."""
     assert site.answer(f"{endpoint}?limit={limit}")["meta"]["limit"] == int(limit)
 
 
-@pytest.mark.parametrize("endpoint", ["top/pathname", "events"])
+@pytest.mark.parametrize("endpoint", ["top/pathname", "events", *LISTS])
 @pytest.mark.parametrize(
     "limit",
     [
