@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from conftest import NOON_MS, ROOT, ManualClock
 
-from tally import accounts, figures, moments, rollups, toplists
+from tally import accounts, figures, moments, rollups, toplists, visit_figures
 from tally.accounts import Website
 from tally.building import Builder
 from tally.clock import Clock
@@ -49,12 +49,13 @@ FINAL = range(rollups.FINAL, KEPT + 1)
 
 
 class Fact(NamedTuple):
-    """A traffic event as it is stored; `texts` are the 14 fields and event_name."""
+    """A traffic event as it is stored; `texts` are the 14 fields and event_name. `id` decides among equal times."""
 
     ts: int
     type: int
     visitor: int
     texts: tuple[str, ...]
+    id: int = 0
 
 
 class Visit(NamedTuple):
@@ -83,7 +84,7 @@ class Plain:
     """Every figure about some events, by loops."""
 
     def __init__(self, facts: Iterable[Fact]) -> None:
-        self.facts = sorted(facts)
+        self.facts = sorted(facts, key=lambda fact: (fact.ts, fact.id))
         self.visits = [Visit(run) for run in _runs(self.facts)]
 
     def _chosen(self, scope: Scope) -> list[Fact]:
@@ -128,6 +129,34 @@ class Plain:
         unset = counted(groups.pop("", []))
         rows = [(value, *counted(facts)) for value, facts in groups.items()]
         return unset, sorted(rows, key=lambda row: (-row[1], -row[2], -row[3], row[0]))[:limit]
+
+    def names(self, scope: Scope, limit: int) -> list[tuple[str, int, int]]:
+        """The first names of custom events with visitors and events."""
+        groups: defaultdict[str, list[Fact]] = defaultdict(list)
+        for fact in self._chosen(scope):
+            if fact.type >= 2 and fact.texts[len(FIELDS)]:
+                groups[fact.texts[len(FIELDS)]].append(fact)
+        rows = [(name, len({fact.visitor for fact in facts}), len(facts)) for name, facts in groups.items()]
+        return sorted(rows, key=lambda row: (-row[1], -row[2], row[0]))[:limit]
+
+    def pages(self, scope: Scope, side: str, limit: int) -> tuple[int, list[tuple[str, int, int, int, int]]]:
+        """How many visits have no view; the first pages with visits, bounces, views, ms."""
+        groups: defaultdict[str, list[Visit]] = defaultdict(list)
+        for visit in self._begun(scope):
+            shown = [fact.texts[0] for fact in visit.facts if fact.type <= 1]
+            groups[shown[0 if side == "entry" else -1] if shown else ""].append(visit)
+        unset = len(groups.pop("", []))
+        rows = [
+            (
+                page,
+                len(visits),
+                sum(visit.views == 1 and visit.events == 0 for visit in visits),
+                sum(visit.views for visit in visits),
+                sum(visit.ms for visit in visits),
+            )
+            for page, visits in groups.items()
+        ]
+        return unset, sorted(rows, key=lambda row: (-row[1], row[0]))[:limit]
 
 
 def counted(facts: Sequence[Fact]) -> tuple[int, int, int]:
@@ -357,7 +386,7 @@ class Works:
         )
         number = self.websites[website].number
         rows = self.reader.execute(f"select id, ts, type, visitor, {names} from event where website = ?", (number,))
-        self._gone |= {row[0]: (number, Fact(*row[1:4], row[4:])) for row in rows}
+        self._gone |= {row[0]: (number, Fact(*row[1:4], row[4:], row[0])) for row in rows}
         return [fact for number_, fact in self._gone.values() if number_ == number]
 
     def plain(self, website: int = 0) -> Plain:
@@ -387,6 +416,13 @@ class Works:
     def top(self, scope: Scope, field: str, limit: int) -> tuple[tuple[int, ...], list[tuple[str, int, int, int]]]:
         found = self.ask(lambda connection: toplists.top(connection, scope, field, limit, self.remembered))
         return tuple(found.unset), found.rows
+
+    def names(self, scope: Scope, limit: int) -> list[tuple[str, int, int]]:
+        return self.ask(lambda connection: toplists.names(connection, scope, limit, self.remembered))
+
+    def pages(self, scope: Scope, side: str, limit: int) -> tuple[int, list[tuple[str, int, int, int, int]]]:
+        unset, found = self.ask(lambda run: visit_figures.pages(run, scope, side, limit, self.remembered))
+        return unset, [tuple(page) for page in found]
 
     def days(self, website: int = 0) -> dict[int, rollups.Day]:
         """What `built` says of the days."""

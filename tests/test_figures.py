@@ -18,6 +18,7 @@ from rolling import DAY_MS, HOUR_MS, MINUTE_MS, QUARTER_MS, Plain, Works, make_f
 
 from tally import cuts, figures
 from tally.ground import BeyondRetention
+from tally.queries import Scope
 from tally.remembered import _ENTRY_BYTES, KEPT_MS, Remembered, packed, unpacked
 from tally.timerange import Interval, Range, buckets
 
@@ -54,6 +55,14 @@ def same(
     assert works.series(scope, edges) == plain.series(scope, edges)
     for field in ("pathname", "os"):
         assert works.top(scope, field, 10) == plain.top(scope, field, 10)
+    same_lists(works, plain, scope)
+
+
+def same_lists(works: Works, plain: Plain, scope: Scope) -> None:
+    """The names of custom events, entry and exit pages are those of plain counting."""
+    assert works.names(scope, 10) == plain.names(scope, 10)
+    for side in ("entry", "exit"):
+        assert works.pages(scope, side, 10) == plain.pages(scope, side, 10)
 
 
 # --- what is remembered follows every change
@@ -326,6 +335,7 @@ def test_after_what_is_gone_every_question_is_answered(let_go: tuple[Works, Plai
         scope = works.scope(DAY_0_MS + 19 * DAY_MS + 1, DAY_0_MS + 21 * DAY_MS + QUARTER_MS + 3, filters)
         assert works.stats(scope) == plain.stats(scope)
         assert works.top(scope, "os", 3) == plain.top(scope, "os", 3)
+        same_lists(works, plain, scope)
 
 
 def test_a_filter_that_covers_everything_needs_no_rows(let_go: tuple[Works, Plain]) -> None:

@@ -173,7 +173,16 @@ RAGGED = tuple(
     for endpoint in ("stats", "timeseries", "timeseries?interval=hour", "top/os")
     for times in (("17T10:07:00Z", "18T11:03:00Z"), ("17T09:00:00Z", "17T10:31:00Z"), ("16", "18"))
 )
-LISTS = tuple(f"top/{field}?from={DAY}{filters}" for field in FIELDS for filters in ("", "&filter_pathname=/a"))
+LISTS = (
+    *(f"top/{field}?from={DAY}{filters}" for field in FIELDS for filters in ("", "&filter_pathname=/a")),
+    *(
+        f"{name}?{span}{filters}"
+        for name in ("event-names", "entry-pages", "exit-pages")
+        # The whole range; and so short a one that the visits in it are a crowd.
+        for span in (f"from={DAY}", "from=2026-11-17T09:40:00Z&to=2026-11-17T09:40:30Z")
+        for filters in ("", "&filter_pathname=/a&filter_pathname=/c")
+    ),
+)
 
 
 MEASURED = (
@@ -459,6 +468,7 @@ async def test_every_question_was_asked_with_and_without_filters(overheard: Over
     assert filtered == {
         *("queries.stats", "queries.series", "queries.counts", "queries.events", "queries.traffic"),
         *("measuring.vitals", "measuring.vitals_of", "measuring.vital_ranks", "measuring.trials_of"),
+        *("visiting.pages", "visiting.visits"),
     }
 
 

@@ -24,7 +24,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from rolling import DAY_MS, HOUR_MS, LATE_MS, MINUTE_MS, QUARTER_MS, Plain, Works, left_over, make_file, wrong_tables
 
-from tally import figures, retention, rollups, toplists
+from tally import figures, retention, rollups, toplists, visit_figures
 from tally.enrich import FIELDS
 from tally.queries import Scope
 from tally.timerange import Range, buckets
@@ -39,6 +39,7 @@ LIMITS = {
     (retention, "ROWS_A_STEP"): 4,
     (figures, "_FEW"): 3,
     (toplists, "_TILES_A_STATEMENT"): 3,
+    (visit_figures, "_CROWD"): 0.001,  # 86 seconds of a day
 }
 
 # Zones and instants on which their clocks change, or a midnight of theirs.
@@ -114,7 +115,7 @@ STEPS = st.lists(st.one_of(SENT, SENT, BROUGHT, WAITED, WAITED, BUILT, BUILT, KI
 # A question: what it asks, its ends by known times, how far apart they are at most, zone, filter, field, limit.
 QUESTIONS = st.lists(
     st.tuples(
-        below(4),
+        below(7),
         st.tuples(below(40), below(10), below(40), below(10)),
         below(len(NAMES)),
         below(len(FILTERS)),
@@ -168,10 +169,18 @@ class Asked:
             return works.stats(scope), plain.stats(scope)
         if self.kind == 3:
             return works.top(scope, self.field, self.limit), plain.top(scope, self.field, self.limit)
+        if self.kind == 4:
+            return works.names(scope, self.limit), plain.names(scope, self.limit)
+        if self.kind > 4:
+            side = ("entry", "exit")[self.kind - 5]
+            return works.pages(scope, side, self.limit), plain.pages(scope, side, self.limit)
         return works.series(scope, self.edges), plain.series(scope, self.edges)
 
     def __repr__(self) -> str:
-        kind = ("stats", "series by day", "series by hour", f"top {self.field} {self.limit}")[self.kind]
+        kind = (
+            *("stats", "series by day", "series by hour", f"top {self.field} {self.limit}"),
+            *(f"names {self.limit}", f"entry pages {self.limit}", f"exit pages {self.limit}"),
+        )[self.kind]
         return f"{kind} [{self.from_ms}, {self.to_ms}) {self.zone} {self.filters}"
 
 
@@ -184,7 +193,10 @@ class World:
         # All that there ever is: what is remembered of it has to follow every change.
         always = Times(start_ms - 702 * DAY_MS)
         always.events_ms.append(start_ms + 2_000 * DAY_MS)
-        self.asked = [Asked((kind, (0, 8, 0, 7), 0, 0, field, 3), always) for kind, field in ((0, 0), (3, 1))]
+        self.asked = [
+            Asked((kind, (0, 8, 0, 7), 0, 0, field, 3), always)
+            for kind, field in ((0, 0), (3, 1), (4, 0), (5, 0), (6, 0))
+        ]
 
     def play(self, step: tuple[Any, ...]) -> None:
         """Does a step."""
@@ -197,7 +209,7 @@ class World:
         for number, (ts, (_, _, kind, session, texts)) in enumerate(zip(places_ms, events, strict=True)):
             self.times.events_ms.append(ts)
             type_ = (0, 0, 0, 1, 2, 3)[kind]
-            named = (*LOOKS[texts][:14], "signup" if type_ >= 2 and number % 2 else "")
+            named = (*LOOKS[texts][:14], ("", "signup", "download")[number % 3] if type_ >= 2 else "")
             facts.append((ts, type_, f"session-{session}", named))
         return facts
 
@@ -233,8 +245,8 @@ class World:
 
     def compare(self) -> None:
         """All questions so far and one more: the same numbers as by plain counting."""
-        if len(self.asked) < len(self.drawn) + 2:
-            self.asked.append(Asked(self.drawn[len(self.asked) - 2], self.times))
+        if len(self.asked) < len(self.drawn) + 5:
+            self.asked.append(Asked(self.drawn[len(self.asked) - 5], self.times))
         plain = self.works.plain()
         for question in self.asked:
             got, want = question.answers(self.works, plain)
