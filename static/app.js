@@ -215,7 +215,8 @@ function keptView(path) {
   if (!to || !from || path === location.pathname) return "";
   const isKept = (name) => KEPT.includes(name) || (to[1] === from[1] && name.startsWith("filter_"));
   const kept = [...new URLSearchParams(location.search)].filter(([name]) => isKept(name));
-  return kept.length ? `?${new URLSearchParams(kept)}` : "";
+  // Slashes are allowed in a query, as shared/asking.js writes them.
+  return kept.length ? `?${new URLSearchParams(kept)}`.replaceAll("%2F", "/").replaceAll("%3A", ":") : "";
 }
 
 document.addEventListener("click", (event) => {

@@ -14,11 +14,11 @@ const HELP_AFTER_MS = 20_000;
 // our choice: an older one does not say that events arrive now.
 const NEW_MS = 600_000;
 
-/** The snippet of a website with a button that copies it. `base` is the server's public address, or empty. */
-export function snippet(website, base) {
+/** The snippet of a website, with `attributes` more, and a button that copies it. `base`: the server's public address, or empty. */
+export function snippet(website, base, { attributes = "" } = {}) {
   styled("/assets/account/account.css");
   const at = base || location.origin;
-  const code = snippetText(website, at);
+  const code = snippetText(website, at, attributes);
   return h(
     "div",
     { class: "snippet" },
@@ -33,8 +33,9 @@ export function snippet(website, base) {
   );
 }
 
-function snippetText(website, at) {
-  return `<script defer src="${at.replace(/\/$/, "")}/tracker.js"\n  data-website-id="${website.id}"></script>`;
+function snippetText(website, at, attributes) {
+  const own = `data-website-id="${website.id}"${attributes && ` ${attributes}`}`;
+  return `<script defer src="${at.replace(/\/$/, "")}/tracker.js"\n  ${own}></script>`;
 }
 
 function isLocal(at) {

@@ -31,6 +31,7 @@ function load() {
  * A chart in `host`. Gives { draw(data), end() }; data:
  *   label            what is drawn, for who does not see it
  *   now, before      numbers by bucket; null where nothing is drawn; before may be null
+ *   lines            [{ at, colour (a custom property) }, ...]: thresholds, drawn across; may be left out
  *   open             the bucket that is not over, or -1
  *   say(i)           a bucket in words; tip(i) its nodes
  *   ticks(width)     [[bucket, text], ...] for the x axis
@@ -123,10 +124,18 @@ export function chart(host) {
   };
 }
 
-function rows({ now, before, open }) {
+function rows({ now, before, open, lines = [] }) {
   const done = now.map((value, i) => (i === open ? null : value));
   const dashed = now.map((value, i) => (open >= 0 && (i === open || i === open - 1) ? value : null));
-  return [now.map((_, i) => i), before || now.map(() => null), done, dashed];
+  // One bucket alone is as wide as two: so are the lines across it.
+  const xs = now.length > 1 ? now.map((_, i) => i) : [0, 1];
+  return [xs, before || now.map(() => null), done, dashed, ...lines.map(({ at }) => xs.map(() => at))];
+}
+
+/** Of values those that no line leads to: they are drawn as points. */
+function alone(values) {
+  const isThere = (i) => values[i] !== null && values[i] !== undefined;
+  return values.flatMap((_, i) => (isThere(i) && !isThere(i - 1) && !isThere(i + 1) ? [i] : []));
 }
 
 function options(state, host, shown) {
@@ -136,7 +145,13 @@ function options(state, host, shown) {
   const last = data.now.length - 1;
   const ticks = data.ticks(width);
   const font = `12px ${colour("--font")}`;
-  const points = { show: last < 1, size: 7, fill: colour("--data"), stroke: colour("--data") };
+  const points = {
+    show: true,
+    size: 7,
+    fill: colour("--data"),
+    stroke: colour("--data"),
+    filter: (plot, series) => alone(plot.data[series]),
+  };
   const axis = { stroke: colour("--soft"), font, ticks: { show: false } };
   return {
     width,
@@ -178,6 +193,12 @@ function options(state, host, shown) {
       { stroke: colour("--before"), width: 1.25, points: { show: false } },
       { stroke: colour("--data"), width: 2, fill: colour("--data-fill"), points },
       { stroke: colour("--data"), width: 2, dash: [4, 4], fill: colour("--data-fill"), points },
+      ...(data.lines || []).map((line) => ({
+        stroke: colour(line.colour),
+        width: 1.5,
+        dash: [2, 4],
+        points: { show: false },
+      })),
     ],
     hooks: {
       setCursor: [

@@ -20,6 +20,7 @@
 //     leave()       may be left out
 // The board:
 //   website, name, base        the website as /api/account/websites has it; what to call it; /api/account/websites/{id}
+//   server                     the server's own address, as snippets name it
 //   view(), span(), zone       shared/asking.js; `zone` is the account's
 //   go(view)                   to that view: the address changes, then load is called
 //   toggle(field, value)       a filter more, or less
@@ -29,7 +30,7 @@
 //                              dimmed while it asks; where it fails, it says what() and has a button
 //   say(words)                 what has changed, for who listens
 //   signal                     aborted when the page is left
-// `nothing({...})` is the empty state: a sentence and the next step.
+// `nothing({...})` is the empty state: a sentence and the next step; `noMatch(board)` that of filters that leave nothing.
 
 import { CHEAP_DAYS, isAlike, questionOf, readView, spanOf, toggled, writeView } from "./asking.js";
 import { fill, h, styled } from "./dom.js";
@@ -63,6 +64,7 @@ export async function websitePage(root, context, page) {
   const base = `/api/account/websites/${website.id}`;
   const board = {
     ...{ website, name, base, zone, fields, signal: context.signal },
+    server: context.account.base_url || location.origin,
     view: () => view,
     span: () => spanOf(view),
     go: (next) => context.go(addressOf(next)),
@@ -95,7 +97,11 @@ export async function websitePage(root, context, page) {
     lastLoad = Date.now();
     clearTimeout(waiting);
     if (!isFast) return body.load({ quietly: false, last });
-    waiting = setTimeout(() => body.load({ quietly: false, last: null }), FAST_MS);
+    places.body.setAttribute("aria-busy", "true");
+    waiting = setTimeout(() => {
+      places.body.removeAttribute("aria-busy");
+      body.load({ quietly: false, last: null });
+    }, FAST_MS);
   }
 
   function again() {
@@ -215,5 +221,22 @@ export function nothing({ title, words, steps = null }) {
     { class: "card nothing-yet" },
     h("div", { class: "empty" }, h("h2", null, title), h("p", null, words)),
     steps ? h("div", { class: "nothing-steps" }, steps) : null,
+  );
+}
+
+/** The empty state where it is the filters that leave nothing. */
+export function noMatch(board) {
+  const { from, to } = board.span();
+  const clear = () => board.go({ ...board.view(), filters: [] });
+  return h(
+    "div",
+    { class: "card nothing-yet" },
+    h(
+      "div",
+      { class: "empty" },
+      h("h2", null, "Nothing matches these filters"),
+      h("p", null, `${dayRange(from, to)}. Other days may have some.`),
+      h("button", { class: "button primary", type: "button", onclick: clear }, "Remove the filters"),
+    ),
   );
 }

@@ -1,0 +1,65 @@
+// Where a metric is worst: pages or devices as rows, each with p75, its rating, and how many of its page loads were
+// poor. A press on a row filters by it. The order is the server's: most poor values first, where most people wait.
+
+import { isFiltered } from "../shared/asking.js";
+import { h, unseen } from "../shared/dom.js";
+import { counted, percent, shortNumber } from "../shared/formats.js";
+import { fieldName, valueNode, valueText } from "../shared/fields.js";
+import { hint } from "../shared/hint.js";
+import { ratingNode, shareBar } from "./metrics.js";
+import { isFew, rating, said } from "./vital_words.js";
+
+/** The rows of a field; `metric` one of vital_words.js's. */
+export function ranked(field, rows, metric, threshold, board) {
+  const measured = rows.filter((row) => row.samples);
+  if (!measured.length) {
+    return h("p", { class: "nothing soft" }, `${metric.short} was measured on no ${fieldName(field)} in these days.`);
+  }
+  return h(
+    "ol",
+    { class: "ranked" },
+    measured.map((row) => h("li", null, rowOf(field, row, metric, threshold, board))),
+  );
+}
+
+function rowOf(field, row, metric, threshold, board) {
+  const rated = rating(row.p75, threshold);
+  const isOn = isFiltered(board.view(), field, row.value);
+  const button = h(
+    "button",
+    {
+      class: "ranked-row",
+      type: "button",
+      "aria-pressed": String(isOn),
+      dataset: { key: `${field}=${row.value}`, value: row.value, p75: String(row.p75) },
+      onclick: () => board.toggle(field, row.value),
+    },
+    h("span", { class: "ranked-name" }, h("bdi", null, valueNode(field, row.value))),
+    shareBar(row),
+    h("span", { class: "ranked-poor" }, `${percent(row.poor)} poor`),
+    h(
+      "span",
+      { class: "ranked-samples soft" },
+      `of ${shortNumber(row.samples)}`,
+      isFew(row.samples) ? unseen(", few") : null,
+    ),
+    h("span", { class: "ranked-p75" }, said(metric.name, row.p75), unseen(" at p75")),
+    ratingNode(rated),
+  );
+  hint(button, () => hintOf(field, row, metric, isOn));
+  return button;
+}
+
+function hintOf(field, row, { name }, isOn) {
+  return [
+    h("strong", { class: "wrap" }, valueText(field, row.value)),
+    h("p", null, `p50 ${said(name, row.p50)} · p75 ${said(name, row.p75)} · p95 ${said(name, row.p95)}`),
+    h(
+      "p",
+      null,
+      `${percent(row.good)} good, ${percent(row.needs_improvement)} in need of improvement, ${percent(row.poor)} poor, of ${counted(row.samples, "sample")}`,
+    ),
+    isFew(row.samples) ? h("p", null, "So few that a handful of slow ones moves p75.") : null,
+    h("p", { class: "soft" }, isOn ? "Press to take this filter away" : `Press to see this ${fieldName(field)} alone`),
+  ];
+}
