@@ -175,7 +175,8 @@ def test_words_of_values_and_verdicts(shown: Shown) -> None:
             [True, "LCP and CLS are each good for at least three of four page loads. INP was not measured."],
             [
                 False,
-                "LCP needs improvement: 3 s at p75, good is up to 2.5 s; INP is poor: 600 ms at p75, poor is above 500 ms.",
+                "LCP needs improvement: 3 s at p75, good is up to 2.5 s; "
+                "INP is poor: 600 ms at p75, poor is above 500 ms.",
             ],
             [None, "Nothing was measured of LCP, INP and CLS."],
             [True, "CLS is good for at least three of four page loads. LCP and INP were not measured."],
