@@ -299,7 +299,7 @@ create table trial (
   primary key (website, day, experiment, variant, converted, goal)
 ) strict, without rowid;
 
--- Heatmap points, binned as they arrive (tally/ingest.py BINS_X): never a row a click.
+-- Heatmap points, binned as they arrive (tally/heat.py), until they are packed: never a row a click.
 create table heat (
   website   integer not null,
   day       integer not null,
@@ -310,6 +310,35 @@ create table heat (
   bin_x     integer not null check (bin_x between 0 and 49),     -- 0 for scroll
   points    integer not null check (points > 0),
   primary key (website, day, pathname, width, kind, bin_y, bin_x)
+) strict, without rowid;
+
+-- Heatmap points, packed in the background (tally/heat_days.py): of each page over UTC days (level 0), with sums over
+-- blocks of 8 and 64 of them (3, 6) where there are many. Clustered by page: a question is about one.
+create table heat_block (
+  website   integer not null,
+  pathname  integer not null,
+  band      integer not null check (band between 0 and 200),     -- rows of 20 pixels / 250
+  level     integer not null check (level in (0, 3, 6)),
+  block     integer not null,
+  mobile    blob    not null,              -- the cells of each width: tally/heat.py `packed`
+  tablet    blob    not null,
+  desktop   blob    not null,
+  primary key (website, pathname, band, level, block)
+) strict, without rowid;
+
+-- How many of the packed points each page has, over 2^level whole UTC days: which pages have heatmaps.
+create table heat_count (
+  website          integer not null,
+  level            integer not null check (level between 0 and 8),
+  block            integer not null,
+  pathname         integer not null,
+  mobile_clicks    integer not null,
+  mobile_samples   integer not null,       -- views that told how far they were seen
+  tablet_clicks    integer not null,
+  tablet_samples   integer not null,
+  desktop_clicks   integer not null,
+  desktop_samples  integer not null,
+  primary key (website, level, block, pathname)
 ) strict, without rowid;
 
 -- Events of a website that were not taken, by the quarter of an hour of their arrival (quarter = ms / 900,000) and why:

@@ -20,6 +20,7 @@ from tally import errors
 from tally.enrich import FIELDS
 from tally.errors import ApiError
 from tally.events import METRICS, TYPES
+from tally.heat import WIDTHS
 from tally.instants import BadTime, iso
 from tally.queries import FILTERS
 from tally.timerange import Interval, Range, parse_days, parse_range
@@ -35,15 +36,19 @@ ALLOWED: dict[str, frozenset[str]] = {
     "left-out": frozenset(("from", "to", "tz", "format")),
     "vitals": frozenset(("from", "to", "tz", "by", "metric", "limit", "format")),
     "experiments": frozenset(("from", "to", "tz", "format")),
+    "heatmap": frozenset(("from", "to", "tz", "pathname", "format")),
+    "heatmap-pages": frozenset(("from", "to", "tz", "limit", "format")),
 }
 FILTERED: dict[str, Sequence[str]] = {
     **dict.fromkeys(("stats", "timeseries", "top", "events", "event-names", "entry-pages", "exit-pages"), FILTERS),
     **dict.fromkeys(("vitals", "experiments"), FIELDS),
+    # Points know their page and the width that it was seen in, and nothing else.
+    **dict.fromkeys(("heatmap", "heatmap-pages"), ("device",)),
 }
 # CONTRACT, the table of endpoints.
 DEFAULT_LIMIT = {
     "events": 100,
-    **dict.fromkeys(("top", "vitals", "event-names", "entry-pages", "exit-pages"), 10),
+    **dict.fromkeys(("top", "vitals", "heatmap-pages", "event-names", "entry-pages", "exit-pages"), 10),
 }
 MOST_ROWS = 1_000
 # our choice: as long as the longest thing stored, a URL.
@@ -67,6 +72,7 @@ class Question:
     compare: bool
     by: str
     metric: str
+    pathname: str
     csv: bool
     now_ms: int
     raw: tuple[Any, ...]
@@ -86,6 +92,7 @@ class Question:
             self.compare,
             self.by,
             self.metric,
+            self.pathname,
             self.csv,
         )
 
@@ -107,6 +114,8 @@ def question(request: web.Request, endpoint: str, now_ms: int) -> Question:
     _refuse_unknown(query, endpoint)
     single = {name: query[name] for name in ALLOWED[endpoint] if name in query}
     filters = _filters(query, FILTERED.get(endpoint, ()))
+    if endpoint.startswith("heatmap"):
+        _refuse_other_than_widths(filters)
     try:
         # The end of this millisecond, not its beginning: what was answered 202 in it is in the answer.
         read = parse_days if endpoint == "left-out" else parse_range
@@ -124,6 +133,7 @@ def question(request: web.Request, endpoint: str, now_ms: int) -> Question:
         compare=_choice(single, "compare", ("", "previous")) == "previous",
         by=_choice(single, "by", ("", "pathname", "device", "day")),
         metric=_choice(single, "metric", METRICS),
+        pathname=_pathname(single, endpoint),
         csv="format" in ALLOWED[endpoint] and _wants_csv(single, request.headers.get("Accept", "")),
         now_ms=now_ms,
         raw=(single.get("from"), single.get("to"), single.get("tz"), sorted((f, sorted(v)) for f, v in filters)),
@@ -170,6 +180,21 @@ def _filters(query: MultiMapping[str], known: Sequence[str]) -> tuple[tuple[str,
             raise _bad(name, f"filter_type is one of {', '.join(TYPES)}.")
         found[field] = values
     return tuple(found.items())
+
+
+def _refuse_other_than_widths(filters: tuple[tuple[str, tuple[str, ...]], ...]) -> None:
+    if any({*values} - {*WIDTHS} for _, values in filters):
+        raise _bad("filter_device", f"filter_device is one of {', '.join(WIDTHS)}: how wide the page was seen.")
+
+
+def _pathname(single: dict[str, str], endpoint: str) -> str:
+    """The page that a heatmap is of; required, and only there."""
+    text = single.get("pathname")
+    if text is None and "pathname" in ALLOWED[endpoint]:
+        raise _bad("pathname", "pathname says which page's heatmap: a path such as / or /pricing.")
+    if text and len(text) > _MOST_CHARACTERS:
+        raise _bad("pathname", f"pathname is at most {_MOST_CHARACTERS} characters.")
+    return text or ""
 
 
 def _choice(single: dict[str, str], name: str, choices: tuple[str, ...]) -> str:

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
-from tally import moments, retention, rollups, vital_days
+from tally import heat_days, moments, retention, rollups, vital_days
 from tally.clock import Clock
 from tally.rollups import FINAL, OPEN, STALE, Day
 from tally.schema import transaction
@@ -34,6 +34,8 @@ PAUSE_S = 2.0
 # our choice: while the writer is busy the work waits, but a minute at most between two steps.
 _MOST_WAIT_S = 60.0
 _WAIT_S = 0.25
+# our choice: 5 to 10 seconds of packing heatmaps, before it is the next website's turn.
+_PACKS = 250
 
 
 class Builder:
@@ -75,6 +77,7 @@ class Builder:
                 self._look[website] = found is not None
             # First: what is let go cannot be added up any more.
             await self._histograms(website)
+            await self._heatmaps(website)
             while await self._write(retention.let_go, website, self._keep_days, self._clock.sure_ms()):
                 self._changed(website)
 
@@ -133,6 +136,13 @@ class Builder:
                 while after is not None:
                     after = await self._write(vital_days.merge, website, cut, *found, after)
             await self._write(vital_days.end_block, website, *found)
+
+    async def _heatmaps(self, website: int) -> None:
+        """Packs points: in some steps, so that a website which is sent very many does not hold up the others."""
+        end = await self._write(heat_days.due, website, self._clock.wall_ms() // DAY_MS)
+        for _ in range(_PACKS if end is not None else 0):
+            if end is None or not await self._write(heat_days.pack, website, end):
+                break
 
     async def _write(
         self, step: Callable[Concatenate[sqlite3.Connection, P], T], *what: P.args, **named: P.kwargs

@@ -41,6 +41,8 @@ TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("conversion", ("day", "experiment", "visitor", "goal")),
     ("trial", ("day", "experiment", "variant", "converted", "goal")),
     ("heat", ("day", "pathname", "width", "kind", "bin_y", "bin_x")),
+    ("heat_block", ("pathname", "band", "level", "block")),
+    ("heat_count", ("level", "block", "pathname")),
     ("seen", ("digest",)),
     ("left_out", ("quarter", "reason")),
     ("left_out_sample", ("reason", "id")),
@@ -55,6 +57,7 @@ _LABELS = (
     ("conversion", ("experiment", "goal")),
     ("trial", ("experiment", "variant", "goal")),
     ("heat", ("pathname",)),
+    ("heat_count", ("pathname",)),  # and with it those of heat_block
     ("histogram", ("value",)),
 )
 """Where numbers of labels are, besides rollup."""

@@ -23,7 +23,7 @@ from hashlib import blake2b
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
-from tally import moments, rollups, trials, vital_days, vitals
+from tally import heat, moments, rollups, trials, vital_days, vitals
 from tally.accounts import Website, key_salt, month_of
 from tally.clock import Clock
 from tally.events import (
@@ -44,11 +44,6 @@ from tally.sessions import DAY_MS, Sessions, Visit
 # our choice: at most this many ids are skipped by a restart.
 ID_BLOCK = 10_000
 _ROWS_A_STATEMENT = 64
-# our choice: our heatmap grid. 50 columns over the page's width, rows of 20 CSS pixels.
-BINS_X = 50
-BIN_HEIGHT_PX = 20
-# our choice, the usual breakpoints: phones are narrower than 640 CSS pixels, tablets than 1,024.
-_WIDTHS = (640, 1_024)
 
 MONTH_FULL = Rejection("monthly_limit_reached", "This month's events are used up: send it again next month (UTC).")
 NO_ASSIGNMENT = Rejection(
@@ -300,11 +295,9 @@ class _Group:
 
     def _take_points(self, row: Row) -> None:
         website, event = row.website.number, row.event
-        width = sum(event.viewport_width >= bound for bound in _WIDTHS)
-        page = (website, event.ts_ms // DAY_MS, self._number(row.dimensions[0]), width)
+        page = (website, event.ts_ms // DAY_MS, self._number(row.dimensions[0]), heat.width_of(event.viewport_width))
         for point in event.points:
-            bin_x = 0 if point.kind else min(int(point.x * BINS_X), BINS_X - 1)
-            bin = (*page, point.kind, int(point.y // BIN_HEIGHT_PX), bin_x)
+            bin = (*page, point.kind, *heat.bin_of(point.x, point.y, point.kind))
             self._heat[bin] = self._heat.get(bin, 0) + 1
 
     def _take_ab(self, row: Row) -> bool:

@@ -1,8 +1,8 @@
-"""The answers about measurements: web vitals and experiments, as JSON or CSV.
+"""The answers about measurements: web vitals, experiments and heatmaps, as JSON or CSV.
 
-Counts come exact out of tally/vital_figures.py and tally/trial_figures.py; here they are put into words and percent.
-Percentiles of web vitals are off by RELATIVE_ERROR at most, which `meta` says; p-values are told as they are, rates in
-percent with two decimals, shares and lifts with one.
+Counts come exact out of tally/vital_figures.py, tally/trial_figures.py and tally/heat_figures.py; here they are put
+into words and percent. Percentiles of web vitals are off by RELATIVE_ERROR at most, which `meta` says; p-values are
+told as they are, rates in percent with two decimals, shares and lifts with one.
 """
 
 import sqlite3
@@ -12,10 +12,11 @@ from typing import Any
 
 from aiohttp import web
 
-from tally import errors, significance, tables, trial_figures, vital_figures
+from tally import errors, heat_figures, significance, tables, trial_figures, vital_figures
 from tally.asking import Question
 from tally.errors import ApiError, json_answer
 from tally.events import METRICS
+from tally.heat import BIN_HEIGHT_PX, BINS_X, WIDTHS
 from tally.instants import iso
 from tally.reader import Answer, Reader, View, scope_of
 from tally.sessions import DAY_MS
@@ -127,4 +128,53 @@ def _flat(found: Iterable[Experiment]) -> Iterable[tuple[Any, ...]]:
                 yield one.name, goal.goal or None, arm.variant, arm.visitors, *_arm(arm).values()
 
 
-ANSWERS: dict[str, Answer] = {"vitals": _vitals, "experiments": _experiments}
+async def _heatmap(reader: Reader, view: View, asked: Question, _: str) -> web.Response:
+    days, meta = _days(view, asked)
+    number, pathname, widths = view.website.number, asked.pathname, _widths(asked)
+    found = await reader.find(asked, lambda run: heat_figures.heatmap(run, number, pathname, days, widths))
+    if asked.csv:
+        return tables.answer(("x", "y", "count"), found.grid, meta, as_csv=True)
+    data = {
+        "grid": found.grid,
+        "bins_x": BINS_X,
+        "bin_height": BIN_HEIGHT_PX,
+        "samples": found.samples,
+        "clicks": found.clicks,
+        "scroll": found.scroll,
+    }
+    return json_answer({"data": data, "meta": meta | {"pathname": pathname, "cells": found.cells}})
+
+
+async def _heatmap_pages(reader: Reader, view: View, asked: Question, _: str) -> web.Response:
+    days, meta = _days(view, asked)
+    number, widths = view.website.number, _widths(asked)
+    found = await reader.find(asked, lambda run: heat_figures.pages(run, number, days, widths, asked.limit))
+    names = ("samples", "clicks")
+    meta |= {"limit": asked.limit, "unset": dict(zip(names, found.unset, strict=True))}
+    return tables.answer(("value", *names), found.rows, meta, asked.csv)
+
+
+def _days(view: View, asked: Question) -> tuple[range, dict[str, Any]]:
+    """The UTC days that a range touches, since points know no more of their time, and meta that says so."""
+    asked_for = asked.range
+    days = range(asked_for.from_ms // DAY_MS, -(-asked_for.to_ms // DAY_MS))
+    from_ms, to_ms = days.start * DAY_MS, days.stop * DAY_MS
+    return days, asked.meta(view.website.id) | {
+        "from": iso(from_ms, asked_for.tz),
+        "to": iso(to_ms, asked_for.tz),
+        "widened": (from_ms, to_ms) != (asked_for.from_ms, asked_for.to_ms),
+    }
+
+
+def _widths(asked: Question) -> list[int]:
+    """The classes of viewports that are asked about; all where none is named."""
+    named = [value for _, values in asked.filters for value in values] or WIDTHS
+    return sorted({WIDTHS.index(value) for value in named})
+
+
+ANSWERS: dict[str, Answer] = {
+    "vitals": _vitals,
+    "experiments": _experiments,
+    "heatmap": _heatmap,
+    "heatmap-pages": _heatmap_pages,
+}

@@ -170,5 +170,34 @@ def _add_histograms(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-MIGRATIONS: tuple[Migration, ...] = (_add_rollups, _add_pages, _add_left_out, _add_histograms)
+_HEAT = (
+    """/* migrations.heat_block */ create table heat_block (
+  website integer not null, pathname integer not null, band integer not null check (band between 0 and 200),
+  level integer not null check (level in (0, 3, 6)), block integer not null,
+  mobile blob not null, tablet blob not null, desktop blob not null,
+  primary key (website, pathname, band, level, block)
+) strict, without rowid""",
+    """/* migrations.heat_count */ create table heat_count (
+  website integer not null, level integer not null check (level between 0 and 8), block integer not null,
+  pathname integer not null, mobile_clicks integer not null, mobile_samples integer not null,
+  tablet_clicks integer not null, tablet_samples integer not null,
+  desktop_clicks integer not null, desktop_samples integer not null,
+  primary key (website, level, block, pathname)
+) strict, without rowid""",
+)
+
+
+def _add_packed_heatmaps(connection: sqlite3.Connection) -> None:
+    """Version 6: heatmaps packed. What is in `heat` is read from there until it is packed, in the background."""
+    for statement in _HEAT:
+        connection.execute(statement)
+
+
+MIGRATIONS: tuple[Migration, ...] = (
+    _add_rollups,
+    _add_pages,
+    _add_left_out,
+    _add_histograms,
+    _add_packed_heatmaps,
+)
 """The n-th brings a file of version n + 1 to n + 2. Statements only, no commit."""

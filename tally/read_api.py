@@ -84,6 +84,7 @@ stats, timeseries, top, events, realtime, left_out = (
 )
 vitals, experiments = (endpoint(name, by_key) for name in ("vitals", "experiments"))
 event_names, entry_pages, exit_pages = (endpoint(name, by_key) for name in ("event-names", "entry-pages", "exit-pages"))
+heatmap, heatmap_pages = (endpoint(name, by_key) for name in ("heatmap", "heatmap-pages"))
 
 
 async def preflight(request: web.Request) -> web.Response:

@@ -212,6 +212,7 @@ MOST_ROWS = {
     "_end": 97,
     # tally/vital_days.py's own are weighed by test_vital_days.py.
     **dict.fromkeys(("catch_up", "next_block"), 0),
+    "due": 0,  # and tally/heat_days.py's by test_heat.py
     "_fold": FOLD_EVENTS * (2 * FIELDS_A_ROLLUP + 2) + 1,
 }
 

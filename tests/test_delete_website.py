@@ -169,6 +169,8 @@ def test_no_column_of_texts_is_forgotten(db: Path) -> None:
             table: tuple(row[1] for row in connection.execute(f"pragma table_info({table})") if row[1] in known)
             or others.get(table, ())
             for table, _ in TABLES
+            # A page with packed points is in heat_count, which takes less to read.
+            if table != "heat_block"
         }
     finally:
         connection.close()

@@ -51,11 +51,11 @@ TRACKER = ALWAYS | ANYBODYS | {"Cross-Origin-Resource-Policy": "cross-origin"}
 TABLE: dict[str, Mapping[str, str]] = {
     r"/(js/send|api/(v1/)?collect)": COLLECT,
     r"/api/v1/websites(/{id}/(stats|timeseries|top/{field}|events|realtime|vitals|experiments|left-out))?": READ,
-    r"/api/v1/websites/{id}/(event-names|entry-pages|exit-pages)": READ,
+    r"/api/v1/websites/{id}/(heatmap(-pages)?|event-names|entry-pages|exit-pages)": READ,
     r"/api/account(/(state|setup|login|logout|logout-everywhere|password))?": ACCOUNT,
     r"/api/account/keys(/{number})?": ACCOUNT,
     r"/api/account/websites(/{id}(/(share|stats|timeseries|top/{field}|events|realtime))?)?": ACCOUNT,
-    r"/api/account/websites/{id}/(vitals|experiments|left-out)": ACCOUNT,
+    r"/api/account/websites/{id}/(vitals|experiments|left-out|heatmap(-pages)?)": ACCOUNT,
     r"/api/(account/websites/{id}|share/{token})/(event-names|entry-pages|exit-pages)": ACCOUNT,
     r"/api/share/{token}(/(stats|timeseries|top/{field}|events|realtime))?": ACCOUNT,
     r"/(login|setup|account|account/{section}|share/{token})?": SHELL,

@@ -7,16 +7,16 @@ import pytest
 from conftest import ROOT
 
 FLOORS = (
-    ("histogram", "repeats", "significance"),
+    ("heat", "histogram", "repeats", "significance"),
     ("assets", "clock", "crawlers", "errors", "hosts", "instants", "migrations", "ndjson", "remembered", "settings"),
     ("country", "events", "labels", "limits", "logins", "origin", "schema", "sessions", "timerange", "useragent"),
     ("accounts", "callers", "enrich", "health", "logs", "moments", "notes", "passwords", "tables", "visits", "vitals"),
     ("backups", "portable", "queries", "registry", "rollups", "threads", "trials"),
-    ("measuring", "ranking", "visiting", "vital_days"),
+    ("heat_days", "measuring", "ranking", "visiting", "vital_days"),
     ("asking", "connections", "deletion", "ground", "ingest", "intake", "live", "retention", "verification"),
     ("bodies", "building", "commits", "cuts", "erasing", "exporting", "importing", "left_out", "nightly", "restoring"),
     ("timekeeping",),
-    ("figures", "mending", "toplists", "trial_figures", "visit_figures", "vital_figures"),
+    ("figures", "heat_figures", "mending", "toplists", "trial_figures", "visit_figures", "vital_figures"),
     ("store",),
     ("reader",),
     ("answers", "collect", "console", "examining", "measured", "pages", "running"),

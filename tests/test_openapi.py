@@ -60,7 +60,9 @@ FIELDS = (
 FILTERED = ("stats", "timeseries", "top/{field}", "events", "event-names", "entry-pages", "exit-pages")
 # Of measurements: the 14 fields alone.
 MEASURED = ("vitals", "experiments")
-ABOUT_ONE = (*FILTERED, "realtime", *MEASURED, "left-out")
+# Of heatmaps: how wide a page was seen.
+HEATMAPS = ("heatmap", "heatmap-pages")
+ABOUT_ONE = (*FILTERED, "realtime", *MEASURED, *HEATMAPS, "left-out")
 READ_PATHS = ("/api/v1/websites", *(f"/api/v1/websites/{{id}}/{name}" for name in ABOUT_ONE))
 COLLECT_PATHS = ("/api/collect", "/api/v1/collect")
 
@@ -167,7 +169,10 @@ CODES = (
     [("post", path, COLLECT_CODES) for path in COLLECT_PATHS]
     # /websites names no website, so none can be unknown.
     + [("get", READ_PATHS[0], {status: codes for status, codes in READ_CODES.items() if status != "404"})]
-    + [("get", path, READ_CODES if path.endswith(("realtime", "left-out")) else RANGE_CODES) for path in READ_PATHS[1:]]
+    + [
+        ("get", path, READ_CODES if path.endswith(("realtime", "left-out", *HEATMAPS)) else RANGE_CODES)
+        for path in READ_PATHS[1:]
+    ]
 )
 
 
@@ -455,6 +460,15 @@ READ_CASES = [
     pytest.param(f"{SITE}/vitals", {"filter_type": ["vitals"]}, {}, 400, id="a filter that vitals do not take"),
     pytest.param(f"{SITE}/experiments", {}, {}, 200, id="experiments"),
     pytest.param(f"{SITE}/experiments", {"format": "csv"}, {}, 200, id="experiments as csv"),
+    pytest.param(f"{SITE}/heatmap", {"pathname": "/pricing"}, {}, 200, id="heatmap"),
+    pytest.param(f"{SITE}/heatmap", {"pathname": "/no", "tz": "Asia/Kolkata"}, {}, 200, id="a heatmap without points"),
+    pytest.param(f"{SITE}/heatmap", {"pathname": "/", "filter_device": ["mobile", "tablet"]}, {}, 200, id="widths"),
+    pytest.param(f"{SITE}/heatmap", {"pathname": "/pricing", "format": "csv"}, {}, 200, id="heatmap as csv"),
+    pytest.param(f"{SITE}/heatmap", {}, {}, 400, id="a heatmap of no page"),
+    pytest.param(f"{SITE}/heatmap", {"pathname": "/", "filter_device": ["tv"]}, {}, 400, id="an unknown width"),
+    pytest.param(f"{SITE}/heatmap-pages", {}, {}, 200, id="pages with heatmaps"),
+    pytest.param(f"{SITE}/heatmap-pages", {"limit": 1, "format": "csv"}, {}, 200, id="pages with heatmaps as csv"),
+    pytest.param(f"{SITE}/heatmap-pages", {"filter_os": ["iOS"]}, {}, 400, id="a filter that heatmaps do not take"),
     pytest.param(f"{SITE}/left-out", {}, {}, 200, id="what was left out"),
     pytest.param(f"{SITE}/left-out", {"tz": "Asia/Kolkata", "format": "csv"}, {}, 200, id="what was left out as csv"),
     pytest.param(f"{SITE}/left-out", {"from": "2026-11-01T10:00"}, {}, 400, id="no day"),

@@ -20,7 +20,7 @@ from conftest import NOON_MS, House, ManualClock
 from reading import DAY, DAY_MS, FIELDS, custom, event, view
 
 import tally
-from tally import accounts, backups, doctor, notes, retention, rollups, running, trials, vital_days
+from tally import accounts, backups, doctor, heat_days, notes, retention, rollups, running, trials, vital_days
 from tally.exporting import count_events, export_events
 from tally.health import FAILING
 from tally.importing import import_events
@@ -50,7 +50,9 @@ GROWING = {
     "pair": r"PRIMARY KEY \(website=\? AND day=\?",
     "vitals": r"PRIMARY KEY \(website=\? AND (?:ts[<>=]|\(ts,id\)>)",
     "ab": r"PRIMARY KEY \(website=\? AND ts[<>=]",
-    "heat": r"PRIMARY KEY \(website=\? AND day[>=]",
+    "heat": r"PRIMARY KEY \(website=\? AND day[<>=]",
+    "heat_block": r"PRIMARY KEY \(website=\? AND pathname=\? AND band(?:>\?|=\? AND level=\?(?: AND block[<>=]\??|\)))",
+    "heat_count": r"PRIMARY KEY \(website=\? AND level=\?(?: AND block[<>=]\??|\))",
     "seen": r"PRIMARY KEY \(website=\? AND digest=\?\)|(?:COVERING )?INDEX seen_by_arrival \(arrived_ms[<>]\?\)",
     "label": r"INTEGER PRIMARY KEY \(rowid=\?\)|(?:COVERING )?INDEX sqlite_autoindex_label_1 \(text=\?\)",
     "assignment": r"PRIMARY KEY \(website=\? AND day(?:<\?|=\?(?: AND experiment=\? AND visitor=\?)?)\)",
@@ -193,6 +195,12 @@ MEASURED = (
         for by in ("", "&by=pathname", "&by=device", "&by=day")
         for filters in ("", "&filter_device=desktop", "&filter_country=DE")
     ),
+    *(
+        f"heatmap{more}&from={begin}&to={DAY}{filters}"
+        for more in ("-pages?limit=5", "?pathname=", "?pathname=/nowhere")
+        for begin in (DAY, "2026-09-01")
+        for filters in ("", "&filter_device=tablet")
+    ),
     *(f"experiments?from=2026-11-17T09:00:00Z&to=2026-11-18T11:00:00Z{more}" for more in ("", "&filter_os=")),
 )
 
@@ -207,6 +215,7 @@ def mend_measurements(house: House, overheard: "Overheard", website: int, day: i
     vital_days.repair(connection, website, 0, day)
     vital_days.repair(connection, website, 3, day >> 3)
     trials.repair(connection, website, day)
+    heat_days._let_the_deadline_look(connection)
     connection.close()
 
 

@@ -1,0 +1,346 @@
+"""Heatmaps on disk: collected as rows, packed in the background, read over any range of UTC days.
+
+A commit adds to table `heat`, a row a cell. In the background rows are moved into `heat_block`, the cells of a band of
+a page (tally/heat.py) as bytes; and how many points each page has is added to `heat_count`. A row is moved in one
+transaction, and counts from then on where it was moved to: at any moment packed and unpacked points together are all
+there are, and nothing says what has been done, or has to be done again. Points that come late are moved like others.
+
+Days are moved once they are over; today is when there are many rows of it, so that reading them stays quick.
+
+Days (level 0) are the data. Sums over blocks of 8 and of 64 of them (3, 6) are kept of bands that have so many cells
+that adding days up would be slow: once begun with all that is packed, whatever is packed later is added to them too. So
+a sum that is there is complete. Counts are kept of days and of all blocks of 2 to 256 of them: those of a year are told
+without a look at any cell.
+"""
+
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import chain, groupby
+
+import orjson
+
+from tally.heat import WIDTHS, Cells, add, cell_of, packed
+from tally.rollups import tiles
+
+LEVELS = (0, 3, 6)
+COUNT_LEVELS = tuple(range(9))
+COUNTS = tuple(f"{width}_{kind}" for width in WIDTHS for kind in ("clicks", "samples"))
+"""The columns of heat_count that count, in the order of (width, kind)."""
+
+# our choice: a step and its commit together stay under 50 ms, in which a collect request may wait for the writer.
+STEP_S = 0.01
+_ROWS_A_STEP = 1_000
+# our choice: how many rows of today may be there before they are packed; read in 3 ms.
+MOST_ROWS = 10_000
+# our choice: bytes of the parts from which on they are added up; of 3 widths, 1,500 cells or so. A page that stays
+# just below it all year is read in 10 ms.
+SUM_FROM_BYTES = 4_000
+_ANY_DAY = 1 << 40
+_BYTES_BETWEEN_LOOKS = 2_000_000
+
+Row = tuple[int, ...]
+"""day, pathname, width, kind, bin_y, bin_x, points."""
+Bands = dict[int, tuple[Cells, ...]]
+"""By band the cells of each width."""
+
+
+# --- packing, in steps, each in a transaction of the caller's
+
+
+def due(connection: sqlite3.Connection, website: int, today: int) -> int | None:
+    """Up to which day (not included) points are to be packed now; None where there are none."""
+    first = _next_day(connection, website, 0)
+    if first is None:
+        return None
+    (rows,) = connection.execute(
+        "/* heat_days.rows */ select count(*) from (select 1 from heat where website = ? and day >= 0 limit ?)",
+        (website, MOST_ROWS + 1),
+    ).fetchone()
+    return _ANY_DAY if rows > MOST_ROWS else today if first < today else None
+
+
+def pack(connection: sqlite3.Connection, website: int, end: int) -> bool:
+    """Packs some of the points of the days before `end`; whether there may be more."""
+    end_s = time.perf_counter() + STEP_S
+    rows: list[Row] = connection.execute(
+        "/* heat_days.unpacked */ select day, pathname, width, kind, bin_y, bin_x, points from heat"
+        " where website = ? and day < ? order by day, pathname limit ?",
+        (website, end, _ROWS_A_STEP),
+    ).fetchall()
+    counts: dict[Row, list[int]] = {}
+    done: list[Row] = []
+    for (day, pathname, band), own in _by_band(rows):
+        _put_in(connection, website, pathname, band, day, own)
+        for _, _, width, kind, *_, points in own:
+            counts.setdefault((day, pathname), [0] * len(COUNTS))[2 * width + kind] += points
+        done += own
+        if time.perf_counter() > end_s:
+            break
+    _count(connection, website, counts)
+    connection.executemany(
+        "/* heat_days.packed */ delete from heat where website = ? and day = ? and pathname = ? and width = ?"
+        " and kind = ? and bin_y = ? and bin_x = ?",
+        [(website, *row[:-1]) for row in done],
+    )
+    return bool(rows)
+
+
+def _by_band(rows: Sequence[Row]) -> Iterator[tuple[tuple[int, int, int], list[Row]]]:
+    """The rows of each day, page and band, days and pages in their order."""
+    for (day, pathname), of_page in groupby(rows, lambda row: row[:2]):
+        bands: dict[int, list[Row]] = {}
+        for row in of_page:
+            bands.setdefault(cell_of(*row[3:6])[0], []).append(row)
+        for band, own in bands.items():
+            yield (day, pathname, band), own
+
+
+def _put_in(
+    connection: sqlite3.Connection, website: int, pathname: int, band: int, day: int, rows: Sequence[Row]
+) -> None:
+    """Adds points of a day to the band's day, and to the blocks above it."""
+    new: dict[int, Cells] = {}
+    for _, _, width, kind, bin_y, bin_x, points in rows:
+        new.setdefault(width, Counter())[cell_of(kind, bin_y, bin_x)[1]] += points
+    for level in LEVELS:
+        place = (website, pathname, band, level, day >> level)
+        stored = connection.execute(
+            f"/* heat_days.of */ select {', '.join(WIDTHS)} from heat_block"
+            " where website = ? and pathname = ? and band = ? and level = ? and block = ?",
+            place,
+        ).fetchone()
+        if stored is None and level:
+            if _is_large(connection, place):
+                _put(connection, place, summed(connection, place))
+            continue
+        blobs = list(stored or [b""] * len(WIDTHS))
+        for width, more in new.items():
+            cells = Counter[int]()
+            add(cells, blobs[width])
+            cells.update(more)
+            blobs[width] = packed(cells)
+        _put(connection, place, blobs)
+
+
+def _put(connection: sqlite3.Connection, place: Row, blobs: Sequence[bytes]) -> None:
+    connection.execute(
+        "/* heat_days.put */ insert or replace into heat_block values (?, ?, ?, ?, ?, ?, ?, ?)", (*place, *blobs)
+    )
+
+
+def _is_large(connection: sqlite3.Connection, place: Row) -> bool:
+    """Whether adding the parts of a block up would be slow."""
+    website, pathname, band, level, block = place
+    below = LEVELS[LEVELS.index(level) - 1]
+    step = level - below
+    (size,) = connection.execute(
+        f"/* heat_days.size */ select sum({' + '.join(f'length({width})' for width in WIDTHS)}) from heat_block"
+        " where website = ? and pathname = ? and band = ? and level = ? and block >= ? and block < ?",
+        (website, pathname, band, below, block << step, (block + 1) << step),
+    ).fetchone()
+    return size is not None and size > SUM_FROM_BYTES
+
+
+def summed(connection: sqlite3.Connection, place: Row) -> list[bytes]:
+    """A block of a band added up from its parts."""
+    website, pathname, band, level, block = place
+    cells = tuple(Counter[int]() for _ in WIDTHS)
+    below = LEVELS[: LEVELS.index(level)]
+    for blobs in _found(connection, (website, pathname, band), (block << level, (block + 1) << level), below):
+        for own, blob in zip(cells, blobs, strict=True):
+            add(own, blob)
+    return [packed(own) for own in cells]
+
+
+def _count(connection: sqlite3.Connection, website: int, counts: dict[Row, list[int]]) -> None:
+    """Adds to how many points pages have, on days and over blocks of them."""
+    more = ", ".join(f"{name} = {name} + excluded.{name}" for name in COUNTS)
+    connection.executemany(
+        "/* heat_days.count */ insert into heat_count values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        f" on conflict do update set {more}",
+        [
+            (website, level, day >> level, pathname, *numbers)
+            for level in COUNT_LEVELS
+            for (day, pathname), numbers in counts.items()
+        ],
+    )
+
+
+# --- reading
+
+
+def cells(
+    connection: sqlite3.Connection, website: int, pathname: int, first: int, end: int, widths: Sequence[int]
+) -> Iterator[tuple[int, Cells]]:
+    """(band, cells) of a page on the days in [first, end), of some widths together; bands from the top on."""
+    unpacked: dict[int, Cells] = {}
+    for _, _, width, kind, bin_y, bin_x, points in _unpacked_of(connection, website, pathname, first, end):
+        if width in widths:
+            band, cell = cell_of(kind, bin_y, bin_x)
+            unpacked.setdefault(band, Counter())[cell] += points
+    for band in sorted({*_bands(connection, website, pathname), *unpacked}):
+        own = unpacked.get(band, Counter())
+        read = 0
+        for blobs in _found(connection, (website, pathname, band), (first, end), widths=widths):
+            for blob in blobs:
+                add(own, blob)
+            read += sum(map(len, blobs))
+            if read > _BYTES_BETWEEN_LOOKS:
+                _let_the_deadline_look(connection)
+                read = 0
+        yield band, own
+
+
+def _let_the_deadline_look(connection: sqlite3.Connection) -> None:
+    """Takes 5 ms of SQLite's time: a question's deadline is looked at in there, and bytes are added up out here."""
+    connection.execute(
+        "/* heat_days.look */ with recursive look (n) as (select 1 union all select n + 1 from look where n < 20000)"
+        " select count(*) from look"
+    ).fetchall()
+
+
+def counts(
+    connection: sqlite3.Connection, website: int, first: int, end: int, widths: Sequence[int]
+) -> dict[int, tuple[int, int]]:
+    """By label how many samples and clicks each page has on the days in [first, end), of some widths together."""
+    found: dict[int, tuple[int, int]] = {}
+    known = found.get
+    for pathname, seen, clicked in chain(
+        _counted(connection, website, first, end, widths), _unpacked_counts(connection, website, first, end, widths)
+    ):
+        before = known(pathname)
+        found[pathname] = (before[0] + seen, before[1] + clicked) if before else (seen, clicked)
+    return found
+
+
+def _counted(
+    connection: sqlite3.Connection, website: int, first: int, end: int, widths: Sequence[int]
+) -> Iterator[tuple[int, int, int]]:
+    """(pathname, samples, clicks) of packed points, once for each block."""
+    low, high = connection.execute(
+        "/* heat_days.counted_days */ select (select block from heat_count where website = :website and level = 0"
+        " order by block limit 1), (select block from heat_count where website = :website and level = 0"
+        " order by block desc limit 1)",
+        {"website": website},
+    ).fetchone()
+    if low is None:
+        return
+    samples, clicks = (" + ".join(f"{WIDTHS[width]}_{kind}" for width in widths) for kind in ("samples", "clicks"))
+    for level, block in tiles(COUNT_LEVELS, _Everything(), *_widened(first, end, low, high, COUNT_LEVELS[-1])):
+        yield from connection.execute(
+            f"/* heat_days.counted */ select pathname, {samples}, {clicks} from heat_count"
+            " where website = ? and level = ? and block = ?",
+            (website, level, block),
+        )
+
+
+class _Everything:
+    """Contains every block: counts are kept of all of them."""
+
+    def __contains__(self, block: object) -> bool:
+        return True
+
+
+def _widened(first: int, end: int, low: int, high: int, level: int) -> tuple[int, int]:
+    """The days in [first, end) without those that have nothing, `low` and `high` being the first and the last that do;
+    beyond these up to the edges of blocks of a level, so that as few of them are needed as may be."""
+    first = low >> level << level if first <= low else first
+    end = (high >> level) + 1 << level if end > high else end
+    return first, max(first, end)
+
+
+def _unpacked_counts(
+    connection: sqlite3.Connection, website: int, first: int, end: int, widths: Sequence[int]
+) -> Iterator[tuple[int, int, int]]:
+    """The same of points that are not packed yet, once for each day and width."""
+    yield from connection.execute(
+        "/* heat_days.unpacked_counts */ select pathname, sum(iif(kind = 1, points, 0)), sum(iif(kind = 0, points, 0))"
+        " from heat where website = ? and day >= ? and day < ? and width in (select value from json_each(?))"
+        " group by day, pathname, width",
+        (website, first, end, orjson.dumps(list(widths)).decode()),
+    )
+
+
+def _unpacked_of(connection: sqlite3.Connection, website: int, pathname: int, first: int, end: int) -> Iterator[Row]:
+    """The rows of a page that are not packed yet, day by day."""
+    day = _next_day(connection, website, first)
+    while day is not None and day < end:
+        yield from connection.execute(
+            "/* heat_days.unpacked_of */ select day, pathname, width, kind, bin_y, bin_x, points from heat"
+            " where website = ? and day = ? and pathname = ?",
+            (website, day, pathname),
+        )
+        day = _next_day(connection, website, day + 1)
+
+
+def _next_day(connection: sqlite3.Connection, website: int, first: int) -> int | None:
+    row = connection.execute(
+        "/* heat_days.next_day */ select day from heat where website = ? and day >= ? order by day limit 1",
+        (website, first),
+    ).fetchone()
+    return None if row is None else int(row[0])
+
+
+def _bands(connection: sqlite3.Connection, website: int, pathname: int) -> Iterator[int]:
+    """The bands of a page that have packed points: one lookup each."""
+    band = -1
+    while row := connection.execute(
+        "/* heat_days.bands */ select band from heat_block where website = ? and pathname = ? and band > ?"
+        " order by band limit 1",
+        (website, pathname, band),
+    ).fetchone():
+        band = row[0]
+        yield band
+
+
+def _found(
+    connection: sqlite3.Connection,
+    page: tuple[int, int, int],
+    days: tuple[int, int],
+    levels: Sequence[int] = LEVELS,
+    widths: Sequence[int] = (0, 1, 2),
+) -> Iterator[tuple[bytes, ...]]:
+    """The packed cells of a band of a page (website, pathname, band), of each of some widths, in the fewest rows that
+    there are of some levels for the days in [first, end)."""
+    names = ", ".join(WIDTHS[width] for width in widths)
+    for level, first, end in _stretches(connection, page, days, levels):
+        yield from connection.execute(
+            f"/* heat_days.found */ select {names} from heat_block"
+            " where website = ? and pathname = ? and band = ? and level = ? and block >= ? and block < ?",
+            (*page, level, first, end),
+        )
+
+
+def _stretches(
+    connection: sqlite3.Connection, page: tuple[int, int, int], days: tuple[int, int], levels: Sequence[int]
+) -> list[tuple[int, int, int]]:
+    """(level, first, end): the blocks to be read for the days in [first, end), those of a level that are side by side
+    as one."""
+    place = "website = :website and pathname = :pathname and band = :band"
+    of_page = dict(zip(("website", "pathname", "band"), page, strict=True))
+    low, high = connection.execute(
+        f"/* heat_days.days */ select (select block from heat_block where {place} and level = 0 order by block limit 1)"
+        f", (select block from heat_block where {place} and level = 0 order by block desc limit 1)",
+        of_page,
+    ).fetchone()
+    if low is None:
+        return []
+    first, end = _widened(*days, low, high, levels[-1])
+    built = {
+        (level, block)
+        for level in levels[1:]
+        for (block,) in connection.execute(
+            f"/* heat_days.sums */ select block from heat_block where {place} and level = :level"
+            " and block >= :first and block < :end",
+            of_page | {"level": level, "first": first >> level, "end": -(-end >> level)},
+        )
+    }
+    found: list[tuple[int, int, int]] = []
+    for level, block in tiles(levels, built, first, end):
+        if found and found[-1][0] == level:
+            found[-1] = (*found[-1][:2], block + 1)
+        else:
+            found.append((level, block, block + 1))
+    return found
