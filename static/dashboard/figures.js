@@ -121,11 +121,12 @@ export function drawFigures(root, { stats, previous, change, span, chosen, choos
 }
 
 /** Relative change in percent; null where there is nothing to compare with. */
-function changeOf(now, before) {
+export function changeOf(now, before) {
   return now === null || !before ? null : ((now - before) / before) * 100;
 }
 
-function changeNode(figure, percentage, span) {
+/** The change in words, with an arrow. `figure.up`: 1 where more is better. */
+export function changeNode(figure, percentage, span) {
   if (percentage === null || percentage === undefined) return h("span", { class: "figure-change soft" }, "\u00a0");
   const rounded = Math.abs(percentage) >= 10 ? Math.round(percentage) : Math.round(percentage * 10) / 10;
   if (!rounded) return h("span", { class: "figure-change soft" }, "no change");

@@ -2,22 +2,46 @@
 
 import { isFiltered, questionOf } from "../shared/asking.js";
 import { failureNotice } from "../shared/dialog.js";
-import { h, refill } from "../shared/dom.js";
+import { h, refill, unseen } from "../shared/dom.js";
 import { get } from "../shared/fetching.js";
-import { fieldName, fieldTitle, valueNode, valueText } from "../shared/fields.js";
-import { counted, number, percent } from "../shared/formats.js";
+import { fieldName, valueNode, valueText } from "../shared/fields.js";
+import { counted, decimal, duration, number, percent } from "../shared/formats.js";
 import { hint } from "../shared/hint.js";
 import { barList, listDialog } from "../shared/list.js";
 import { part } from "../shared/part.js";
+import { listNamed } from "./cards.js";
 import { drawSparks, sparkPlace } from "./sparks.js";
 
 const SHOWN = 10;
 // CONTRACT: limit is at most 1000.
 const MOST = 1000;
+// What a list tells of each value: [what, how it is said in a row's hint, the column of a table, a figure's text].
+const TOLD = {
+  visitors: [
+    ["visitors", (count) => counted(count, "visitor"), "Visitors", number],
+    ["pageviews", (count) => counted(count, "view"), "Views", number],
+    ["events", (count) => counted(count, "event"), "Events", number],
+  ],
+  visits: [
+    ["visits", null, "Visits", number],
+    ["bounce_rate", (share) => `${percent(share)} bounced`, "Bounced", percent],
+    ["views_per_visit", (views) => `${decimal(views)} views a visit`, "Views a visit", decimal],
+    ["visit_duration", (seconds) => `${duration(seconds)} a visit`, "Time a visit", duration],
+  ],
+};
+// What stands beside a row's figures.
+const ASIDE = {
+  pathname: () => ({ more: sparkPlace() }),
+  event_name: (row) => ({
+    more: h("span", { class: "bar-aside" }, number(row.events), unseen(" events, ")),
+    share: null,
+  }),
+};
+const HAPPENED = { entry: "began here", exit: "ended here" };
 
 /**
- * A card of lists. `board` is what the page shares: base, view(), span(), total(), figures(), toggle(field, value), openTab(card,
- * field). `beside(rows)` may draw something next to the first field's list. Gives { element, load(), openAll() }.
+ * A card of lists. `board` is what the page shares: base, view(), span(), total(counts), figures(), toggle(field, value),
+ * openTab(card, field). `beside(rows)` may draw something next to the first field's list. Gives { element, load(), openAll() }.
  */
 export function listCard(card, board, beside = null) {
   const body = h("div", {
@@ -34,36 +58,37 @@ export function listCard(card, board, beside = null) {
     body,
     foot,
   );
-  const hasSparks = card.fields[0] === "pathname";
   let endSparks = () => {};
   const open = () => board.view().tabs[card.name] || card.fields[0];
-  const all = () => allDialog(open(), board);
+  const shown = () => listNamed(open());
+  const all = () => allDialog(shown(), board);
 
   const load = part(body, {
-    what: () => `${fieldTitle(open())} cannot be shown.`,
+    what: () => `${shown().title} cannot be shown.`,
     ask: async (signal) => {
-      const limit = beside && open() === card.fields[0] ? MOST : SHOWN + 1;
-      const answer = await get(`${board.base}/top/${open()}?${questionOf(board.view(), board.span(), { limit })}`, {
+      const list = shown();
+      const limit = beside && list.name === card.fields[0] ? MOST : SHOWN + 1;
+      const answer = await get(`${board.base}/${list.path}?${questionOf(board.view(), board.span(), { limit })}`, {
         signal,
       });
-      // Shares are of the key figures' visitors.
+      // Shares are of the key figures' visitors, or visits.
       await board.figures();
-      return answer;
+      return { ...answer, list };
     },
-    draw: ({ data, meta }) => {
-      const rows = rowsOf(meta.field, data, meta.unset, board);
-      const most = rows.slice(0, SHOWN).map((row) => (hasSparks ? { ...row, more: sparkPlace() } : row));
-      const list = most.length
-        ? barList(most, { choose: (row) => board.toggle(meta.field, row.value), unit: "visitors" })
-        : nothing(meta.field);
-      const aside = beside && meta.field === card.fields[0] ? beside(data, rows) : null;
-      refill(body, aside ? [aside, list] : list);
+    draw: ({ data, meta, list }) => {
+      const rows = rowsOf(list, data, meta.unset, board);
+      const most = rows.slice(0, SHOWN).map((row) => ({ ...row, ...(ASIDE[list.name]?.(row) || null) }));
+      const bars = most.length
+        ? barList(most, { choose: (row) => board.toggle(list.field, row.value), unit: list.counts })
+        : h("p", { class: "nothing soft" }, list.none);
+      const aside = beside && list.name === card.fields[0] ? beside(data, rows) : null;
+      refill(body, aside ? [aside, bars] : [bars, withoutView(list, meta.unset)]);
       body.classList.toggle("beside", Boolean(aside));
       endSparks();
-      if (hasSparks) endSparks = drawSparks(body, most, meta.field, board);
+      if (list.name === "pathname") endSparks = drawSparks(body, most, list.field, board);
       for (const [i, button] of [...body.querySelectorAll(".bar")].entries())
-        hint(button, () => rowHint(most[i], meta.field));
-      refill(foot, footOf(meta.field, data.length > SHOWN, all, board));
+        hint(button, () => rowHint(rows[i], list));
+      refill(foot, footOf(list, data.length > SHOWN, all, board));
     },
   });
   return {
@@ -74,12 +99,22 @@ export function listCard(card, board, beside = null) {
       refill(
         head,
         card.fields.length > 1 ? tabs(card, open(), board) : h("h2", { class: "card-title" }, card.title),
-        h("span", { class: "soft small-text" }, "Visitors"),
+        columns(shown()),
       );
       if (card.fields.length > 1) body.setAttribute("aria-labelledby", `tab-${card.name}-${open()}`);
       return load(options);
     },
   };
+}
+
+function columns({ name, counts }) {
+  const count = h("span", null, counts === "visits" ? "Visits" : "Visitors");
+  return h(
+    "span",
+    { class: "soft small-text columns" },
+    name === "event_name" ? h("span", null, "Events") : null,
+    count,
+  );
 }
 
 function tabs(card, open, board) {
@@ -97,7 +132,7 @@ function tabs(card, open, board) {
         dataset: { key: `tab-${field}` },
         onclick: () => board.openTab(card.name, field),
       },
-      fieldTitle(field),
+      listNamed(field).title,
     ),
   );
   const list = h("div", { class: "tabs", role: "tablist", "aria-label": card.title }, buttons);
@@ -114,80 +149,84 @@ function tabs(card, open, board) {
 }
 
 /** Rows as shared/list.js takes them. What is unset comes last, as it is no value. */
-function rowsOf(field, data, unset, board) {
-  const total = board.total();
-  const most = Math.max(1, ...data.map((row) => row.visitors));
-  const whole =
-    unset && unset.visitors && !data.some((row) => row.value === "") ? [...data, { value: "", ...unset }] : data;
-  return whole.map((row) => ({
+function rowsOf({ name, field, counts }, data, unset, board) {
+  const total = board.total(counts);
+  const most = Math.max(1, ...data.map((row) => row[counts]));
+  const hasUnset = unset && unset.visitors && !data.some((row) => row.value === "");
+  return (hasUnset ? [...data, { value: "", ...unset }] : data).map((row) => ({
     ...row,
-    key: `${field}=${row.value}`,
+    key: `${name}=${row.value}`,
     label: valueNode(field, row.value),
     text: valueText(field, row.value),
-    count: row.visitors,
-    share: total ? row.visitors / total : null,
-    bar: row.value === "" ? 0 : row.visitors / most,
+    count: row[counts],
+    share: total ? row[counts] / total : null,
+    bar: row.value === "" ? 0 : row[counts] / most,
     pressed: isFiltered(board.view(), field, row.value),
   }));
 }
 
-function rowHint(row, field) {
+/** Visits of custom events alone began and ended on no page. */
+function withoutView({ counts }, unset) {
+  if (counts !== "visits" || !unset?.visits) return null;
+  return h("p", { class: "soft small-text without-view" }, `And ${counted(unset.visits, "visit")} without a view`);
+}
+
+function rowHint(row, list) {
+  const [, ...others] = TOLD[list.counts];
+  const first = HAPPENED[list.name]
+    ? [`${counted(row.visits, "visit")} ${HAPPENED[list.name]}`]
+    : [counted(row.visitors, "visitor")];
+  const told = others.filter(([what]) => row[what] !== undefined).map(([what, say]) => say(row[what]));
   return [
     h("strong", { class: "wrap" }, row.text),
-    h(
-      "p",
-      null,
-      [counted(row.visitors, "visitor"), counted(row.pageviews, "view"), counted(row.events, "event")].join(" · "),
-    ),
-    row.share === null ? null : h("p", { class: "soft" }, `${percent(100 * row.share)} of all visitors of this range`),
-    h(
-      "p",
-      { class: "soft" },
-      row.pressed ? "Press to take this filter away" : `Press to see this ${fieldName(field)} alone`,
-    ),
+    h("p", null, [...first, ...told].join(" · ")),
+    row.share === null
+      ? null
+      : h("p", { class: "soft" }, `${percent(100 * row.share)} of all ${list.counts} of this range`),
+    h("p", { class: "soft" }, pressWords(row, list)),
   ];
 }
 
-function nothing(field) {
-  return h("p", { class: "nothing soft" }, `No ${fieldName(field)} was seen in this range.`);
+function pressWords(row, { name, field }) {
+  if (row.pressed) return "Press to take this filter away";
+  if (HAPPENED[name]) return "Press to see all of this page, wherever in a visit it was";
+  return `Press to see this ${fieldName(field)} alone`;
 }
 
-function footOf(field, hasMore, all, board) {
-  const csv = `${board.base}/top/${field}?${questionOf(board.view(), board.span(), { limit: MOST, format: "csv" })}`;
+function footOf({ name, path, title, all: words }, hasMore, all, board) {
+  const csv = `${board.base}/${path}?${questionOf(board.view(), board.span(), { limit: MOST, format: "csv" })}`;
   return [
     hasMore
-      ? h(
-          "button",
-          { class: "button small", type: "button", onclick: all, dataset: { key: "all" } },
-          `All ${fieldTitle(field).replace(/^[A-Z](?=[a-z])/, (first) => first.toLowerCase())}`,
-        )
+      ? h("button", { class: "button small", type: "button", onclick: all, dataset: { key: "all" } }, `All ${words}`)
       : h("span"),
-    h("a", { class: "csv", href: csv, download: `${field}.csv`, "aria-label": `CSV of ${fieldTitle(field)}` }, "CSV"),
+    h("a", { class: "csv", href: csv, download: `${name}.csv`, "aria-label": `CSV of ${title}` }, "CSV"),
   ];
 }
 
-/** All values of a field, searchable. */
-export function allDialog(field, board) {
+/** All values of a list, searchable. */
+export function allDialog(list, board) {
+  const { field, path, title, all } = list;
   const dialog = listDialog({
-    title: fieldTitle(field),
+    title: HAPPENED[list.name] ? all.replace(/^./, (first) => first.toUpperCase()) : title,
     load: async () => {
-      const answer = await get(`${board.base}/top/${field}?${questionOf(board.view(), board.span(), { limit: MOST })}`);
+      const answer = await get(`${board.base}/${path}?${questionOf(board.view(), board.span(), { limit: MOST })}`);
       if (!answer.ok) return { error: answer.error };
-      const rows = rowsOf(field, answer.data, answer.meta.unset, board);
+      const rows = rowsOf(list, answer.data, answer.meta.unset, board);
       return { rows, note: answer.data.length === MOST ? ": the first thousand" : "" };
     },
     matches: (row, text) => row.text.toLowerCase().includes(text) || row.value.toLowerCase().includes(text),
     draw: (rows) =>
-      allTable(field, rows, (row) => {
+      allTable(list, rows, (row) => {
         dialog.close();
         board.toggle(field, row.value);
       }),
-    failed: (error, again) => failureNotice(`${fieldTitle(field)} cannot be shown.`, error, again),
+    failed: (error, again) => failureNotice(`${title} cannot be shown.`, error, again),
   });
   return dialog;
 }
 
-function allTable(field, rows, choose) {
+function allTable({ counts, title }, rows, choose) {
+  const told = TOLD[counts].filter(([what]) => rows[0][what] !== undefined);
   const body = rows.map((row) =>
     h(
       "tr",
@@ -201,11 +240,11 @@ function allTable(field, rows, choose) {
           h("bdi", null, row.label),
         ),
       ),
-      [row.visitors, row.pageviews, row.events].map((count) => h("td", { class: "num" }, number(count))),
+      told.map(([what, , , say]) => h("td", { class: "num" }, say(row[what]))),
       h("td", { class: "num soft" }, row.share === null ? "" : percent(100 * row.share, 1, 1)),
     ),
   );
-  const head = [fieldTitle(field), "Visitors", "Views", "Events", "Share"];
+  const head = [title, ...told.map(([, , words]) => words), "Share"];
   return h(
     "table",
     { class: "table all-table" },

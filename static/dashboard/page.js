@@ -34,13 +34,13 @@ export async function dashboard(root, context, site) {
   await look;
   const zone = site.zone || ownZone();
   let view = readView(context.query, zone, OWN);
-  let total = 0;
+  let totals = null;
   const board = {
     base: site.base,
     zone,
     view: () => view,
     span: () => spanOf(view),
-    total: () => total,
+    total: (counts) => totals?.[counts] || 0,
     figures: () => figured,
     go: (next) => context.go(`${context.path}?${addressOf(next)}`),
     toggle: (field, value) => board.go(toggled(view, field, value)),
@@ -57,15 +57,16 @@ export async function dashboard(root, context, site) {
   const map = worldMap(board);
   const cards = CARDS.map((card) => listCard(card, board, card.name === "places" ? map : null));
   const recent = events(board);
-  places.cards.append(...cards.map((card) => card.element), now.card, recent.element);
+  const names = cards.at(-1);
+  places.cards.append(...cards.slice(0, -1).map((card) => card.element), names.element, now.card, recent.element);
 
   const figures = part(places.figures, {
     what: () => "The key figures cannot be shown.",
     ask: (signal) => askFigures(board, signal),
     draw: (answer) => {
       const words = `${dayRange(board.span().from, board.span().to)}: ${counted(answer.data.visitors, "visitor")}`;
-      if (total !== answer.data.visitors) places.status.textContent = words;
-      total = answer.data.visitors;
+      if (totals?.visitors !== answer.data.visitors) places.status.textContent = words;
+      totals = answer.data;
       drawFigures(places.figures, {
         ...answer,
         stats: answer.data,
@@ -100,7 +101,7 @@ export async function dashboard(root, context, site) {
   let figured = null;
   async function load(options) {
     figured = figures(options).then((there) => {
-      if (!there && !options?.quietly) total = 0;
+      if (!there && !options?.quietly) totals = null;
     });
     out?.load();
     await Promise.all([figured, line(options), recent.load(options), ...cards.map((card) => card.load(options))]);

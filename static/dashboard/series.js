@@ -8,15 +8,18 @@ import { counted, dayRange, number, shortNumber } from "../shared/formats.js";
 import { figureNamed } from "./figures.js";
 
 const COUNTS = [
-  ["visitors", "visitor"],
-  ["visits", "visit"],
-  ["pageviews", "view"],
-  ["events", "event"],
+  ["visitors", "visitor", "Visitors"],
+  ["visits", "visit", "Visits"],
+  ["pageviews", "view", "Views"],
+  ["events", "event", "Events"],
 ];
 const A_LABEL_PX = 76;
 
-/** The part in `root`; gives { draw(view, span, rows, before), redraw(view), end() }. */
-export function series(root, { pick }) {
+/**
+ * The part in `root`; gives { tools, draw(view, span, rows, before), redraw(view), end() }. `counts`: what it tells of a
+ * bucket, [[name, one of it, its column], ...].
+ */
+export function series(root, { pick, counts = COUNTS }) {
   const legend = h("div", { class: "legend" });
   const tools = h("div", { class: "row no-print" });
   const host = h("div", { class: "chart-host" });
@@ -36,9 +39,9 @@ export function series(root, { pick }) {
     const { span, rows, before } = last;
     const figure = figureNamed(view.figure);
     fill(legend, legendOf(figure, span, before));
-    if (details.open) fill(table, tableOf(last, view));
+    if (details.open) fill(table, tableOf(last, view, counts));
     try {
-      await plot.draw(chartData(view, span, rows, before, pick));
+      await plot.draw(chartData(view, span, rows, before, { pick, counts }));
     } catch (failure) {
       fill(
         host,
@@ -49,7 +52,7 @@ export function series(root, { pick }) {
     }
   }
 
-  details.addEventListener("toggle", () => details.open && last && fill(table, tableOf(last, last.view)));
+  details.addEventListener("toggle", () => details.open && last && fill(table, tableOf(last, last.view, counts)));
   return {
     tools,
     draw(view, span, rows, before) {
@@ -84,7 +87,7 @@ function legendOf(figure, span, before) {
 }
 
 /** What shared/chart.js draws. */
-function chartData(view, span, rows, before, pick) {
+function chartData(view, span, rows, before, { pick, counts }) {
   const starts = rows.map((row) => Date.parse(row.time));
   const now = Date.now();
   const open = span.isOpen ? starts.findLastIndex((start) => start <= now) : -1;
@@ -97,20 +100,20 @@ function chartData(view, span, rows, before, pick) {
     open,
     format: shortNumber,
     say: (i) =>
-      `${bucketWords(starts[i], view.zone, span.interval)}: ${ahead(i) ? "not yet" : countsOf(rows[i]).join(", ")}${i === open ? ", so far" : ""}`,
-    tip: (i) => tipOf(view, span, rows[i], before?.[i], { starts, i, open, isAhead: ahead(i) }),
+      `${bucketWords(starts[i], view.zone, span.interval)}: ${ahead(i) ? "not yet" : countsOf(rows[i], counts).join(", ")}${i === open ? ", so far" : ""}`,
+    tip: (i) => tipOf(view, span, rows[i], before?.[i], { counts, starts, i, open, isAhead: ahead(i) }),
     ticks: (width) => ticksOf(starts, view.zone, span.interval, Math.max(2, Math.floor(width / A_LABEL_PX))),
     pick: (i, j) => pick(starts[i], starts[j]),
   };
 }
 
-function countsOf(row) {
-  return COUNTS.map(([name, one]) => counted(row[name], one));
+function countsOf(row, counts) {
+  return counts.map(([name, one]) => counted(row[name], one));
 }
 
-function tipOf(view, span, row, before, { starts, i, open, isAhead }) {
-  const [, one] = COUNTS.find(([name]) => name === view.figure);
-  const others = COUNTS.filter(([name]) => name !== view.figure);
+function tipOf(view, span, row, before, { counts, starts, i, open, isAhead }) {
+  const [, one] = counts.find(([name]) => name === view.figure);
+  const others = counts.filter(([name]) => name !== view.figure);
   const words = bucketWords(starts[i], view.zone, span.interval);
   return [
     h("p", { class: "chart-tip-when" }, words, i === open ? h("span", { class: "soft" }, " so far") : null),
@@ -134,9 +137,8 @@ function tipOf(view, span, row, before, { starts, i, open, isAhead }) {
   ];
 }
 
-function tableOf({ rows, before, span }, view) {
+function tableOf({ rows, before, span }, view, counts) {
   const now = Date.now();
-  const head = ["Visitors", "Visits", "Views", "Events"];
   const body = rows.map((row, i) => {
     const start = Date.parse(row.time);
     const words = bucketWords(start, view.zone, span.interval);
@@ -145,7 +147,7 @@ function tableOf({ rows, before, span }, view) {
       "tr",
       null,
       h("th", { scope: "row" }, words),
-      COUNTS.map(([name]) => h("td", { class: "num" }, number(row[name]))),
+      counts.map(([name]) => h("td", { class: "num" }, number(row[name]))),
       before ? h("td", { class: "num soft" }, number(before[i]?.[view.figure])) : null,
     );
   });
@@ -160,7 +162,7 @@ function tableOf({ rows, before, span }, view) {
         "tr",
         null,
         h("th", { scope: "col" }, span.interval === "day" ? "Day" : "Hour"),
-        head.map((name) => h("th", { class: "num", scope: "col" }, name)),
+        counts.map(([, , title]) => h("th", { class: "num", scope: "col" }, title)),
         before ? h("th", { class: "num", scope: "col" }, `${figureNamed(view.figure).title} before`) : null,
       ),
     ),

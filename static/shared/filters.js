@@ -144,7 +144,6 @@ export function filterDialog(board) {
 }
 
 async function suggestions(field, board) {
-  if (field === "event_name") return { rows: [] };
   if (field === "type") {
     return {
       rows: ["pageview", "screen_view", "event", "app_event"].map((value) => ({
@@ -160,7 +159,8 @@ async function suggestions(field, board) {
   }
   // Other values of a field that is filtered already are suggested too: without its own filter.
   const view = { ...board.view(), filters: board.view().filters.filter(([name]) => name !== field) };
-  const answer = await get(`${board.base}/top/${field}?${questionOf(view, board.span(), { limit: 200 })}`);
+  const path = field === "event_name" ? "event-names" : `top/${field}`;
+  const answer = await get(`${board.base}/${path}?${questionOf(view, board.span(), { limit: 200 })}`);
   if (!answer.ok) return { error: answer.error };
   const most = Math.max(1, ...answer.data.map((row) => row.visitors));
   const rows = answer.data.map((row) => ({ ...row, count: row.visitors, share: null, bar: row.visitors / most }));

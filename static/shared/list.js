@@ -9,27 +9,27 @@ const A_PAGE = 50;
 /**
  * A list of bars. `rows`: [{ key, label (nodes), text, count, share (of all, 0 to 1, or null), bar (0 to 1), pressed,
  * more (a node beside the figures) }];
- * `choose(row)` is called on press; `unit` names what is counted.
+ * `choose(row)` is called on press, null where there is nothing to choose; `unit` names what is counted.
  */
 export function barList(rows, { choose, unit }) {
   return h(
     "ol",
     { class: "bars" },
-    rows.map((row) => h("li", null, barButton(row, choose, unit))),
+    rows.map((row) => h("li", null, bar(row, choose, unit))),
   );
 }
 
-function barButton(row, choose, unit) {
+function bar(row, choose, unit) {
   return h(
-    "button",
+    choose ? "button" : "div",
     {
       class: "bar",
-      type: "button",
+      type: choose ? "button" : null,
       dataset: { key: row.key },
       "aria-pressed": row.pressed === undefined ? null : String(row.pressed),
       title: row.text,
       style: { "--bar": String(row.bar) },
-      onclick: () => choose(row),
+      onclick: choose ? () => choose(row) : null,
     },
     h("span", { class: row.value === "" ? "bar-label soft" : "bar-label" }, h("bdi", null, row.label)),
     row.more || null,

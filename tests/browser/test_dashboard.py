@@ -62,7 +62,7 @@ def drawn(page: Any) -> Any:
     """The page once all that it asked for is there."""
     expect(page.locator(".figure")).to_have_count(7)
     expect(page.locator("canvas")).to_have_count(1)
-    expect(page.locator(".list-card .card-foot .csv")).to_have_count(5)
+    expect(page.locator(".list-card .card-foot .csv")).to_have_count(6)
     expect(page.locator(".card-events .csv")).to_have_count(1)
     expect(page.locator("[aria-busy=true]")).to_have_count(0)
     return page
@@ -158,6 +158,47 @@ def test_lists_are_those_of_the_read_api(site: Told, dashboard: Dashboard, card:
     assert rows(page, card) == told_by_api
 
 
+@pytest.mark.parametrize("tab", ["entry", "exit"])
+def test_where_visits_begin_and_end(site: Told, dashboard: Dashboard, tab: str) -> None:
+    page = dashboard(f"range=30d&tab_pages={tab}")
+    answer = site.ask(f"{tab}-pages?{question('30d')}")["data"]
+    assert rows(page, "pages") == [(row["value"], f"{row['visits']:,} visits") for row in answer]
+    expect(page.locator(".card-pages .columns")).to_have_text("Visits")
+    all_visits = site.ask(f"stats?{question('30d')}")["data"]["visits"]
+    share = page.locator(".card-pages .bar-share").first.inner_text()
+    assert float(share.rstrip("%")) == pytest.approx(100 * answer[0]["visits"] / all_visits, abs=0.051)
+    page.locator(".card-pages .bar").first.hover()
+    what = f"{answer[0]['visits']:,} visits {'began' if tab == 'entry' else 'ended'} here"
+    expect(page.locator(".hint")).to_contain_text(f"{what} · {answer[0]['bounce_rate']:.1f}".removesuffix(".0"))
+    expect(page.locator(".hint")).to_contain_text("Press to see all of this page, wherever in a visit it was")
+    page.locator(".card-pages").get_by_role("button", name=f"All {tab} pages").click()
+    found = page.locator("dialog tbody tr")
+    expect(found).to_have_count(len(site.ask(f"{tab}-pages?limit=1000&{question('30d')}")["data"]))
+    expect(found.first.locator("td").first).to_have_text(f"{answer[0]['visits']:,}")
+    found.first.locator("button").click()
+    expect(page.locator(".chip")).to_have_count(1)
+    assert query_of(page)["filter_pathname"] == answer[0]["value"]
+    assert query_of(page)["tab_pages"] == tab
+    # Those that saw the page, by where they began or ended.
+    filtered = site.ask(f"{tab}-pages?{question('30d')}&filter_pathname={answer[0]['value']}")["data"]
+    drawn(page)
+    assert rows(page, "pages") == [(row["value"], f"{row['visits']:,} visits") for row in filtered]
+
+
+def test_names_of_events_with_their_counts(site: Told, dashboard: Dashboard) -> None:
+    page = dashboard("range=30d")
+    [row] = site.ask(f"event-names?{question('30d')}")["data"]
+    bar = page.locator(".card-names .bar")
+    assert rows(page, "names") == [(row["value"], f"{row['visitors']:,} visitors")]
+    expect(bar.locator(".bar-aside")).to_have_text(f"{row['events']:,} events, ")
+    bar.click()
+    expect(page.locator(".chip")).to_have_count(1)
+    assert query_of(page)["filter_event_name"] == row["value"]
+    page.get_by_role("button", name="Filter", exact=True).click()
+    page.get_by_label("Field").select_option("event_name")
+    expect(page.locator(".suggestions .bar")).to_contain_text(row["value"])
+
+
 def test_all_values_of_a_list_are_in_a_dialog_with_a_search(site: Told, dashboard: Dashboard) -> None:
     page = dashboard("range=30d")
     everything = site.ask(f"top/pathname?limit=1000&{question('30d')}")["data"]
@@ -183,7 +224,7 @@ def test_recent_events_page_by_page(site: Told, dashboard: Dashboard) -> None:
 def test_everything_shown_can_be_had_as_csv(dashboard: Dashboard) -> None:
     page = dashboard("range=30d&filter_country=DE")
     links = [one.get_attribute("href") for one in page.locator("a.csv").all()]
-    assert len(links) == 7
+    assert len(links) == 8
     for link in links:
         assert "filter_country=DE" in link
         answer = page.request.get(page.evaluate("(link) => new URL(link, location.href).href", link))
@@ -385,6 +426,7 @@ def test_the_chart_can_be_read_by_keyboard(dashboard: Dashboard) -> None:
         ("timeseries", "The chart cannot be shown."),
         ("top/pathname", "Pages cannot be shown."),
         ("top/country", "Countries cannot be shown."),
+        ("event-names", "Events cannot be shown."),
         ("events", "Recent events cannot be shown."),
         ("realtime", "Who is here now cannot be shown."),
     ],
@@ -489,6 +531,12 @@ def test_the_shared_link_shows_the_same_and_can_be_taken_back(
     stranger = drawn(open_page(link))
     assert figures(stranger) == figures(page)
     assert rows(stranger, "pages") == rows(page, "pages")
+    assert rows(stranger, "names") == rows(page, "names")
+    stranger.get_by_role("tab", name="Exit").click()
+    expect(stranger.locator(".card-pages .columns")).to_have_text("Visits")
+    drawn(stranger)
+    exits = site.ask(f"exit-pages?{question('30d')}&filter_country=DE")["data"]
+    assert rows(stranger, "pages") == [(row["value"], f"{row['visits']:,} visits") for row in exits]
     assert stranger.locator("nav").count() == 0
     assert stranger.get_by_role("button", name="Share").count() == 0
     assert "/api/account" not in stranger.content()
@@ -532,7 +580,7 @@ def test_axe_finds_nothing_on_shared_empty_and_failed_pages(
     assert faults(shared) == []
     shared.route(re.compile("/api/share/[^/]+/"), lambda route: route.abort())
     shared.reload()
-    expect(shared.locator(".notice")).to_have_count(9)
+    expect(shared.locator(".notice")).to_have_count(10)
     assert faults(shared) == []
     shared.problems.forgive("ERR_FAILED")
 
