@@ -750,7 +750,7 @@ FAULTS = (
     Fault(
         "two lengths taken the short way",
         "tally/shortcut.py",
-        "        len(fields) < len(pairs)\n        or ",
+        "        len(fields) < len(head)\n        or ",
         "        ",
         "tests/fuzz/test_corpus.py",
     ),
@@ -937,10 +937,17 @@ FAULTS = (
         "tests/test_connections.py",
     ),
     Fault(
+        "everybody's lines kept",
+        "tally/shortcut.py",
+        "if field[0] in _KEPT and len(line)",
+        "if len(line)",
+        "tests/test_shortcut.py",
+    ),
+    Fault(
         "two lengths on the short way",
         "tally/shortcut.py",
-        "        len(fields) < len(pairs)\n        or len(pairs)",
-        "        len(pairs)",
+        "        len(fields) < len(head)\n        or not _ASKS",
+        "        not _ASKS",
         "tests/test_smuggling.py tests/test_shortcut.py",
     ),
     Fault(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from conftest import House, MakeHouse
 
-from tally.shortcut import MOST_FIELDS, MOST_HEAD_BYTES, read_plain
+from tally.shortcut import MOST_FIELDS, MOST_HEAD_BYTES, MOST_LINES, Lines, read_plain
 
 BODY = b'{"type": "pageview"}'
 HEAD = b"POST /api/collect HTTP/1.1\r\nHost: x\r\nUser-Agent: a b\r\nContent-Length: 20\r\n\r\n"
@@ -18,7 +18,7 @@ HEAD = b"POST /api/collect HTTP/1.1\r\nHost: x\r\nUser-Agent: a b\r\nContent-Len
 
 def test_a_plain_request() -> None:
     fields = {"host": "x", "user-agent": "a b", "content-length": "20"}
-    assert read_plain(HEAD + BODY) == (fields, BODY)
+    assert read_plain(HEAD + BODY, Lines()) == (fields, BODY)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_a_plain_request() -> None:
     ids=str,
 )
 def test_plain(old: bytes, new: bytes) -> None:
-    assert read_plain((HEAD + BODY).replace(old, new, 1)) is not None
+    assert read_plain((HEAD + BODY).replace(old, new, 1), Lines()) is not None
 
 
 @pytest.mark.parametrize(
@@ -89,13 +89,38 @@ def test_plain(old: bytes, new: bytes) -> None:
 def test_not_plain(old: bytes, new: bytes) -> None:
     sent = HEAD + BODY
     assert old in sent
-    assert read_plain(sent.replace(old, new, 1)) is None
+    assert read_plain(sent.replace(old, new, 1), Lines()) is None
+
+
+def test_a_line_that_comes_again_says_the_same() -> None:
+    lines = Lines()
+    first = read_plain(HEAD + BODY, lines)
+    assert lines[b"User-Agent: a b"] == ("user-agent", "a b")
+    assert read_plain(HEAD + BODY, lines) == first
+    assert read_plain(HEAD.replace(b"a b", b"a c") + BODY, lines) != first
+    assert read_plain(HEAD.replace(b"a b", b" a b") + BODY, lines) is None
+
+
+def test_no_line_that_tells_of_somebody_is_kept() -> None:
+    lines = Lines()
+    told = b"\r\nX-Forwarded-For: 203.0.113.7\r\nReferer: https://a.example/?q=1\r\nCookie: a=b\r\nAuthorization: c"
+    assert read_plain(HEAD.replace(b"Host: x", b"Host: x" + told) + BODY, lines) is not None
+    assert sorted(lines) == [b"Content-Length: 20", b"Host: x", b"User-Agent: a b"]
+
+
+def test_kept_lines_are_bounded() -> None:
+    lines = Lines()
+    for number in range(3 * MOST_LINES):
+        assert read_plain(HEAD.replace(b"a b", b"a %d" % number) + BODY, lines) is not None
+        assert len(lines) <= MOST_LINES
+    assert read_plain(HEAD.replace(b"a b", b"long" * 100) + BODY, lines) is not None
+    assert not any(b"long" in line for line in lines)
 
 
 def test_more_than_a_body_may_hold_is_not_plain() -> None:
     for length, is_plain in ((65_536, True), (65_537, False)):
         sent = HEAD.replace(b": 20", b": %d" % length) + b" " * length
-        assert (read_plain(sent) is not None) is is_plain
+        assert (read_plain(sent, Lines()) is not None) is is_plain
 
 
 class Client:

@@ -226,13 +226,15 @@ def _range(asked: timerange.Range) -> None:
 
 # What a fuzzer can hardly guess: the length of what follows the head.
 _LENGTH = b"{length}"
+# As the server does, over all that comes.
+_LINES = shortcut.Lines()
 
 
 def plain(data: bytes) -> None:
     """A piece of a connection: what the short way takes is one request to aiohttp's parsers as well, and the same."""
     head, blank, rest = data.partition(b"\r\n\r\n")
     for sent in {data, head.replace(_LENGTH, b"%d" % len(rest)) + blank + rest}:
-        taken = shortcut.read_plain(sent)
+        taken = shortcut.read_plain(sent, _LINES)
         if taken is not None:
             for parser in (http_parser.HttpRequestParser, http_parser.HttpRequestParserPy):
                 assert _by_aiohttp(parser, sent) == taken
