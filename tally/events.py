@@ -161,7 +161,8 @@ def read_event(
         kept[1] = _arrival(item.get(field), now_ms, doubt_ms)
     except Fault as fault:
         return Rejection(fault.code, fault.message, field)
-    return Event._make(kept)
+    # As Event(*kept), in a third of the time.
+    return tuple.__new__(Event, kept)
 
 
 def _arrival(value: Any, now_ms: int, doubt_ms: int) -> int:

@@ -83,7 +83,7 @@ class Door:
         self.lines = Lines()
         # RFC 9110 6.6.1: a Date may be left out of what is 5xx.
         self.overloaded = raw(error_answer(ApiError(OVERLOADED, retry_after_s=1)), COLLECT_HEADERS)
-        self._second, self._head = -1, b""
+        self._second, self._head, self._of_one = -1, b"", b""
 
     def __call__(self) -> "Way":
         return Way(self)
@@ -101,6 +101,10 @@ class Door:
             date = formatdate(second, usegmt=True)
             head = f"HTTP/1.1 202 Accepted\r\n{_HEADERS}Content-Type: application/json\r\nDate: {date}\r\n"
             self._second, self._head = second, head.encode()
+            self._of_one = self._accepted(1)
+        return self._of_one if events == 1 else self._accepted(events)
+
+    def _accepted(self, events: int) -> bytes:
         body = _ALL_TAKEN % events
         return b"%bContent-Length: %d\r\n\r\n%b" % (self._head, len(body), body)
 
@@ -198,7 +202,7 @@ class Way(Connection):
         forwarded = field(callers.header_key)
         caller = callers.caller(self.peer) if forwarded is None else callers.caller(self.peer, forwarded)
         page = callers.page(field("origin"), field("referer"), field("sec-fetch-site"))
-        return Sender._make((caller, page, field("user-agent", ""), field("accept-language", "")))
+        return tuple.__new__(Sender, (caller, page, field("user-agent", ""), field("accept-language", "")))
 
     def _conclude(self, claim: Claim, outcome: Outcome | Exception) -> None:
         answer = self._answer(claim, outcome)
