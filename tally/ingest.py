@@ -121,7 +121,9 @@ class Ingest:
         try:
             with transaction(connection):
                 group = _Group(self, connection, jobs)
-                outcomes = [[group.take(row, job.arrived_ms) for row in job.rows] for job in jobs]
+                outcomes = [
+                    [group.take(row, month) for row in job.rows] for job, month in zip(jobs, group.months, strict=True)
+                ]
                 group.store()
         except BaseException:
             self.sessions.undo()
@@ -164,8 +166,10 @@ class _Group:
         rows = [row for job in jobs for row in job.rows]
         self._number = ingest.numbers_of(connection, _texts(rows))
         # By arrival: a group may hold requests from both sides of a month's end.
+        self.months = [month_of(job.arrived_ms) for job in jobs]
         self.used = _used(
-            connection, {(row.website.account, month_of(job.arrived_ms)) for job in jobs for row in job.rows}
+            connection,
+            {(row.website.account, month) for job, month in zip(jobs, self.months, strict=True) for row in job.rows},
         )
         self._keys = {
             id(row): (row.website.number, ingest.digest(row.event.event_id)) for row in rows if row.event.event_id
@@ -185,14 +189,14 @@ class _Group:
         self._joined: list[tuple[int, ...]] = []
         self._deltas = moments.Deltas()
 
-    def take(self, row: Row, arrived_ms: int) -> Rejection | None:
-        """Decides on a row and gathers what it writes."""
+    def take(self, row: Row, month: int) -> Rejection | None:
+        """Decides on a row that arrived in a month, and gathers what it writes."""
         website, event = row.website, row.event
         key = self._keys.get(id(row))
         if key is not None and self._seen.get(key, self._oldest_ms - 1) >= self._oldest_ms:
             return None
-        limit, month = self._ingest.limit_of(website.plan), (website.account, month_of(arrived_ms))
-        if limit is not None and self.used[month] >= limit:
+        limit, used = self._ingest.limit_of(website.plan), (website.account, month)
+        if limit is not None and self.used[used] >= limit:
             return MONTH_FULL
         if event.type <= APP_EVENT:
             self._take_traffic(row)
@@ -202,7 +206,7 @@ class _Group:
             self._take_points(row)
         elif not self._take_ab(row):
             return NO_ASSIGNMENT
-        self.used[month] += 1
+        self.used[used] += 1
         if key is not None:
             self._seen[key] = self._new_seen[key] = self._steady_ms
         return None
