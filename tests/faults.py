@@ -1,13 +1,13 @@
 """Plants faults one by one in a copy of the code and expects the tests to fail: a test that cannot fail proves nothing.
 
-    python tests/faults.py [--note] [--half N] [NAME ...]
+    python tests/faults.py [--note] [--part N/K] [NAME ...]
 
 Each fault is one exact replacement in one file. For each, the named part of the suite runs on the copy and must fail;
 with the code as it is, the same must pass, which is checked first. Exit status 0 if every fault was found.
 
 tests/data/noticed.json remembers which test of the part noticed: that one is asked first, and the whole part only where
 it did not, or is no more. `--note` writes the file anew from what is found, for the faults named; all of them take a
-quarter of an hour so, and six minutes with it. `--half`: every second fault, the even or the odd ones as N is.
+quarter of an hour so, and seven minutes with it. `--part`: every K-th fault, a K-th of all, another one for each N.
 """
 
 import json
@@ -1062,8 +1062,9 @@ def main() -> int:
     """Plants each fault; the exit status says whether all were noticed."""
     words = [word for word in sys.argv[1:] if word != "--note"]
     is_noting = "--note" in sys.argv[1:]
-    if words[:1] == ["--half"]:
-        chosen = list(FAULTS[int(words[1]) % 2 :: 2])
+    if words[:1] == ["--part"]:
+        turn, parts_in_all = map(int, words[1].split("/"))
+        chosen = list(FAULTS[turn % parts_in_all :: parts_in_all])
     else:
         chosen = [fault for fault in FAULTS if not words or fault.name in words]
     known: dict[str, str] = json.loads(NOTICED.read_text()) if NOTICED.exists() else {}
