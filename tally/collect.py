@@ -194,7 +194,7 @@ class Desk:
     def surroundings(self, sender: Sender) -> Surroundings:
         """What the request tells of all its events."""
         language = self._language_of(sender.accept_language[:200])
-        return Surroundings(self.agents.of(sender.user_agent), sender.caller.country, language)
+        return _make(Surroundings, (self.agents.of(sender.user_agent), sender.caller.country, language))
 
     def judge(
         self,

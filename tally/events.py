@@ -114,7 +114,7 @@ def parse_body(body: bytes) -> Batch:
     if not isinstance(value, dict):
         raise BadBody("invalid_body")
     if "events" not in value:
-        return Batch([value], None, {})
+        return tuple.__new__(Batch, ([value], None, {}))
     items, context = value["events"], value.get("context")
     if not isinstance(items, list) or not items or not (context is None or isinstance(context, dict)):
         raise BadBody("invalid_body")

@@ -25,13 +25,13 @@ import re
 import time
 from collections.abc import Mapping
 from email.utils import formatdate
-from typing import cast
+from typing import Any
 
 from aiohttp import web
 
 from tally.bodies import read_batch
 from tally.callers import Sender
-from tally.collect import DESK, Claim, Place, concluded
+from tally.collect import DESK, Claim, concluded
 from tally.connections import CONNECTIONS, Connection
 from tally.errors import (
     ANSWERED,
@@ -176,10 +176,10 @@ class Way(Connection):
             # Before the body is read: whoever is over his bucket is to cost little.
             desk.look_at_client(sender.caller.client)
             batch = read_batch(body)
-            places = desk.places(batch)
+            places: list[Any] = desk.places(batch)
             if None in places:
                 return False
-            claim = desk.claim(batch, cast(list[Place], places), sender)
+            claim = desk.claim(batch, places, sender)
             if len(claim.job.rows) < len(places):
                 return False
             desk.store.put(claim.job, lambda outcome: self._conclude(claim, outcome))
