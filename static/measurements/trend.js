@@ -48,8 +48,7 @@ export function trend(root, board) {
 }
 
 function legendOf({ name, short }, { good, poor }) {
-  const item = (kind, words) =>
-    h("span", { class: "legend-item" }, h("span", { class: `legend-line ${kind}` }), words);
+  const item = (kind, words) => h("span", { class: "legend-item" }, h("span", { class: `legend-line ${kind}` }), words);
   return [
     item("now", `${short} at p75, by UTC day`),
     item("limit-good", `good up to ${said(name, good)}`),

@@ -32,8 +32,7 @@ export const METRICS = [
     long: "Cumulative Layout Shift",
     isCore: true,
     means: "How far what is in view jumps about without being asked to: a number without a unit, 0 is still.",
-    helps:
-      "Give images, ads and embedded things their width and height, and put nothing in above what is being read.",
+    helps: "Give images, ads and embedded things their width and height, and put nothing in above what is being read.",
   },
   {
     name: "fcp",
@@ -101,7 +100,9 @@ export function verdict(rows, thresholds) {
     return { ...metric, p75: row.p75, rated: rating(row.p75, thresholds[metric.name]) };
   });
   const [measured, missing] = [core.filter((one) => one.rated), core.filter((one) => !one.rated)];
-  const without = missing.length ? ` ${listed(missing.map((one) => one.short))} ${missing.length > 1 ? "were" : "was"} not measured.` : "";
+  const without = missing.length
+    ? ` ${listed(missing.map((one) => one.short))} ${missing.length > 1 ? "were" : "was"} not measured.`
+    : "";
   if (!measured.length)
     return { isMet: null, words: `Nothing was measured of ${listed(missing.map((one) => one.short))}.` };
   const off = measured.filter((one) => one.rated !== "good");

@@ -35,7 +35,11 @@ const PAGE = {
   csv(board) {
     const { metric } = board.view();
     const { short } = metricNamed(metric);
-    const link = (words, more, file) => [words, `${board.base}/vitals?${board.question({ ...more, format: "csv" })}`, file];
+    const link = (words, more, file) => [
+      words,
+      `${board.base}/vitals?${board.question({ ...more, format: "csv" })}`,
+      file,
+    ];
     return [
       link("CSV of all metrics", {}, "vitals.csv"),
       link(`${short} by day`, { by: "day", metric }, `${metric}-days.csv`),

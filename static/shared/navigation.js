@@ -9,7 +9,13 @@ import { send } from "./fetching.js";
 // The pages of a website, each with what follows the website's own path; a line comes with its page's module.
 const PAGES = [
   [null, [["", "Overview"]]],
-  ["Measurements", [["/vitals", "Vitals"]]],
+  [
+    "Measurements",
+    [
+      ["/vitals", "Vitals"],
+      ["/experiments", "Experiments"],
+    ],
+  ],
   [null, [["/left-out", "Left out"]]],
 ];
 const SECTIONS = [

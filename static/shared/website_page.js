@@ -174,11 +174,7 @@ function placesOf(page, name) {
         "p",
         { class: "row" },
         places.csv,
-        h(
-          "button",
-          { class: "link-button no-print", type: "button", onclick: () => keysDialog(listed(page)) },
-          "Keys",
-        ),
+        h("button", { class: "link-button no-print", type: "button", onclick: () => keysDialog(listed(page)) }, "Keys"),
         h("button", { class: "link-button no-print", type: "button", onclick: () => print() }, "Print"),
       ),
     ),

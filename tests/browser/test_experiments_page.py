@@ -1,0 +1,424 @@
+"""The page of experiments, in a real Chromium: its figures are the read API's, and its sentences say no more
+than these.
+
+What it shows was sent through collect, over four UTC days. Everything is waited for by condition.
+"""
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from conftest import CHROME, SAFARI_IPHONE
+from playwright.sync_api import expect
+
+from tally.significance import wilson
+
+from .history import IMG, Told, told
+from .looking import ZONE, OpenPage, chromium, pages_of
+from .owner import faults
+
+SIZES = {"wide": {"width": 1280, "height": 900}, "narrow": {"width": 390, "height": 844}}
+DAY_MS = 86_400_000
+# experiment: {variant: (visitors, {goal: how many of them convert})}
+TRIALS: dict[str, dict[str, tuple[int, dict[str, int]]]] = {
+    "button": {"control": (300, {"order": 30, "mail": 60}), "blue": (300, {"order": 90, "mail": 62})},
+    "headline": {"control": (300, {"": 30}), "short": (300, {"": 51}), "question": (300, {"": 33})},
+    "lost half": {"off": (200, {"signup": 30}), "on": (90, {"signup": 14})},
+    f"new {IMG}": {"a": (20, {"signup": 2}), "b": (20, {"signup": 4})},
+    "only one": {"red": (12, {})},
+    "quiet": {"control": (15, {}), "loud": (15, {})},
+}
+Shown = Callable[..., Any]
+
+
+def run_trials(site: Told) -> None:
+    """Each visitor is a session of its own; a third of them come with a phone."""
+    now_ms = int(time.time() * 1000)
+    midnight_ms = now_ms // DAY_MS * DAY_MS
+    times = (now_ms - 1000, *(midnight_ms - k * DAY_MS // 2 + 1 for k in range(1, 6)))
+    sent: dict[str, list[dict[str, Any]]] = {CHROME: [], SAFARI_IPHONE: []}
+    for experiment, variants in TRIALS.items():
+        for variant, (visitors, goals) in variants.items():
+            for n in range(visitors):
+                event = {"url": "https://example.com/", "experiment": experiment, "variant": variant}
+                event |= {"session_id": f"{experiment[:8]}-{variant}-{n:04}", "timestamp": times[n % len(times)]}
+                own = [event | {"type": "ab_assign"}]
+                for goal, conversions in goals.items():
+                    # Those who convert are spread over the days.
+                    if n * conversions % visitors < conversions:
+                        own.append(event | {"type": "ab_convert"} | ({"goal": goal} if goal else {}))
+                sent[SAFARI_IPHONE if n % 3 == 0 else CHROME] += own
+    for agent, events in sent.items():
+        for first, end in pairwise([*range(0, len(events), 50), len(events)]):
+            body = {"website_id": site.website, "events": events[first:end]}
+            answer = site.server.request("POST", "/api/collect", body, {"User-Agent": agent})
+            assert answer.json["accepted"] == end - first, answer.text
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+    with told(tmp_path_factory.mktemp("experiments")) as one:
+        run_trials(one)
+        yield one
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as one:
+        yield one
+
+
+@pytest.fixture
+def open_page(browser: Any) -> Iterator[OpenPage]:
+    with pages_of(browser) as opens:
+        yield opens
+
+
+@pytest.fixture
+def shown(site: Told, open_page: OpenPage) -> Shown:
+    """Opens the page, drawn."""
+
+    def show(query: str = "range=7d", **options: Any) -> Any:
+        page = site.log_in(open_page(**options))
+        page.goto(f"{site.url}/websites/{site.website}/experiments?{query}")
+        return drawn(page)
+
+    return show
+
+
+def drawn(page: Any) -> Any:
+    expect(page.locator(".reading")).to_be_visible()
+    expect(page.locator("[aria-busy=true]")).to_have_count(0)
+    return page
+
+
+def trial(page: Any, name: str) -> Any:
+    return page.locator(".trial").filter(has=page.get_by_role("heading", name=name, level=2, exact=True))
+
+
+def question(days: int = 7, more: str = "", zone: str = ZONE) -> str:
+    today = datetime.now(ZoneInfo(zone)).date()
+    return f"experiments?from={today - timedelta(days=days - 1)}&to={today}&tz={zone}{more}"
+
+
+def cells(page: Any) -> list[list[str]]:
+    """experiment, goal, variant, visitors, conversions of each row."""
+    return page.evaluate(
+        """() => [...document.querySelectorAll(".arms tbody tr")].map((row) => [
+          row.closest(".trial").dataset.experiment, row.closest(".goal").dataset.goal, row.dataset.variant,
+          ...[...row.querySelectorAll("td")].slice(0, 2).map((cell) => cell.textContent)])"""
+    )
+
+
+def cells_by_api(site: Told, asked: str) -> list[list[str]]:
+    return [
+        [one["experiment"], goal["goal"] or "", arm["variant"], f"{arm['visitors']:,}", f"{arm['conversions']:,}"]
+        for one in site.ask(asked)["data"]
+        for goal in one["goals"]
+        for arm in goal["variants"]
+    ]
+
+
+# --- the sentences
+
+META = {"confidence": 0.95, "split_is_off_below": 0.001, "least_of_a_kind": 10}
+
+
+def arm(variant: str, visitors: int, conversions: int, **more: Any) -> dict[str, Any]:
+    """As the read API tells it."""
+    low, high = wilson(conversions, visitors) or (0.0, 0.0)
+    rates = {"rate": round(100 * conversions / visitors, 2) if visitors else None}
+    rates |= {"rate_low": round(100 * low, 2), "rate_high": round(100 * high, 2)}
+    usual = {"p_value": None, "p_value_any_time": None, "lift": None}
+    usual["enough_data"] = min(conversions, visitors - conversions) >= 10
+    return {"variant": variant, "visitors": visitors, "conversions": conversions} | rates | usual | more
+
+
+def p(planned: float | None, always: float | None, lift: float | None = None) -> dict[str, Any]:
+    return {"p_value": planned, "p_value_any_time": always, "lift": lift}
+
+
+CONTROL = arm("control", 1000, 41)
+# name: baseline, variant, whether the split is off, state, what the title and the words have to say
+SAID = {
+    "sure and more": (
+        *(CONTROL, arm("blue", 1000, 90, **p(0.0001, 0.0009, 119.5)), False, "sure"),
+        *("blue converts more often than control", "9.0% against 4.1%, 119.5% more. That holds however often you have"),
+    ),
+    "sure and less": (
+        *(CONTROL, arm("blue", 1000, 12, **p(0.0001, 0.049, -70.7)), False, "sure"),
+        *("blue converts less often than control", "1.2% against 4.1%, 70.7% less. That holds however often you have"),
+    ),
+    "how much is less certain": (
+        *(CONTROL, arm("blue", 1000, 90, **p(0.0001, 0.0009, 119.5)), False, "sure"),
+        *("blue converts", "How much more is less certain: 2.8 to 7.1 percentage points fit what was seen."),
+    ),
+    "sure, of the last digit": (
+        *(CONTROL, arm("blue", 1000, 58, **p(0.0499, 0.0499, 41.5)), False, "sure"),
+        *("blue converts more", "(p = 0.04990). How much more is less certain: 0 to 3.6 percentage points"),
+    ),
+    "a baseline without conversions, many visitors": (
+        *(arm("control", 1000, 0), arm("blue", 1000, 90, **p(1e-20, 1e-9)), False, "few"),
+        *("Too few to compare blue with control", "control has 0 who did and 1,000 who did not. Until then"),
+    ),
+    "planned": (
+        *(CONTROL, arm("blue", 1000, 60, **p(0.0312, 0.31, 46.3)), False, "planned"),
+        "blue converts more often than control, if this is your one look",
+        "If you have looked more than once, this is not yet safe to say (at any time: p = 0.31): let it run on.",
+    ),
+    "planned and less": (
+        *(arm("control", 1000, 60), arm("blue", 1000, 41, **p(0.0312, 0.31, -31.7)), False, "planned"),
+        *("blue converts less often than control, if this is your one look", "4.1% against 6.0%, 31.7% less. If you"),
+    ),
+    "just above the limit": (
+        *(CONTROL, arm("blue", 1000, 60, **p(0.05, 0.4, 46.3)), False, "open"),
+        *("No difference between blue and control can be told", "(p = 0.05000)"),
+    ),
+    "faded": (
+        *(CONTROL, arm("blue", 1000, 44, **p(0.74, 0.01, 7.3)), False, "faded"),
+        *("blue and control differed, and no longer clearly do", "At an earlier look the difference was too large"),
+    ),
+    "open": (
+        *(CONTROL, arm("blue", 1000, 44, **p(0.74, 1, 7.3)), False, "open"),
+        "No difference between blue and control can be told",
+        "−1.5 to +2.1 percentage points fit what was seen, and with so many visitors a difference below about 2.5",
+    ),
+    "open, though the interval leaves 0 out": (
+        *(CONTROL, arm("blue", 1000, 64, **p(0.0624, 0.5, 56.1)), False, "open"),
+        *("No difference between", ": 0 to +4.3 percentage points fit what was seen"),
+    ),
+    "few who convert": (
+        *(arm("control", 30, 4), arm("blue", 28, 1, **p(0.2, 0.9, -73.2)), False, "few"),
+        "Too few to compare blue with control",
+        "at least 10 visitors have to convert, and 10 not to, before a test means anything:"
+        " control has 4 who did and 26 who did not and blue has 1 who did and 27 who did not.",
+    ),
+    "few who do not": (
+        *(arm("control", 300, 200), arm("blue", 300, 295, **p(1e-9, 1e-9, 47.5)), False, "few"),
+        *("Too few to compare blue with control", "means anything: blue has 295 who did and 5 who did not. Until"),
+    ),
+    "none converts": (
+        *(arm("control", 30, 0), arm("blue", 28, 0), False, "few"),
+        *("Too few", "control has 0 who did and 30 who did not and blue has 0 who did"),
+    ),
+    "nothing to test": (
+        *(CONTROL, arm("blue", 1000, 41, **p(None, None, 0)), False, "same"),
+        *("blue and control are alike", "There is no difference to test."),
+    ),
+    "a variant without visitors": (
+        *(CONTROL, arm("blue", 0, 0), False, "nobody"),
+        *("blue cannot be compared with control", "blue had no visitors in these days."),
+    ),
+    "neither has visitors": (
+        *(arm("control", 0, 0), arm("blue", 0, 0), False, "nobody"),
+        *("blue cannot be compared with control", "control and blue had no visitors"),
+    ),
+    "split off": (
+        *(CONTROL, arm("blue", 1000, 90, **p(0.0001, 0.0009, 119.5)), True, "off"),
+        *("blue cannot be compared with control", "a difference here may be of its making"),
+    ),
+}
+
+
+def test_every_conclusion(shown: Shown) -> None:
+    """A sentence for each state, and nothing clearer than the numbers are."""
+    page = shown()
+    asked = [
+        {"experiment": {"split": {"is_off": is_off}}, "goal": {"variants": [base, other]}, "meta": META}
+        for base, other, is_off, *_ in SAID.values()
+    ]
+    found = page.evaluate(
+        """async (asked) => {
+          const { concluded } = await import("/assets/measurements/conclusions.js");
+          return asked.map(({ experiment, goal, meta }) => concluded(experiment, goal, meta));
+        }""",
+        asked,
+    )
+    for (name, (*_, state, title, words)), [one] in zip(SAID.items(), found, strict=True):
+        assert (one["variant"], one["state"]) == ("blue", state), name
+        assert one["title"].startswith(title), name
+        assert words in one["words"], (name, one["words"])
+        # Only what holds at any look is said without an if.
+        assert ("however often" in one["words"]) == (state == "sure"), name
+    assert {state for *_, state, _, _ in SAID.values()} == {
+        *("off", "nobody", "few", "same", "sure", "faded", "planned", "open"),
+    }
+
+
+def test_splits_notes_and_numbers(shown: Shown) -> None:
+    page = shown()
+    two = [{"variant": "control", "visitors": 10}, {"variant": "blue", "visitors": 14}]
+    off, even = {"p_value": 1e-9, "is_off": True}, {"p_value": 0.41, "is_off": False}
+    found = page.evaluate(
+        """async ([splits, notes, arms, values]) => {
+          const { splitSaid, notesOf, gap, noticed, pNumber, pSaid } =
+            await import("/assets/measurements/conclusions.js");
+          return [splits.map(splitSaid), notes.map((one) => notesOf(...one)), gap(...arms), noticed(...arms),
+            values.map(pNumber), [null, 1e-5, 0.2].map(pSaid)];
+        }""",
+        [
+            [
+                {"variants": two, "split": even},
+                {"variants": two, "split": off},
+                {"variants": two[:1], "split": {"p_value": None, "is_off": False}},
+                {"variants": [{"variant": "a", "visitors": 0}], "split": {"p_value": None, "is_off": False}},
+            ],
+            [
+                [{"variants": two, "goals": [1], "split": even}, False],
+                [{"variants": two, "goals": [1], "split": even}, True],
+                [{"variants": [*two, {"variant": "red"}], "goals": [1, 2], "split": even}, False],
+                [{"variants": [*two, {"variant": "red"}], "goals": [1, 2], "split": off}, True],
+                [{"variants": two[:1], "goals": [1, 2], "split": even}, True],
+            ],
+            # Newcombe, "Interval estimation for the difference between independent proportions", 1998, table II (a).
+            [arm("b", 80, 48), arm("a", 70, 56)],
+            [None, 0.5, 0.0499, 0.0501, 0.05, 0.0123, 0.00012, 0.00009, 1],
+        ],
+    )
+    splits, notes, interval, noticed, numbers, said = found
+    assert [one["state"] for one in splits] == ["even", "off", "alone", "none"]
+    assert splits[0]["words"] == "control 10, blue 14: as even as chance makes it (p = 0.41)."
+    assert splits[1]["title"] == "The split is off: do not trust this experiment"
+    assert "p below 0.0001" in splits[1]["words"]
+    assert [len(one) for one in notes] == [0, 1, 2, 0, 0]
+    assert "Whether blue or red is the best of them was not tested." in notes[2][0]
+    assert "go by the one you chose before" in notes[2][1]
+    assert [round(end / 100, 3) for end in interval] == [0.052, 0.334]
+    assert round(noticed, 1) == 21.1
+    assert numbers == ["–", "0.50", "0.04990", "0.05010", "0.05000", "0.012", "0.0001", "<0.0001", "1.00"]
+    assert said == ["no p-value", "p below 0.0001", "p = 0.20"]
+
+
+# --- what it shows
+
+
+def test_figures_are_those_of_the_read_api(site: Told, shown: Shown) -> None:
+    page = shown()
+    expected = cells_by_api(site, question())
+    assert cells(page) == expected
+    assert ["button", "order", "blue", "300", "90"] in expected
+    names = page.locator(".trial").evaluate_all("(all) => all.map((one) => one.dataset.experiment)")
+    assert names == sorted(TRIALS)
+    blue = trial(page, "button").locator("[data-goal=order] [data-variant=blue].conclusion")
+    expect(blue).to_have_attribute("data-state", "sure")
+    expect(blue).to_contain_text("blue converts more often than control")
+    row = trial(page, "button").locator("[data-goal=order] tr[data-variant=blue]")
+    [told_arm] = [one for one in site.ask(question())["data"][0]["goals"][1]["variants"] if one["variant"] == "blue"]
+    expect(row.locator(".interval")).to_contain_text(f"{told_arm['rate_low']:.1f}%")
+    expect(row).to_contain_text(f"+{told_arm['lift']:.1f}%")
+
+
+def test_what_is_said_of_each(shown: Shown) -> None:
+    page = shown()
+    states = {
+        "button": ["open", "sure"],
+        "headline": ["open", "planned"],
+        "lost half": ["off"],
+        f"new {IMG}": ["few"],
+        "only one": [],
+        "quiet": [],
+    }
+    for name, expected in states.items():
+        found = trial(page, name).locator(".conclusion").evaluate_all("(all) => all.map((one) => one.dataset.state)")
+        assert found == expected, name
+    off = trial(page, "lost half")
+    expect(off.locator(".notice")).to_contain_text("do not trust this experiment")
+    # First and unmistakable: nothing stands between the name and the warning.
+    assert off.evaluate("(card) => card.children[1].classList.contains('notice')")
+    expect(trial(page, "headline").locator(".trial-notes")).to_contain_text("(Holm)")
+    expect(trial(page, "button").locator(".trial-notes")).to_contain_text("There are 2 goals")
+    expect(trial(page, "only one")).to_contain_text("needs a second variant")
+    expect(trial(page, "quiet")).to_contain_text('tally.convert("quiet", { goal: "order" })')
+    expect(page.locator(".reading")).to_contain_text("who is assigned today and buys tomorrow is two visitors")
+    assert page.evaluate("window.broken") is None
+
+
+def test_the_overview_leads_to_each(shown: Shown) -> None:
+    page = shown()
+    rows = page.locator(".overview-row")
+    found = rows.evaluate_all("(all) => all.map((one) => one.dataset.state)")
+    assert found == ["sure", "planned", "off", "few", "alone", "none"]
+    rows.nth(2).focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="lost half")).to_be_focused()
+
+
+def test_filters_are_about_the_assignment(site: Told, shown: Shown) -> None:
+    page = shown("range=7d&filter_device=mobile")
+    assert cells(page) == cells_by_api(site, question(more="&filter_device=mobile"))
+    expect(trial(page, "button")).to_contain_text("part after part")
+    page.keyboard.press("Escape")
+    page.wait_for_url(f"**/experiments?range=7d&tz={ZONE}")
+    drawn(page)
+    assert cells(page) == cells_by_api(site, question())
+
+
+def test_range_zone_and_keys(site: Told, shown: Shown) -> None:
+    page = shown()
+    page.get_by_label("Time zone").select_option("UTC")
+    page.wait_for_url("**tz=UTC*")
+    drawn(page)
+    page.keyboard.press("1")
+    page.wait_for_url("**range=today&**")
+    drawn(page)
+    expect(page.locator("p.about")).to_contain_text("Today is not over")
+    assert cells(page) == cells_by_api(site, question(1, zone="UTC"))
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator(".segment[aria-pressed=true]")).to_have_text("Custom")
+    drawn(page)
+    expect(page.locator("p.about")).not_to_contain_text("Today is not over")
+
+
+def test_csv(site: Told, shown: Shown) -> None:
+    page = shown()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="CSV of all experiments").click()
+    lines = download.value.path().read_text().splitlines()
+    assert lines[0].startswith("experiment,goal,variant,visitors,conversions")
+    assert len(lines) == len(cells(page)) + 1
+
+
+# --- where there is nothing
+
+
+def test_no_experiments(site: Told, shown: Shown) -> None:
+    """How to begin one; and where only filters leave nothing, how to remove them."""
+    page = shown()
+    page.goto(f"{site.url}/websites/{site.second}/experiments")
+    expect(page.get_by_role("heading", name="No experiments in these days")).to_be_visible()
+    expect(page.get_by_label("Script")).to_contain_text("tally.convert(")
+    expect(page.locator(".nothing-yet")).to_contain_text("somebody's UTC day")
+    assert faults(page) == []
+    page.goto(f"{site.url}/websites/{site.website}/experiments?range=7d&filter_pathname=/nowhere")
+    page.get_by_role("button", name="Remove the filters").click()
+    drawn(page)
+
+
+def test_a_failure_says_so_and_can_be_tried_again(site: Told, open_page: OpenPage) -> None:
+    page = site.log_in(open_page())
+    body = {"ok": False, "error": {"code": "storage_unavailable", "message": "The database cannot be reached."}}
+    pattern = re.compile(r"/api/.*/experiments\?")
+    page.route(pattern, lambda route: route.fulfill(status=503, json=body))
+    page.goto(f"{site.url}/websites/{site.website}/experiments?range=7d")
+    expect(page.get_by_role("alert")).to_contain_text("The experiments cannot be shown.")
+    expect(page.get_by_role("alert")).to_contain_text("The database cannot be reached.")
+    page.unroute(pattern)
+    page.get_by_role("button", name="Try again").click()
+    drawn(page)
+    page.problems.forgive("503")
+
+
+# --- for everybody
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+def test_accessible(shown: Shown, size: str, scheme: str) -> None:
+    """axe-core finds nothing, and nothing scrolls sideways, by day and night, on a desk and on a phone."""
+    page = shown(viewport=SIZES[size], color_scheme=scheme)
+    assert faults(page) == []
