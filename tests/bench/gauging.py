@@ -25,12 +25,15 @@ VITALS_BYTES = 100
 TOP, RARE = path(0), path(4000)
 
 _OF = "from vitals where website = :website and ts >= :begin and ts < :end"
-_RANKED = "row_number() over (partition by {by} order by lcp) as place, count(lcp) over (partition by {by}) as samples"
+_PLACED = (
+    "select {by} as part, lcp, row_number() over (partition by {by} order by lcp) as place,"
+    " count(lcp) over (partition by {by}) as samples"
+)
 _TOLD = (
-    "{by}, samples, sum(lcp <= 2500000), sum(lcp > 4000000), max(lcp) filter (where place <= (samples + 1) / 2),"
+    "select part, samples, sum(lcp <= 2500000), sum(lcp > 4000000), max(lcp) filter (where place <= (samples + 1) / 2),"
     " max(lcp) filter (where place <= (samples * 3 + 3) / 4), max(lcp) filter (where place <= (samples * 19 + 19) / 20)"
 )
-_PERCENTILES = f"select {_TOLD} from (select {{by}}, lcp, {_RANKED} {_OF} and lcp is not null{{only}}) group by {{by}}"
+_PERCENTILES = f"{_TOLD} from ({_PLACED} {_OF} and lcp is not null{{only}}) group by part"
 _PLAIN = {
     "vitals": _PERCENTILES.format(by="website", only=""),
     "vitals, one page": _PERCENTILES.format(
@@ -44,9 +47,7 @@ _PLAIN = {
         only=f" and pathname in (select pathname {_OF} group by 1 order by sum(lcp > 4000000) desc limit 10)",
     ),
     "vitals by device": _PERCENTILES.format(by="device", only=""),
-    "vitals by day": _PERCENTILES.format(by="ts / 86400000", only="").replace(
-        "select ts / 86400000, samples", "select day, samples"
-    ),
+    "vitals by day": _PERCENTILES.format(by="ts / 86400000", only=""),
     "experiments": (
         "select experiment, variant, goal, count(distinct visitor) from ab where website = :website and ts >= :begin"
         " and ts < :end group by 1, 2, 3"
