@@ -24,7 +24,7 @@ from tally.enrich import FIELDS
 from tally.events import METRICS
 from tally.rollups import is_final, tiles
 from tally.sessions import DAY_MS
-from tally.vitals import EVENTS, SLOTS, Cells, added, is_poor, packed, slots_of, unpacked
+from tally.vitals import EVENTS, SLOTS, Cells, added, is_poor, packed, plus, slots_of, unpacked
 
 ALL, DEVICE, PATHNAME = range(3)
 PART = -1
@@ -35,6 +35,8 @@ LEVELS = (0, 3, 6)
 CUTS = {"device": DEVICE, "pathname": PATHNAME}
 """What a histogram is kept by, besides that of all events."""
 
+# Of a row of table histogram, what `_columns` gives; names from a table.
+_COUNTED = ", ".join(("events", *(f"poor_{metric}" for metric in METRICS)))
 # Of a row of table vitals: website, ts, id, the fields, the metrics.
 _PATHNAME_AT, _DEVICE_AT = (3 + FIELDS.index(field) for field in ("pathname", "device"))
 # Events come for 72 hours past the end of their day (tally/rollups.py `is_final`).
@@ -53,17 +55,20 @@ Place = tuple[int, int, int, int, int]
 
 
 def add(connection: sqlite3.Connection, rows: Iterable[Sequence[Any]]) -> None:
-    """Adds rows of table vitals, in their transaction. 25 µs an event."""
+    """Adds rows of table vitals, in their transaction. 0.1 ms, and 30 µs an event."""
     gathered = cells_by_place(rows)
+    histograms = []
     for place, cells in gathered.items():
         known = connection.execute(
-            "/* vital_days.of */ select cells from histogram"
+            f"/* vital_days.of */ select {_COUNTED}, cells from histogram"
             " where website = ? and cut = ? and level = ? and block = ? and value = ?",
             place,
         ).fetchone()
+        columns, blob = _columns(cells), b""
         if known:
-            added(cells, unpacked(known[0]))
-    _put(connection, gathered)
+            columns, blob = tuple(map(sum, zip(columns, known, strict=False))), plus(known[-1], cells)
+        histograms.append((*place, *columns, blob or packed(cells)))
+    _put_rows(connection, histograms)
     for website, cut, level, day, _ in gathered:
         if (cut, level) == (ALL, 0):
             for above in LEVELS[1:]:
@@ -88,11 +93,12 @@ def cells_by_place(rows: Iterable[Sequence[Any]]) -> dict[Place, Cells]:
 
 
 def _put(connection: sqlite3.Connection, histograms: dict[Place, Cells]) -> None:
+    _put_rows(connection, [(*place, *_columns(cells), packed(cells)) for place, cells in histograms.items()])
+
+
+def _put_rows(connection: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> None:
     marks = ", ".join("?" * (5 + 1 + len(METRICS) + 1))
-    connection.executemany(
-        f"/* vital_days.put */ insert or replace into histogram values ({marks})",
-        [(*place, *_columns(cells), packed(cells)) for place, cells in histograms.items()],
-    )
+    connection.executemany(f"/* vital_days.put */ insert or replace into histogram values ({marks})", rows)
 
 
 def _columns(cells: Cells) -> tuple[int, ...]:

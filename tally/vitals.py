@@ -130,16 +130,35 @@ def packed(cells: Mapping[int, int]) -> bytes:
     ones = array("H", sorted(slot for slot, count in cells.items() if count == 1))
     slots = array("H", sorted(slot for slot, count in cells.items() if count > 1))
     counts = array("B" if max(cells.values(), default=0) <= _MOST_SMALL else "I", [cells[slot] for slot in slots])
-    return b"".join(map(_bytes, (array("H", [len(ones) << 1 | (counts.itemsize > 1)]), ones, slots, counts)))
+    return _joined(ones, slots, counts)
+
+
+def plus(blob: bytes, cells: Mapping[int, int]) -> bytes:
+    """What `packed` gives of a packed histogram with some more cells: 5 µs, and 0.7 µs for each of these."""
+    ones, slots, counts = _split(blob)
+    for slot, count in cells.items():
+        at, once = bisect_left(slots, slot), bisect_left(ones, slot)
+        is_often = at < len(slots) and slots[at] == slot
+        if is_often:
+            count += counts[at]
+        elif once < len(ones) and ones[once] == slot:
+            del ones[once]
+            count += 1
+        if count > _MOST_SMALL and counts.itemsize == 1:
+            counts = array("I", counts)
+        if is_often:
+            counts[at] = count
+        elif count == 1:
+            ones.insert(once, slot)
+        else:
+            slots.insert(at, slot)
+            counts.insert(at, count)
+    return _joined(ones, slots, counts)
 
 
 def unpacked(blob: bytes, metric: str = "") -> Iterable[tuple[int, int]]:
     """(slot, count) of each cell of what `packed` gave, of one metric or of all. 10 ns a cell, and adding it up 80."""
-    (head,) = _numbers("H", blob[:2])
-    middle, width = 2 + (head >> 1) * 2, "I" if head & 1 else "B"
-    slots_end = middle + (len(blob) - middle) // (2 + (4 if head & 1 else 1)) * 2
-    ones, slots = _numbers("H", blob[2:middle]), _numbers("H", blob[middle:slots_end])
-    counts = _numbers(width, blob[slots_end:])
+    ones, slots, counts = _split(blob)
     if metric:
         # Both are sorted.
         first = METRICS.index(metric) * SLOTS
@@ -147,6 +166,19 @@ def unpacked(blob: bytes, metric: str = "") -> Iterable[tuple[int, int]]:
         ones = ones[bisect_left(ones, first) : bisect_left(ones, first + SLOTS)]
         slots, counts = slots[own], counts[own]
     return chain(zip(ones, repeat(1)), zip(slots, counts, strict=True))
+
+
+def _joined(ones: "array[int]", slots: "array[int]", counts: "array[int]") -> bytes:
+    head = array("H", [len(ones) << 1 | (counts.itemsize > 1)])
+    return b"".join(map(_bytes, (head, ones, slots, counts)))
+
+
+def _split(blob: bytes) -> tuple["array[int]", "array[int]", "array[int]"]:
+    """Slots that were met once; those that were met more often, and the counts of these."""
+    (head,) = _numbers("H", blob[:2])
+    middle, width = 2 + (head >> 1) * 2, "I" if head & 1 else "B"
+    slots_end = middle + (len(blob) - middle) // (2 + (4 if head & 1 else 1)) * 2
+    return _numbers("H", blob[2:middle]), _numbers("H", blob[middle:slots_end]), _numbers(width, blob[slots_end:])
 
 
 def _bytes(numbers: "array[int]") -> bytes:

@@ -103,6 +103,12 @@ def test_cells_as_bytes(cells: dict[int, int]) -> None:
     assert dict(vitals.unpacked(vitals.packed(cells))) == cells
 
 
+@given(*[st.dictionaries(st.integers(0, 9) | st.integers(0, vitals.EVENTS), st.integers(1, 300))] * 2)
+def test_cells_added_to_bytes(cells: dict[int, int], more: dict[int, int]) -> None:
+    sums = {slot: cells.get(slot, 0) + more.get(slot, 0) for slot in cells.keys() | more.keys()}
+    assert vitals.plus(vitals.packed(cells), more) == vitals.packed(sums)
+
+
 @given(st.lists(metrics(), max_size=60))
 def test_stored_and_told(sent: list[tuple[str, float]]) -> None:
     """To a millionth: of a second, and of cls."""
