@@ -19,7 +19,7 @@ from yarl import URL
 from tally import errors
 from tally.enrich import FIELDS
 from tally.errors import ApiError
-from tally.events import METRICS, TYPES
+from tally.events import METRICS, MOST_EVENT_DATA_BYTES, TYPES
 from tally.heat import WIDTHS
 from tally.instants import BadTime, iso
 from tally.queries import FILTERS
@@ -38,21 +38,32 @@ ALLOWED: dict[str, frozenset[str]] = {
     "experiments": frozenset(("from", "to", "tz", "format")),
     "heatmap": frozenset(("from", "to", "tz", "pathname", "format")),
     "heatmap-pages": frozenset(("from", "to", "tz", "limit", "format")),
+    "funnel": frozenset(("from", "to", "tz", "step", "format")),
+    "event-data": frozenset(("from", "to", "tz", "event_name", "property", "limit", "format")),
 }
 FILTERED: dict[str, Sequence[str]] = {
-    **dict.fromkeys(("stats", "timeseries", "top", "events", "event-names", "entry-pages", "exit-pages"), FILTERS),
+    **dict.fromkeys(
+        ("stats", "timeseries", "top", "events", "event-names", "entry-pages", "exit-pages", "funnel"), FILTERS
+    ),
     **dict.fromkeys(("vitals", "experiments"), FIELDS),
+    "event-data": [field for field in FILTERS if field != "event_name"],
     # Points know their page and the width that it was seen in, and nothing else.
     **dict.fromkeys(("heatmap", "heatmap-pages"), ("device",)),
 }
 # CONTRACT, the table of endpoints.
 DEFAULT_LIMIT = {
     "events": 100,
-    **dict.fromkeys(("top", "vitals", "heatmap-pages", "event-names", "entry-pages", "exit-pages"), 10),
+    **dict.fromkeys(("top", "vitals", "heatmap-pages", "event-names", "entry-pages", "exit-pages", "event-data"), 10),
 }
 MOST_ROWS = 1_000
 # our choice: as long as the longest thing stored, a URL.
 _MOST_CHARACTERS = 8_192
+# Everything else is given once.
+_GIVEN_AGAIN = frozenset(("step",))
+_FEWEST_STEPS, _MOST_STEPS = 2, 8
+_STEP_FIELDS = ("pathname", "event_name")
+# The seed's table Limits.
+_MOST_OF_NAME = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +84,9 @@ class Question:
     by: str
     metric: str
     pathname: str
+    steps: tuple[tuple[str, str], ...]
+    event_name: str
+    property: str | None
     csv: bool
     now_ms: int
     raw: tuple[Any, ...]
@@ -93,6 +107,9 @@ class Question:
             self.by,
             self.metric,
             self.pathname,
+            self.steps,
+            self.event_name,
+            self.property,
             self.csv,
         )
 
@@ -134,6 +151,9 @@ def question(request: web.Request, endpoint: str, now_ms: int) -> Question:
         by=_choice(single, "by", ("", "pathname", "device", "day")),
         metric=_choice(single, "metric", METRICS),
         pathname=_pathname(single, endpoint),
+        steps=_steps(query.getall("step", [])) if endpoint == "funnel" else (),
+        event_name=_event_name(single) if endpoint == "event-data" else "",
+        property=_property(single),
         csv="format" in ALLOWED[endpoint] and _wants_csv(single, request.headers.get("Accept", "")),
         now_ms=now_ms,
         raw=(single.get("from"), single.get("to"), single.get("tz"), sorted((f, sorted(v)) for f, v in filters)),
@@ -158,7 +178,7 @@ def _refuse_unknown(query: MultiMapping[str], endpoint: str) -> None:
     allowed = ALLOWED[endpoint]
     for name in query:
         if name in allowed:
-            if len(query.getall(name)) > 1:
+            if len(query.getall(name)) > 1 and name not in _GIVEN_AGAIN:
                 raise _bad(name, f"{name} is given more than once: give it once.")
         elif not (endpoint in FILTERED and name.startswith("filter_")):
             takes = ", ".join(sorted(allowed)) or "no parameters"
@@ -195,6 +215,35 @@ def _pathname(single: dict[str, str], endpoint: str) -> str:
     if text and len(text) > _MOST_CHARACTERS:
         raise _bad("pathname", f"pathname is at most {_MOST_CHARACTERS} characters.")
     return text or ""
+
+
+def _steps(given: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """What a funnel's steps are: a field of _STEP_FIELDS and a text each."""
+    if not _FEWEST_STEPS <= len(given) <= _MOST_STEPS:
+        raise _bad("step", f"step is given {_FEWEST_STEPS} to {_MOST_STEPS} times, one for each step of the funnel.")
+    steps = []
+    for text in given:
+        field, _, value = text.partition(":")
+        if field not in _STEP_FIELDS or not value or len(value) > _MOST_CHARACTERS:
+            forms = "pathname:/pricing (a view of that page) or event_name:signup (a custom event of that name)"
+            raise _bad("step", f"A step is {forms}, with at most {_MOST_CHARACTERS} characters.")
+        steps.append((field, value))
+    return tuple(steps)
+
+
+def _event_name(single: dict[str, str]) -> str:
+    name = single.get("event_name", "")
+    if not 1 <= len(name) <= _MOST_OF_NAME:
+        raise _bad("event_name", f"event_name is the name of a custom event: give it, 1 to {_MOST_OF_NAME} characters.")
+    return name
+
+
+def _property(single: dict[str, str]) -> str | None:
+    """The name of a property, which may be empty; None is all of them."""
+    name = single.get("property")
+    if name is not None and len(name) > MOST_EVENT_DATA_BYTES:
+        raise _bad("property", f"property is a name in event_data: it has at most {MOST_EVENT_DATA_BYTES} characters.")
+    return name
 
 
 def _choice(single: dict[str, str], name: str, choices: tuple[str, ...]) -> str:

@@ -11,13 +11,13 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-from tally import answers, errors, measured
+from tally import answers, behaviour, errors, measured
 from tally.asking import question
 from tally.enrich import FIELDS
 from tally.errors import ApiError
 from tally.reader import READER, Answer, View, caching, has_any_tag, has_tag
 
-ANSWERS: dict[str, Answer] = {**answers.ANSWERS, **measured.ANSWERS}
+ANSWERS: dict[str, Answer] = {**answers.ANSWERS, **measured.ANSWERS, **behaviour.ANSWERS}
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 Authorise = Callable[[web.Request], Awaitable[View]]

@@ -68,6 +68,13 @@ class Ground:
         day = self.known.days[span[0] // DAY_MS]
         return day if day.state == FINAL and span[1] - span[0] == DAY_MS else None
 
+    def complete(self, span: Span) -> Day | None:
+        """The day that a span is, where it is a whole one and folded to its end: its version changes with each event
+        that still comes."""
+        day = self.known.days[span[0] // DAY_MS]
+        is_whole = span[1] - span[0] == DAY_MS == day.folded_ms - span[0]
+        return day if day.state != STALE and is_whole else None
+
     def raw(self, span: Span, filtered: bool = False) -> Scope:
         """A scope for raw rows of a span. Raises BeyondRetention where they are gone."""
         if any(span[0] < (day + 1) * DAY_MS and span[1] > day * DAY_MS for day in self.gone):

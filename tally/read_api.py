@@ -1,6 +1,6 @@
 """The read API: GET /api/v1/..., for whoever has an API key.
 
-What it answers is in tally/answers.py and tally/measured.py.
+What it answers is in tally/answers.py, tally/measured.py and tally/behaviour.py.
 
 Order of checks: key (401), the key's bucket (429), its account's plan (403), the website (404; another account's is as
 unknown as one that does not exist); then those of every question. A key is looked for in the Authorization header
@@ -85,6 +85,7 @@ stats, timeseries, top, events, realtime, left_out = (
 vitals, experiments = (endpoint(name, by_key) for name in ("vitals", "experiments"))
 event_names, entry_pages, exit_pages = (endpoint(name, by_key) for name in ("event-names", "entry-pages", "exit-pages"))
 heatmap, heatmap_pages = (endpoint(name, by_key) for name in ("heatmap", "heatmap-pages"))
+funnel, event_data = (endpoint(name, by_key) for name in ("funnel", "event-data"))
 
 
 async def preflight(request: web.Request) -> web.Response:

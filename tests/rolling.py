@@ -297,17 +297,20 @@ class Works:
 
     # -- writing
 
-    def send(self, *facts: tuple[int, int, str, tuple[str, ...]], website: int = 0) -> None:
-        """Commits a group of traffic events (ts, type, session, the 14 fields and event_name) as a server does."""
+    def send(
+        self, *facts: tuple[int, int, str, tuple[str, ...]], website: int = 0, data: Sequence[str | None] = ()
+    ) -> None:
+        """Commits a group of traffic events (ts, type, session, the 14 fields and event_name), perhaps with event_data,
+        as a server does."""
         now_ms, site = self.now_ms, self.websites[website]
         rows = [
             Row(
                 site,
-                Event(type_, ts, event_name=texts[14]),
+                Event(type_, ts, event_name=texts[14], event_data=own),
                 texts[:14],
                 self.salts.session_identity(site.number, ts, session),
             )
-            for ts, type_, session, texts in facts
+            for (ts, type_, session, texts), own in zip(facts, data or [None] * len(facts), strict=True)
         ]
         # Two jobs, as of two requests in one group.
         jobs = [Job(part, now_ms) for part in (rows[::2], rows[1::2]) if part]

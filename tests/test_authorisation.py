@@ -26,11 +26,12 @@ WHO = ("nobody", "key", "other_key", "other", "owner", "guest")
 
 
 class Row(NamedTuple):
-    """A route and the status that each of WHO is answered; `body` is one that the owner could send."""
+    """A route and the status that each of WHO is answered; `body` and `query` are what the owner could send."""
 
     route: str
     statuses: tuple[int, ...]
     body: Any = None
+    query: str = ""
 
 
 OPEN = (200,) * 6
@@ -57,6 +58,8 @@ TABLE = (
     # Asked without a pathname: whoever may ask is told so.
     Row("GET /api/v1/websites/{id}/heatmap", (401, 400, 404, 401, 401, 401)),
     Row("GET /api/v1/websites/{id}/heatmap-pages", READING),
+    Row("GET /api/v1/websites/{id}/funnel", READING, query="?step=pathname:/&step=pathname:/a"),
+    Row("GET /api/v1/websites/{id}/event-data", READING, query="?event_name=signup"),
     Row("GET /api/v1/websites/{id}/left-out", READING),
     Row("GET /api/account/state", OPEN),
     Row("GET /api/account/setup", (404,) * 6),
@@ -88,6 +91,8 @@ TABLE = (
     Row("GET /api/account/websites/{id}/experiments", OWN_WEBSITE),
     Row("GET /api/account/websites/{id}/heatmap", (401, 401, 401, 404, 400, 401)),
     Row("GET /api/account/websites/{id}/heatmap-pages", OWN_WEBSITE),
+    Row("GET /api/account/websites/{id}/funnel", OWN_WEBSITE, query="?step=pathname:/&step=pathname:/a"),
+    Row("GET /api/account/websites/{id}/event-data", OWN_WEBSITE, query="?event_name=signup"),
     Row("GET /api/account/websites/{id}/left-out", OWN_WEBSITE),
     # The path is the authorisation: everybody else names a link that was never made.
     Row("GET /api/share/{token}", (404, 404, 404, 404, 404, 200)),
@@ -186,7 +191,8 @@ class Place:
             # An app's: a page would have to be of the website's domain.
             headers |= {"Sec-Fetch-Site": None}
             body = body | {"website_id": self.website}
-        return await browser(method, path.format(**values), body, headers=headers)
+        asked = BY_ROUTE.get(f"GET {USUAL.get(path, path)}", BY_ROUTE["GET /"]).query
+        return await browser(method, path.format(**values) + asked, body, headers=headers)
 
 
 @pytest.mark.parametrize("who", WHO)

@@ -7,19 +7,19 @@ import pytest
 from conftest import ROOT
 
 FLOORS = (
-    ("heat", "histogram", "repeats", "significance"),
+    ("heat", "histogram", "repeats", "scalars", "significance"),
     ("assets", "clock", "crawlers", "errors", "hosts", "instants", "migrations", "ndjson", "remembered", "settings"),
     ("country", "events", "labels", "limits", "logins", "origin", "schema", "sessions", "timerange", "useragent"),
     ("accounts", "callers", "enrich", "health", "logs", "moments", "notes", "passwords", "tables", "visits", "vitals"),
     ("backups", "portable", "queries", "registry", "rollups", "threads", "trials"),
-    ("heat_days", "measuring", "ranking", "visiting", "vital_days"),
+    ("behaving", "heat_days", "measuring", "ranking", "visiting", "vital_days"),
     ("asking", "connections", "deletion", "ground", "ingest", "intake", "live", "retention", "verification"),
     ("bodies", "building", "commits", "cuts", "erasing", "exporting", "importing", "left_out", "nightly", "restoring"),
-    ("timekeeping",),
+    ("funnels", "properties", "timekeeping"),
     ("figures", "heat_figures", "mending", "toplists", "trial_figures", "visit_figures", "vital_figures"),
     ("store",),
     ("reader",),
-    ("answers", "collect", "console", "examining", "measured", "pages", "running"),
+    ("answers", "behaviour", "collect", "console", "examining", "measured", "pages", "running"),
     ("endpoints",),
     ("doctor", "gate", "metrics", "read_api", "shortcut", "tracking", "upkeep"),
     ("account_api", "ops", "listening", "porting", "websites_api"),

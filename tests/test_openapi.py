@@ -62,7 +62,13 @@ FILTERED = ("stats", "timeseries", "top/{field}", "events", "event-names", "entr
 MEASURED = ("vitals", "experiments")
 # Of heatmaps: how wide a page was seen.
 HEATMAPS = ("heatmap", "heatmap-pages")
-ABOUT_ONE = (*FILTERED, "realtime", *MEASURED, *HEATMAPS, "left-out")
+# Of visits and custom events, which have a type.
+FOLLOWED = ("funnel", "event-data")
+NEEDED: dict[str, dict[str, Any]] = {
+    "funnel": {"step": ["pathname:/", "event_name:signup"]},
+    "event-data": {"event_name": "signup"},
+}
+ABOUT_ONE = (*FILTERED, "realtime", *MEASURED, *HEATMAPS, *FOLLOWED, "left-out")
 READ_PATHS = ("/api/v1/websites", *(f"/api/v1/websites/{{id}}/{name}" for name in ABOUT_ONE))
 COLLECT_PATHS = ("/api/collect", "/api/v1/collect")
 
@@ -204,10 +210,10 @@ def test_the_list_of_codes_is_the_servers() -> None:
     assert set(SCHEMAS["ErrorCode"]["enum"]) == kinds - {kind.code for kind in errors.OF_PAGES}
 
 
-@pytest.mark.parametrize("name", [*FILTERED, *MEASURED])
+@pytest.mark.parametrize("name", [*FILTERED, *MEASURED, *FOLLOWED])
 def test_every_field_is_a_filter(name: str) -> None:
     """CONTRACT: "any of the 14 fields of :field, and `event_name`, `type`"."""
-    others = () if name in MEASURED else ("event_name", "type")
+    others = () if name in MEASURED else ("type",) if name == "event-data" else ("event_name", "type")
     operation = DOCUMENT["paths"][f"/api/v1/websites/{{id}}/{name}"]["get"]
     filters = [p for p in map(resolved, operation["parameters"]) if p["name"].startswith("filter_")]
 
@@ -469,6 +475,12 @@ READ_CASES = [
     pytest.param(f"{SITE}/heatmap-pages", {}, {}, 200, id="pages with heatmaps"),
     pytest.param(f"{SITE}/heatmap-pages", {"limit": 1, "format": "csv"}, {}, 200, id="pages with heatmaps as csv"),
     pytest.param(f"{SITE}/heatmap-pages", {"filter_os": ["iOS"]}, {}, 400, id="a filter that heatmaps do not take"),
+    pytest.param(f"{SITE}/funnel", NEEDED["funnel"], {}, 200, id="a funnel"),
+    pytest.param(f"{SITE}/funnel", NEEDED["funnel"] | {"format": "csv"}, {}, 200, id="a funnel as csv"),
+    pytest.param(f"{SITE}/funnel", {"step": ["pathname:/"]}, {}, 400, id="a funnel of one step"),
+    pytest.param(f"{SITE}/event-data", NEEDED["event-data"], {}, 200, id="event_data"),
+    pytest.param(f"{SITE}/event-data", NEEDED["event-data"] | {"format": "csv"}, {}, 200, id="event_data as csv"),
+    pytest.param(f"{SITE}/event-data", {}, {}, 400, id="event_data of no name"),
     pytest.param(f"{SITE}/left-out", {}, {}, 200, id="what was left out"),
     pytest.param(f"{SITE}/left-out", {"tz": "Asia/Kolkata", "format": "csv"}, {}, 200, id="what was left out as csv"),
     pytest.param(f"{SITE}/left-out", {"from": "2026-11-01T10:00"}, {}, 400, id="no day"),
@@ -502,7 +514,7 @@ def test_an_answer_is_as_described(
     assert ask(site, "GET", path, query=query, headers=headers).status_code == status
 
 
-@pytest.mark.parametrize("name", FILTERED)
+@pytest.mark.parametrize("name", [*FILTERED, *FOLLOWED])
 def test_events_that_are_gone_are_described(sites: Sites, name: str) -> None:
     """The rule: "answered 400 `beyond_retention`, saying from when it can be asked"."""
     site = sites.start(*UNLIMITED)
@@ -510,7 +522,7 @@ def test_events_that_are_gone_are_described(sites: Sites, name: str) -> None:
         # Day 20,000, 2024-10-04, is kept as rollups alone: state 3.
         connection.execute("insert into built select number, 0, 20000, 3, 20001 * 86400000, 1 from website")
     path = f"{SITE}/{name}".replace("{field}", "os")
-    query = {"from": "2024-10-04T10:00Z", "to": "2024-10-05T10:00Z", "filter_type": ["event"]}
+    query = {"from": "2024-10-04T10:00Z", "to": "2024-10-05T10:00Z", "filter_type": ["event"], **NEEDED.get(name, {})}
 
     answer = ask(site, "GET", path, query=query)
 

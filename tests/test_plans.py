@@ -20,7 +20,20 @@ from conftest import NOON_MS, House, ManualClock
 from reading import DAY, DAY_MS, FIELDS, custom, event, view
 
 import tally
-from tally import accounts, backups, doctor, heat_days, notes, retention, rollups, running, trials, vital_days
+from tally import (
+    accounts,
+    backups,
+    doctor,
+    funnels,
+    heat_days,
+    notes,
+    properties,
+    retention,
+    rollups,
+    running,
+    trials,
+    vital_days,
+)
 from tally.exporting import count_events, export_events
 from tally.health import FAILING
 from tally.importing import import_events
@@ -205,6 +218,15 @@ MEASURED = (
 )
 
 
+# Of days, of parts of days, and with filters; names and paths that are there.
+FOLLOWED = tuple(
+    f"{question}&from=2026-11-{begin}&to=2026-11-18T11:03:00Z{filters}"
+    for question in ("funnel?step=pathname:/a&step=event_name:signup&step=pathname:/b", "event-data?event_name=signup")
+    for begin in ("16", "17T10:07:00Z")
+    for filters in ("", "&filter_os=", "&filter_os=Windows&filter_pathname=/a&filter_pathname=/&filter_type=event")
+)
+
+
 def mend_measurements(house: House, overheard: "Overheard", website: int, day: int) -> None:
     """Counts a day of measurements anew, and says that all histograms are still to be filled."""
     connection = open_database(house.db, create=False)
@@ -257,7 +279,8 @@ async def play(house: House, overheard: Overheard) -> None:
         assert answer.json == {"ok": True, "accepted": len(batch), "rejected": 0}
     # a conversion whose assignment is in the file alone
     await house.collect(event("ab_convert", "10:00:01", "bob", experiment="e") | {"website_id": website})
-    await ask(house, key, website, (*QUESTIONS, *LISTS, *RAGGED, *MEASURED, "realtime"))
+    await ask(house, key, website, (*QUESTIONS, *LISTS, *RAGGED, *MEASURED, *FOLLOWED, "realtime"))
+    assert not await house.store.read(properties._is_over)
     await leave_out(house, key, website)
     assert (await house.get("/api/v1/websites", key)).status == 200
     house.store.health.fault = FAILING  # so that it is tried whether writing works again
@@ -401,6 +424,7 @@ def administer(connection: sqlite3.Connection) -> None:
 async def overheard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Overheard:
     """All statements of a run through the product, with the files they ran on left behind."""
     heard = Overheard()
+    monkeypatch.setattr(funnels, "MOST_HITS", 1)
     monkeypatch.setattr(running, "PAUSE_S", 1e6)  # the run itself says when rollups are worked on
     house = House(Settings(db=tmp_path / "analytics.db"), ManualClock())
     await house.open()

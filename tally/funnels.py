@@ -1,0 +1,175 @@
+"""Funnels: how many visits take some steps one after another, with anything in between, and how long that takes.
+
+A visit's events are walked through in the order of (timestamp, id): each takes the visit at most one step further, the
+next one. So the first event that is the next step is the one that counts, and no event serves two steps. Visits are
+those that begin in the range (with filters: that have an event in E), and they are looked at over their whole lives,
+also behind the range's end; no visit crosses midnight UTC, nor does a visitor, so that figures of days add up.
+
+Of each day the events that meet any step are read (0.05 µs for each event of the day, and 0.7 for each of those) and
+walked through here. Figures of whole days are remembered under the day's version (tally/remembered.py). A day of very
+many visits is walked through in several rounds, each about some of the visitors, so that memory stays bounded.
+"""
+
+import sqlite3
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import orjson
+
+from tally import behaving
+from tally.behaving import MASK_BITS, VISIT_BITS, Share, Step, Stretch
+from tally.ground import Ground, Span, ground_of, parts_of
+from tally.queries import Scope
+from tally.remembered import Remembered, packed, unpacked
+from tally.sessions import DAY_MS
+
+MOST_STEPS = 8
+# our choice: 15 MB for each question; a quarter of a million visits a day have their first step in a round of four.
+MOST_VISITS = 50_000
+MOST_HITS = 20_000
+_TIMES_MORE = 4
+# Imported events have ids below 0.
+_LEAST_ID = -(1 << 63)
+_STEP_BITS = 4
+_STEP = (1 << _STEP_BITS) - 1
+
+
+class Reached(NamedTuple):
+    """Who got as far as a step: visits, their visitors, and the milliseconds from the step before to it, summed up."""
+
+    visits: int
+    visitors: int
+    ms: int
+
+
+def funnel(
+    connection: sqlite3.Connection, scope: Scope, steps: Sequence[tuple[str, str]], remembered: Remembered
+) -> list[Reached]:
+    """Who got as far as each of some steps, (field, text). Raises BeyondRetention."""
+    ground = ground_of(connection, scope)
+    known: list[Step] = []
+    for field, text in steps:
+        found = ground.rows(behaving.label(text))
+        if not found:
+            break
+        known.append((field, found[0][0]))
+    totals = [(0, 0, 0)] * len(steps)
+    for span, own in _days(ground):
+        for n, more in enumerate(_of_day(ground, span, own, steps, known, remembered)):
+            totals[n] = totals[n][0] + more[0], totals[n][1] + more[1], totals[n][2] + more[2]
+    return [Reached(*of) for of in totals]
+
+
+def _days(ground: Ground) -> Iterator[tuple[Span, Scope]]:
+    """The range's days, or parts of them, each with its scope; those in which filters hold for everything have none."""
+    parts = parts_of(ground)
+    for span in parts.raw:
+        yield span, ground.raw(span, filtered=True)
+    for from_ms, to_ms in parts.rolled:
+        for day in ground.known.days:
+            span = max(from_ms, day * DAY_MS), min(to_ms, (day + 1) * DAY_MS)
+            if span[0] < span[1]:
+                yield span, ground.raw(span)
+
+
+def _of_day(
+    ground: Ground,
+    span: Span,
+    scope: Scope,
+    texts: Sequence[tuple[str, str]],
+    steps: Sequence[Step],
+    remembered: Remembered,
+) -> Iterator[tuple[int, ...]]:
+    """visits, visitors, milliseconds of each step that has a label."""
+    day = ground.complete(span)
+    # By their texts: a label that is gone may be given to another text.
+    key = ("funnel", ground.website, span[0], day and day.version, scope.filters, *texts[: len(steps)])
+
+    def count() -> "array[int]":
+        return packed(_counted(ground, scope, steps))
+
+    if not steps:
+        return iter(())
+    return unpacked(remembered.find(key, count) if day else count(), 3)
+
+
+class _TooMany(Exception):
+    """More than MOST_VISITS: it takes more rounds."""
+
+
+def _counted(ground: Ground, scope: Scope, steps: Sequence[Step]) -> list[list[int]]:
+    rounds = 1
+    while True:
+        counts = [[0, 0, 0] for _ in steps]
+        try:
+            for n in range(rounds):
+                _count(ground, scope, steps, Share(n, rounds), counts)
+        except _TooMany:
+            rounds *= _TIMES_MORE
+        else:
+            return counts
+
+
+def _count(ground: Ground, scope: Scope, steps: Sequence[Step], share: Share, counts: list[list[int]]) -> None:
+    """Adds what some of the visitors did in a day, or a part of one, to visits, visitors, milliseconds of each step."""
+    places, spent = _walked(ground, scope, steps, share)
+    furthest: dict[int, int] = {}
+    reached: Counter[int] = Counter()
+    for visit, place in places.items():
+        step = place & _STEP
+        reached[step] += 1
+        visitor = visit >> VISIT_BITS
+        if step > furthest.get(visitor, 0):
+            furthest[visitor] = step
+    people = Counter(furthest.values())
+    for n, row in enumerate(counts, 1):
+        row[0] += sum(count for step, count in reached.items() if step >= n)
+        row[1] += sum(count for step, count in people.items() if step >= n)
+        row[2] += spent[n - 1] if n > 1 else 0
+
+
+def _walked(ground: Ground, scope: Scope, steps: Sequence[Step], share: Share) -> tuple[dict[int, int], list[int]]:
+    """How far each visit gets, as the milliseconds of the day of its last step and the steps taken; and the
+    milliseconds spent on each step, of which the first one's mean nothing."""
+    begin_ms = scope.from_ms // DAY_MS * DAY_MS
+    is_day = scope.to_ms - scope.from_ms == DAY_MS
+    places: dict[int, int] = {}
+    some = bool(scope.filters) or not is_day
+    if some:
+        places = dict.fromkeys(_wanted(ground, scope, is_day, share), 0)
+    unseen = None if some else 0
+    spent = [0] * (len(steps) + 1)
+    for visitors, codes in _hits(
+        ground, Stretch(scope.website, (scope.from_ms, _LEAST_ID), begin_ms + DAY_MS, share), steps
+    ):
+        for visitor, code in zip(visitors, codes, strict=True):
+            visit = visitor << VISIT_BITS | code >> MASK_BITS & (1 << VISIT_BITS) - 1
+            place = places.get(visit, unseen)
+            if place is not None and code >> (place & _STEP) & 1:
+                ms = code >> MASK_BITS + VISIT_BITS
+                spent[place & _STEP] += ms - (place >> _STEP_BITS)
+                places[visit] = (ms << _STEP_BITS | place & _STEP) + 1
+        if len(places) > MOST_VISITS:
+            raise _TooMany
+    return places, spent
+
+
+def _wanted(ground: Ground, scope: Scope, is_day: bool, share: Share) -> list[int]:
+    visitors, numbers = ground.rows(behaving.visits(scope, is_day, share, MOST_VISITS + 1))[0]
+    wanted = [who << VISIT_BITS | n for who, n in zip(orjson.loads(visitors), orjson.loads(numbers), strict=True)]
+    if len(wanted) > MOST_VISITS:
+        raise _TooMany
+    return wanted
+
+
+def _hits(ground: Ground, stretch: Stretch, steps: Sequence[Step]) -> Iterator[tuple[list[int], list[int]]]:
+    begin_ms = stretch.after[0] // DAY_MS * DAY_MS
+    while True:
+        visitors, codes = map(orjson.loads, ground.rows(behaving.hits(stretch, steps, begin_ms, MOST_HITS))[0])
+        yield visitors, codes
+        if len(codes) < MOST_HITS:
+            return
+        (after,) = ground.rows(behaving.last_hit(stretch, steps, MOST_HITS))
+        stretch = stretch._replace(after=after)
