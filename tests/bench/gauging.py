@@ -1,4 +1,4 @@
-"""Part measurements: how long questions about web vitals and experiments take, and what each event takes of the disk.
+"""Part measurements: how long questions about vitals, heatmaps and experiments take, and what each takes of the disk.
 
 As in the part read: warm, on one keep-alive connection, while a process beside sends 200 events a second to the same
 website, of which four in ten are measurements themselves. Plain SQL over raw rows, what anybody would write first for
@@ -12,15 +12,15 @@ from dataset import DataSet
 from floors import timed
 from questions import RANGES, Question
 from reads import asked, row
-from report import Row, ms
+from report import NO_TARGET, Row, ms
 from sending import Measuring
 from traffic import path
 
-from tally import schema
+from tally import heat_days, schema
 
 # Targets of the issue: p95 in seconds, bytes an event.
 ANSWERED_S = 0.05
-VITALS_BYTES = 100
+VITALS_BYTES, POINT_BYTES = 100, 10
 # The most read page, and one that is rarely read.
 TOP, RARE = path(0), path(4000)
 
@@ -69,6 +69,11 @@ def _questions() -> list[Question]:
         ("vitals by day", "one page", f"vitals?by=day&filter_pathname={TOP}"),
         ("vitals by day", "one device", "vitals?by=day&filter_device=mobile"),
         ("experiments", "", "experiments"),
+        ("heatmap", "top", f"heatmap?pathname={TOP}"),
+        ("heatmap", "top, phones", f"heatmap?pathname={TOP}&filter_device=mobile"),
+        ("heatmap", "rare", f"heatmap?pathname={RARE}"),
+        ("heatmap-pages", "", "heatmap-pages"),
+        ("heatmap-pages", "phones", "heatmap-pages?filter_device=mobile"),
     ]
     return [Question(kind, days, which, path) for days in RANGES for kind, which, path in kinds]
 
@@ -77,7 +82,12 @@ def measurements(bench: Bench) -> list[Row]:
     """Each question beside plain SQL, and the bytes of each kind of event."""
     known = bench.measured()
     kinds = list(dict.fromkeys(question.kind for question in _questions()))
-    floors = {(kind, days): timed(known, _plain(kind), days, page=TOP) for kind in kinds for days in RANGES}
+    # Of points no raw rows are kept.
+    floors = {
+        (kind, days): timed(known, _plain(kind), days, page=TOP) if kind in _PLAIN else 0.0
+        for kind in kinds
+        for days in RANGES
+    }
     with bench.copy_of(known) as working:
         answers, sent = asked(working, _questions(), bench.asks, Measuring)
     rows = [
@@ -99,17 +109,21 @@ def _sizes(known: DataSet) -> list[Row]:
     """Bytes an event of what is kept of it, everything included."""
     with closing(schema.connect_reader(known.db)) as connection:
         pages = dict(connection.execute("/* gauging.pages */ select name, sum(pgsize) from dbstat group by name"))
-        (vitals,) = connection.execute("/* gauging.vitals */ select count(*) from vitals").fetchone()
-        (trials,) = connection.execute("/* gauging.trials */ select count(*) from ab").fetchone()
-    each = (pages["vitals"] + pages["histogram"]) / vitals
-    told = (
-        f"{each:.1f} bytes: single events {pages['vitals'] / vitals:.1f}, histograms {pages['histogram'] / vitals:.1f}"
-    )
-    parts = {name: pages[name] / trials for name in ("ab", "assignment", "conversion", "trial")}
-    told_too = ", ".join(f"{name} {size:.1f}" for name, size in parts.items())
-    return [
-        Row("measurements", f"disk, each of {vitals:,} web vitals", told, "", "", f"at most {VITALS_BYTES} bytes",
-            each <= VITALS_BYTES),
-        Row("measurements", f"disk, each of {trials:,} events of experiments",
-            f"{sum(parts.values()):.1f} bytes: {told_too}"),
-    ]  # fmt: skip
+        numbers = {
+            "web vitals": "select count(*) from vitals",
+            "events of experiments": "select count(*) from ab",
+            "heatmap points": f"select sum({' + '.join(heat_days.COUNTS)}) from heat_count where level = 0",
+        }
+        count = {what: connection.execute(f"/* gauging.count */ {sql}").fetchone()[0] for what, sql in numbers.items()}
+    rows = []
+    for what, target, tables in (
+        ("web vitals", VITALS_BYTES, ("vitals", "histogram")),
+        ("heatmap points", POINT_BYTES, ("heat", "heat_block", "heat_count")),
+        ("events of experiments", 0, ("ab", "assignment", "conversion", "trial")),
+    ):
+        parts = {name: pages[name] / count[what] for name in tables}
+        each = sum(parts.values())
+        told = f"{each:.1f} bytes: {', '.join(f'{name} {size:.1f}' for name, size in parts.items())}"
+        met = (f"at most {target} bytes", each <= target) if target else (NO_TARGET, None)
+        rows.append(Row("measurements", f"disk, each of {count[what]:,} {what}", told, "", "", *met))
+    return rows

@@ -1,4 +1,4 @@
-"""Measurements beside the traffic: web vitals and experiments, written as the server writes them.
+"""Measurements beside the traffic: web vitals, experiments and heatmap points, written as the server writes them.
 
 They go into a copy of the data set, day after day, through the product's own functions that keep histograms and counts;
 HTTP would take hours. What is added up in the background is built by the server. Kept beside the data set, with a
@@ -11,8 +11,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
+import heated
 from dataset import DAYS, SEED, DataSet, copied, known_in, mark, roll_up
 from gauges import Gauges, Row, share_of, texts
+from pointing import Pointing
 from report import say
 from traffic import DAY_MS
 
@@ -20,7 +22,7 @@ from tally import schema, trials, vital_days
 from tally.events import AB_ASSIGN
 
 # Another one whenever the drawing changes, so that no older file passes for a new one.
-_SHAPE = 1
+_SHAPE = 2
 _WEBSITE = 1
 
 
@@ -28,6 +30,7 @@ class Sizes(NamedTuple):
     """How many there are of each."""
 
     vitals: int = 5_000_000
+    points: int = 50_000_000
     assignments: int = 200_000
 
 
@@ -44,17 +47,22 @@ def prepared(folder: Path, traffic: DataSet, sizes: Sizes) -> DataSet:
 
 
 def _build(known: DataSet, sizes: Sizes) -> DataSet:
-    say(f"adding {sizes.vitals:,} web vitals and {sizes.assignments:,} assignments to {known.db}")
+    told = f"{sizes.vitals:,} web vitals, {sizes.assignments:,} assignments and {sizes.points:,} points"
+    say(f"adding {told} to {known.db}")
     begun = time.perf_counter()
     with closing(schema.open_database(known.db, create=False)) as connection:
         connection.execute("pragma synchronous = off")
-        connection.execute("pragma cache_size = -64000")
+        # our choice: points are written all over a table that is clustered by page.
+        connection.execute("pragma cache_size = -256000")
         with schema.transaction(connection):
             connection.executemany(
                 "/* measurements.label */ insert or ignore into label (text) values (?)", [(text,) for text in texts()]
             )
         label = dict(connection.execute("/* measurements.labels */ select text, id from label"))
         _write(connection, Gauges(SEED, label), sizes, known.end_ms)
+        last_share = known.end_ms % DAY_MS / DAY_MS
+        days = range(known.end_ms // DAY_MS - DAYS + 1, known.end_ms // DAY_MS + 1)
+        heated.write(connection, _WEBSITE, Pointing(SEED, sizes.points, DAYS), days, last_share)
         connection.execute("pragma wal_checkpoint(truncate)").fetchall()
         connection.execute("pragma synchronous = full")
     taken_s = time.perf_counter() - begun

@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # As an interrupt: servers and files that were begun are ended and deleted on the way out.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory(prefix="tally-bench-") as temporary:
-        sizes = Sizes(given.vitals, given.assignments)
+        sizes = Sizes(given.vitals, given.points, given.assignments)
         bench = Bench(given.folder or Path(temporary), given.events, given.seconds, given.rounds, given.asks, sizes)
         rows = [row for part in given.only or PARTS for row in _measured(part, bench)]
     print(f"{machine()}\n\n{table(rows)}")
@@ -71,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Measures everything that is promised about speed and size.")
     parser.add_argument("--events", type=int, default=10_000_000, help="of the data set; default 10,000,000")
     parser.add_argument("--vitals", type=int, default=5_000_000, help="of measurements; default 5,000,000")
+    parser.add_argument("--points", type=int, default=50_000_000, help="of heatmaps; default 50,000,000")
     parser.add_argument("--assignments", type=int, default=200_000, help="of measurements; default 200,000")
     parser.add_argument("--seconds", type=float, default=5, help="of each load; default 5")
     parser.add_argument("--rounds", type=int, default=3, help="of loads and floors in turn; default 3")
