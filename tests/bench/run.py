@@ -29,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 import bounds
 import collects
 import gauging
+import journeys
 import moving
 import reads
 import standing
@@ -42,6 +43,7 @@ PARTS: dict[str, Callable[[Bench], list[Row]]] = {
     "read": reads.read,
     "growth": reads.growth,
     "filtered": reads.filtered_reads,
+    "journeys": journeys.journeys,
     "measurements": gauging.measurements,
     "collect": collects.collect,
     "batches": collects.batches_of_fifty,
