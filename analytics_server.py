@@ -16,7 +16,7 @@ from typing import NamedTuple
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from tally import account_api, collect, commands, ops, pages, read_api, tracking, websites_api
+from tally import account_api, collect, commands, framing, ops, pages, read_api, tracking, websites_api
 from tally.assets import asset
 from tally.callers import Callers
 from tally.clock import Clock
@@ -114,7 +114,7 @@ ROUTES = (
     Route("GET", "/websites/{id}/events", pages.page),
     Route("GET", "/websites/{id}/funnels", pages.page),
     Route("GET", "/websites/{id}/vitals", pages.page),
-    Route("GET", "/websites/{id}/heatmaps", pages.page),
+    Route("GET", "/websites/{id}/heatmaps", framing.page),
     Route("GET", "/websites/{id}/experiments", pages.page),
     Route("GET", "/websites/{id}/left-out", pages.page),
     Route("GET", "/account", pages.page),

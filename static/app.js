@@ -86,10 +86,19 @@ function route() {
   return null;
 }
 
+/** Whose policy a page needs: the heatmaps of a website may frame its pages (tally/framing.py), all others nothing. */
+function policyOf(found) {
+  return found?.name === "heatmaps" ? location.pathname : "";
+}
+
+// A browser keeps the policy that came with the shell.
+const policy = policyOf(route());
+
 /** Shows what the address says. */
 async function draw() {
   const mine = ++turn;
   const found = route();
+  if (policyOf(found) !== policy) return location.reload();
   if (!found) return (leave(), lost());
   if (current && current.key === keyOf(found) && current.page?.update) {
     Object.assign(current.context, place());

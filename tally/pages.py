@@ -5,8 +5,8 @@ never comes near the file system. Nothing in them is secret or differs from one 
 asks of /api/account or /api/share.
 
 Every file has an ETag and is asked about each time (`no-cache`): after an update nobody sees half of the old pages. The
-shell forbids all that the pages do not need: scripts and styles but the server's own, frames, other origins; what every
-answer forbids (referrers, devices) is in tally/errors.py.
+shell forbids all that the pages do not need: scripts and styles but the server's own, frames (but for the page that
+tally/framing.py is about), other origins; what every answer forbids (referrers, devices) is in tally/errors.py.
 """
 
 import gzip
@@ -89,6 +89,15 @@ async def page(request: web.Request) -> web.Response:
     """The shell."""
     request[ANSWER_HEADERS] = PAGE_HEADERS
     return answer(request, request.app[FILES][SHELL])
+
+
+def shell(request: web.Request, frames: tuple[str, ...]) -> web.Response:
+    """The shell that may also frame these sources: another answer than without them, and this browser's alone."""
+    policy = POLICY + ("; frame-src " + " ".join(frames) if frames else "")
+    request[ANSWER_HEADERS] = {**PAGE_HEADERS, "Content-Security-Policy": policy}
+    file = request.app[FILES][SHELL]
+    own = file._replace(tag=file.tag + blake2b(policy.encode(), digest_size=12).hexdigest())
+    return answer(request, own, cache_control="private, no-cache")
 
 
 async def asset_file(request: web.Request) -> web.Response:

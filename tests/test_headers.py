@@ -44,6 +44,11 @@ SHELL = (
         "Cross-Origin-Opener-Policy": "same-origin",
     }
 )
+# To its owner alone.
+FRAMING = SHELL | {
+    "Content-Security-Policy": SHELL["Content-Security-Policy"]
+    + "; frame-src https://example.com http://example.com https://*.example.com http://*.example.com"
+}
 FILE = ALWAYS | OURS | {"Content-Security-Policy": f"{NOTHING}; sandbox"}
 TRACKER = ALWAYS | ANYBODYS | {"Cross-Origin-Resource-Policy": "cross-origin"}
 
@@ -60,7 +65,8 @@ TABLE: dict[str, Mapping[str, str]] = {
     r"/api/(account/websites/{id}|share/{token})/(event-names|entry-pages|exit-pages)": ACCOUNT,
     r"/api/share/{token}(/(stats|timeseries|top/{field}|events|realtime))?": ACCOUNT,
     r"/(login|setup|account|account/{section}|share/{token})?": SHELL,
-    r"/websites/{id}(/(events|funnels|vitals|heatmaps|experiments|left-out))?": SHELL,
+    r"/websites/{id}(/(events|funnels|vitals|experiments|left-out))?": SHELL,
+    r"/websites/{id}/heatmaps": FRAMING,
     r"/assets/{path}": FILE,
     r"/(tracker|js/site)(/{part})?\.js": TRACKER,
     r"/pixel\.gif": TRACKER,
@@ -168,17 +174,20 @@ async def test_refusals(visit: Visit) -> None:
         evil: dict[str, str | None] = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
         for answer in (
             await visit.owner(other, path.format(**visit.names)),
+            await visit.owner(method, path.format(**there)) if row_of(path) is FRAMING else None,
             await stranger(method, path.format(**there)),
             await stranger(method, path.format(**visit.names), b"[", headers=evil),
         ):
-            assert but_for_preflight(answer) == _met(answer, path), (method, path)
+            assert answer is None or but_for_preflight(answer) == _met(answer, path), (method, path)
 
 
 def _met(answer: Answer, path: str) -> Mapping[str, str]:
-    """The row; but what refuses before a tracker's handler says nothing of who may embed it."""
+    """The row; but what refuses before a tracker's handler says nothing of who may embed it, and strangers may frame
+    nothing."""
     row = row_of(path)
     if row is TRACKER and answer.status != 200:
         return ALWAYS
+    row = SHELL if row is FRAMING else row
     return ALWAYS if row in (SHELL, FILE) and answer.status == 405 else row
 
 

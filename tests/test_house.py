@@ -22,7 +22,7 @@ FLOORS = (
     ("answers", "behaviour", "collect", "console", "examining", "measured", "pages", "running"),
     ("endpoints",),
     ("doctor", "gate", "metrics", "read_api", "shortcut", "tracking", "upkeep"),
-    ("account_api", "ops", "listening", "porting", "websites_api"),
+    ("account_api", "framing", "ops", "listening", "porting", "websites_api"),
     ("serving",),
     ("commands",),
     ("analytics_server",),

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 from browsing import Browser, logged_in
-from conftest import ROOT, House
+from conftest import ROOT, Answer, House
 
-from tally import pages
+from tally import framing, pages
+from tally.accounts import Website
 
 PAGES = [
     "/",
@@ -56,6 +57,69 @@ async def test_what_a_page_may_do(house: House) -> None:
     assert {"camera=()", "geolocation=()", "microphone=()", "usb=()"} <= set(off)
     assert all(re.fullmatch("[a-z-]+=\\(\\)", one) for one in off)
     assert not [one for one in off if "clipboard" in one]  # the copy buttons
+
+
+def frames(answer: Answer) -> str | None:
+    """What the policy of an answer lets a page frame; None where it names no frames, which is nothing, too."""
+    found = re.search(r"; frame-src ([^;]*)$", answer.headers["Content-Security-Policy"])
+    assert answer.headers["Content-Security-Policy"].startswith(f"{pages.POLICY};" if found else pages.POLICY)
+    return found and found[1]
+
+
+async def test_the_heatmaps_of_a_website_may_frame_its_own_pages(house: House) -> None:
+    """Its domain, subdomains and listed origins; for its owner alone; the shell is the same file."""
+    owner = await logged_in(house)
+    origins = ("capacitor://localhost", "http://localhost:3000", "https://[::1]:8443", "https://shop.example.net")
+    website = await house.website(allow_origins=origins)
+    path = f"/websites/{website}/heatmaps"
+    answer = await owner("GET", path, headers=dict(PLAIN))
+    own = "https://example.com http://example.com https://*.example.com http://*.example.com"
+    assert frames(answer) == f"{own} http://localhost:3000 https://shop.example.net"
+    assert answer.body == (STATIC / "app.html").read_bytes()
+    assert answer.headers["Cache-Control"] == "private, no-cache"
+    for other in (f"/websites/{website}", f"/websites/{website}/left-out", "/", "/login"):
+        assert frames(await owner("GET", other)) is None
+    for browser, asked in (
+        (Browser(house), path),
+        (await logged_in(house, "other@example.com"), path),
+        (owner, "/websites/c66653dc-e3f4-4325-a39f-da606931a543/heatmaps"),
+        (owner, "/websites/x/heatmaps"),
+    ):
+        answer = await browser("GET", asked)
+        assert (answer.status, frames(answer)) == (200, None)
+
+
+async def test_a_policy_that_has_changed_is_another_answer(house: House) -> None:
+    """A browser that keeps the shell is told of another domain, and of a session that has ended."""
+    owner = await logged_in(house)
+    website = await house.website()
+    path = f"/websites/{website}/heatmaps"
+    tag = {"If-None-Match": (await owner("GET", path)).headers["ETag"]}
+    assert (await owner("GET", path, headers=dict(tag))).status == 304
+    await owner("PATCH", f"/api/account/websites/{website}", {"domain": "example.org"})
+    answer = await owner("GET", path, headers=dict(tag))
+    assert answer.status == 200
+    assert "https://example.org" in (frames(answer) or "")
+    assert "example.com" not in (frames(answer) or "")
+    assert (await Browser(house)("GET", path, headers=tag)).status == 200
+
+
+def site(domain: str, *origins: str) -> Website:
+    return Website(1, "x", domain, "x", 0, 1, "business", frozenset(origins))
+
+
+@pytest.mark.parametrize(
+    ("website", "sources"),
+    [
+        (site("192.0.2.7"), "https://192.0.2.7 http://192.0.2.7"),
+        (site("[2001:db8::7]"), ""),
+        (site("localhost", "http://localhost:3000", "app://localhost"), "https://localhost http://localhost"),
+    ],
+    ids=["an address has no subdomains", "no policy can write IPv6", "only what a browser can frame"],
+)
+def test_what_may_be_framed(website: Website, sources: str) -> None:
+    found = [one for one in framing.frames_of(website) if "*" not in one]
+    assert " ".join(found) == (f"{sources} http://localhost:3000" if website.origins else sources)
 
 
 def test_the_shell_keeps_to_its_policy() -> None:

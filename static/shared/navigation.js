@@ -13,6 +13,7 @@ const PAGES = [
     "Measurements",
     [
       ["/vitals", "Vitals"],
+      ["/heatmaps", "Heatmaps"],
       ["/experiments", "Experiments"],
     ],
   ],

@@ -1,0 +1,673 @@
+"""The heatmap page, in a real Chromium: what it draws is what the read API answers, and what was sent.
+
+Points are sent as the tracker sends them. The website's own page is on another local server, which allows framing or
+forbids it. Pixels are read from the canvas. Everything is waited for by condition.
+"""
+
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Server, until
+from playwright.sync_api import expect
+
+from .history import EMAIL, PASSWORD, Told, run
+from .looking import ZONE, OpenPage, chromium, pages_of
+from .owner import faults
+from .stage import Pages
+
+SIZES = {"wide": {"width": 1280, "height": 900}, "narrow": {"width": 390, "height": 844}}
+WIDTHS = {"mobile": 400, "tablet": 800, "desktop": 1440}
+SCREENS = {"mobile": 660, "tablet": 1_080, "desktop": 720}
+COLUMNS, ROW_PX = 50, 20
+Point = dict[str, Any]
+Shown = Callable[..., Any]
+
+
+def clicks(draw: random.Random, number: int) -> list[Point]:
+    """Most on a button in the middle, some anywhere."""
+    found = []
+    for _ in range(number):
+        near = draw.random() < 0.6
+        x, y = (draw.gauss(0.5, 0.03), draw.gauss(430, 20)) if near else (draw.random(), draw.random() * 2_500)
+        found.append({"kind": "click", "x": round(min(max(x, 0), 1), 3), "y": max(0, int(y))})
+    return found
+
+
+def seen(depth: int) -> Point:
+    return {"kind": "scroll", "x": 0, "y": depth}
+
+
+class Site(Told):
+    """A server with points, the website's own pages, and what was sent by page and width class."""
+
+    pages: Pages
+    sent: dict[tuple[str, str], list[Point]]
+
+    def look(self, path: str, device: str, *points: Point) -> dict[str, Any]:
+        """The event of a view of a page of the second website, for `send`."""
+        self.sent.setdefault((path, device), []).extend(points)
+        url = f"https://shop.example{path}"
+        return {"type": "heatmap", "url": url, "viewport_width": WIDTHS[device], "points": list(points)}
+
+    def map(self, path: str, device: str) -> Any:
+        """The read API's answer about the last seven days."""
+        asked = f"heatmap?pathname={path}&filter_device={device}&tz={ZONE}"
+        request = self.server.request(
+            "GET", f"/api/v1/websites/{self.second}/{asked}", headers={"Authorization": f"Bearer {self.key}"}
+        )
+        assert request.status == 200, request.text
+        return request.json["data"]
+
+    def views(self) -> int:
+        """Views that were counted today."""
+        answer = self.server.request(
+            "GET",
+            f"/api/v1/websites/{self.second}/stats",
+            headers={"Authorization": f"Bearer {self.key}"},
+        )
+        return int(answer.json["data"]["pageviews"])
+
+
+# A website's page with the tracker, and with the pixel for browsers without scripts.
+OWN_PAGE = """<!doctype html><html lang=en><meta name=viewport content=width=device-width><title>shop</title>
+<link rel=icon href="data:,">
+<script defer src="{url}/tracker.js" data-website-id="{website}" data-heatmap="1"></script>
+<body style="margin:0;background:#e8f0ff"><h1 id=told>The shop's own page</h1><a href="/other">on</a>
+<script>document.getElementById("told").textContent = "a script has run"</script>
+<noscript><img src="{url}/pixel.gif?website_id={website}" referrerpolicy="no-referrer-when-downgrade" alt=""></noscript>
+<p style="height:2000px">text</p></body></html>"""
+FORBIDDEN = {
+    "X-Frame-Options": {"X-Frame-Options": "DENY"},
+    "frame-ancestors": {"Content-Security-Policy": "frame-ancestors 'none'"},
+}
+
+
+def fill(site: Site) -> None:
+    """Points of some pages; of none on tablets but for one page."""
+    draw = random.Random(6)
+    events = [
+        site.look("/", device, *clicks(draw, draw.randrange(9)), seen(draw.choice((700, 900, 1_300, 2_600))))
+        for device, views in (("desktop", 40), ("mobile", 15))
+        for _ in range(views)
+    ]
+    events += [site.look("/read", "desktop", seen(depth)) for depth in (800, 800, 5_000)]
+    events += [site.look("/quick", "tablet", *clicks(draw, 5))]
+    deep = {"kind": "click", "x": 0.5, "y": 150_000}
+    events += [site.look("/long", "desktop", *clicks(draw, 9), deep, deep, seen(200_000)), site.look("/long", "mobile")]
+    events += [site.look(f"/blog/{n:02}", "desktop", seen(720)) for n in range(12)]
+    events = [event for event in events if event["points"]]
+    # A view says on which host the page is.
+    events.append({"type": "pageview", "url": f"http://localhost:{site.pages.port}/"})
+    for first in range(0, len(events), 50):
+        site.send(site.second, *events[first : first + 50])
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("heatmaps")
+    db = folder / "analytics.db"
+    run(db, "account", "create", EMAIL, "--password-stdin", stdin=PASSWORD)
+    pages = Pages()
+    origin = f"http://localhost:{pages.port}"
+    website = run(db, "website", "add", "shop.example", "--allow-origin", origin)
+    empty = run(db, "website", "add", "empty.example")
+    key = run(db, "key", "create", "--name", "tests")
+    server = Server(db, ("--key-per-minute", "100000"), {}, Path(folder) / "stderr.log", [])
+    one = Site(server, key, website, empty, website)
+    one.pages, one.sent = pages, {}
+    try:
+        own = OWN_PAGE.format(url=server.url, website=website)
+        for path in ("/", "/quick", "/read", "/other"):
+            pages.put(path, own)
+        fill(one)
+        yield one
+    finally:
+        server.kill()
+        pages.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as one:
+        yield one
+
+
+@pytest.fixture
+def open_page(browser: Any) -> Iterator[OpenPage]:
+    with pages_of(browser) as opens:
+        yield opens
+
+
+@pytest.fixture
+def shown(site: Site, open_page: OpenPage) -> Shown:
+    """Opens the page of a heatmap, drawn."""
+
+    def show(query: str = "pathname=/", **options: Any) -> Any:
+        page = site.log_in(open_page(**options))
+        page.goto(f"{site.url}/websites/{site.second}/heatmaps?range=7d&tz={ZONE}&{query}")
+        return drawn(page)
+
+    return show
+
+
+def without_scripts(page: Any) -> Any:
+    """Chromium says of every script of a framed page that it did not run: that is asked for."""
+    page.problems.forgive("Blocked script execution")
+    return page
+
+
+def drawn(page: Any) -> Any:
+    """The page once all that it asked for is there."""
+    expect(page.locator(".sheet-title")).to_be_visible()
+    expect(page.locator("[aria-busy=true]")).to_have_count(0)
+    return page
+
+
+def cells(page: Any, samples: int = 1) -> dict[tuple[int, int], tuple[int, int, int, int]]:
+    """The colour in the middle of each cell of the canvas that has any."""
+    found = page.evaluate(
+        """(samples) => {
+          const canvas = document.querySelector(".sheet-clicks");
+          const { width, height } = canvas;
+          const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
+          const found = [];
+          for (let y = 0; y < height / samples; y++)
+            for (let x = 0; x < width / samples; x++) {
+              const at = 4 * ((y * samples + (samples >> 1)) * width + x * samples + (samples >> 1));
+              if (data[at + 3]) found.push([x, y, ...data.slice(at, at + 4)]);
+            }
+          return found;
+        }""",
+        samples,
+    )
+    return {(x, y): (red, green, blue, alpha) for x, y, red, green, blue, alpha in found}
+
+
+def lightness(colour: tuple[int, int, int, int]) -> float:
+    """CIE L*, 0 to 100: equal steps look alike."""
+    linear = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in (c / 255 for c in colour)]
+    light = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return float(116 * light ** (1 / 3) - 16)
+
+
+def counted(site: Site, path: str, device: str) -> Counter[tuple[int, int]]:
+    """Plain counting of what was sent."""
+    points = [point for point in site.sent[path, device] if point["kind"] == "click"]
+    return Counter((min(int(point["x"] * COLUMNS), COLUMNS - 1), point["y"] // ROW_PX) for point in points)
+
+
+def depths(site: Site, path: str, device: str) -> list[int]:
+    return [point["y"] for point in site.sent[path, device] if point["kind"] == "scroll"]
+
+
+def words(x: int, y: int) -> str:
+    return f"{2 * x} to {2 * x + 2}% from the left, {y * ROW_PX:,} to {(y + 1) * ROW_PX:,} px down"
+
+
+# --- what it shows
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_click_is_drawn_where_it_was(site: Site, shown: Shown, scheme: str) -> None:
+    """Cells as they are: those that were clicked and no others; the more clicks, the darker, or in the dark lighter."""
+    page = shown("pathname=/&device=desktop&edges=cells", color_scheme=scheme)
+    sent = counted(site, "/", "desktop")
+    assert Counter({(x, y): count for x, y, count in site.map("/", "desktop")["grid"]}) == sent
+    pixels = cells(page)
+    assert pixels.keys() == sent.keys()
+    assert len(set(sent.values())) > 3
+    colours = {count: {pixels[cell] for cell in sent if sent[cell] == count} for count in sent.values()}
+    assert all(len(of) == 1 for of in colours.values())
+    lights = [lightness(colours[count].pop()) for count in sorted(colours)]
+    assert sorted(set(lights), reverse=scheme == "light") == lights
+    assert abs(lights[0] - lights[-1]) > 40
+
+
+def test_soft_edges_do_not_lie(site: Site, shown: Shown) -> None:
+    """In the middle of each cell is the colour of its own count, and none where nobody clicked."""
+    page = shown("pathname=/&device=desktop")
+    soft = cells(page, 5)
+    page.get_by_role("button", name="Cells", exact=True).click()
+    page.wait_for_url("**&edges=cells")
+    expect(page.locator(".sheet-clicks.cells")).to_have_count(1)
+    assert soft == cells(page)
+
+
+def test_the_hottest_places_are_in_a_table(site: Site, shown: Shown) -> None:
+    page = shown("pathname=/&device=desktop")
+    sent = counted(site, "/", "desktop")
+    expected = sorted(sent, key=lambda cell: (-sent[cell], cell[1], cell[0]))
+    rows = page.locator(".places-card tbody tr")
+    total = sum(sent.values())
+    for row, cell in zip(rows.all(), expected[:10], strict=True):
+        share = f"{100 * sent[cell] / total:.1f}%"
+        expect(row).to_have_text(f"{words(*cell)}{sent[cell]}{share}")
+    page.get_by_role("button", name=f"All {len(sent)} places").click()
+    dialog = page.get_by_role("dialog", name="Places by clicks")
+    expect(dialog.locator("tbody tr")).to_have_count(min(50, len(sent)))
+    last = expected[-1]
+    dialog.get_by_role("searchbox").fill(words(*last))
+    expect(dialog.locator("tbody tr")).to_have_count(1)
+    dialog.get_by_role("button", name=words(*last)).click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.locator(".sheet-tip")).to_contain_text("1 click ")
+    expect(page.locator(".sheet-tip")).to_contain_text(words(*last))
+
+
+def test_a_place_is_shown_on_the_sheet(site: Site, shown: Shown) -> None:
+    """From the table by keyboard; from the sheet by the pointer, which says the cell's number."""
+    page = shown("pathname=/&device=desktop")
+    (x, y), count = max(counted(site, "/", "desktop").items(), key=lambda one: one[1])
+    page.locator("[data-key=place-1]").press("Enter")
+    expect(page.locator(".sheet-tip")).to_contain_text(f"{count} clicks")
+    at, paper = page.locator(".sheet-mark").bounding_box(), page.locator(".sheet-paper").bounding_box()
+    assert abs((at["x"] - paper["x"]) / paper["width"] - x / COLUMNS) < 0.002
+    assert abs(at["y"] - paper["y"] - y * at["height"]) < 2
+    page.mouse.move(at["x"] + 3.5 * at["width"], at["y"] - 8.5 * at["height"])
+    expect(page.locator(".sheet-tip")).to_contain_text(words(x + 3, y - 9))
+    reached = sum(depth >= (y - 9) * ROW_PX for depth in depths(site, "/", "desktop"))
+    assert reached == 40
+    expect(page.locator(".sheet-tip")).to_contain_text("100% of views reach this depth")
+    page.mouse.move(2, 2)
+    expect(page.locator(".sheet-tip")).to_be_hidden()
+
+
+def test_how_far_down_it_is_seen(site: Site, shown: Shown) -> None:
+    """The curve, its table and the words, beside plain counting."""
+    page = shown("pathname=/&device=desktop")
+    own = depths(site, "/", "desktop")
+    reached = [100 * sum(depth >= i * ROW_PX for depth in own) / len(own) for i in range(max(own) // ROW_PX + 1)]
+    assert site.map("/", "desktop")["scroll"] == pytest.approx(reached, abs=0.051)
+    slider = page.get_by_role("slider")
+    expect(slider).to_have_attribute("aria-valuemax", str(len(reached)))
+    slider.focus()
+    slider.press("Home")
+    for i in range(0, 43, 7):
+        said = f"{i * ROW_PX:,} px: {re.sub('[.]0$', '', f'{reached[i]:.1f}')}% of views reach it"
+        expect(slider).to_have_attribute("aria-valuetext", said)
+        slider.press("PageDown")
+    page.get_by_text("Table of this curve").click()
+    for row in page.locator(".depth-card tbody tr").all():
+        depth, share = row.locator("th").inner_text(), row.locator("td").inner_text()
+        assert share == f"{reached[int(depth.removesuffix(' px').replace(',', '')) // ROW_PX]:.1f}%"
+    half = max(i for i, share in enumerate(reached) if share >= 50) * ROW_PX
+    expect(page.locator(".depth-words")).to_contain_text(f"Half of {len(own)} views reach {half:,} px")
+    quarters = [max(i for i, share in enumerate(reached) if share >= part) * ROW_PX for part in (75, 25)]
+    told = f"Three quarters reach {quarters[0]:,} px, a quarter {quarters[1]:,} px"
+    expect(page.locator(".depth-words")).to_contain_text(told)
+    expect(page.locator(".sheet-label.part")).to_have_text(
+        [f"{part}% of views reach {depth:,} px" for part, depth in ((75, quarters[0]), (50, half), (25, quarters[1]))]
+    )
+
+
+def test_width_classes(site: Site, shown: Shown) -> None:
+    """Each with its counts; the one with the most is shown first."""
+    page = shown()
+    for device, title in (("mobile", "Phone"), ("tablet", "Tablet"), ("desktop", "Desktop")):
+        sent = site.sent.get(("/", device), [])
+        own = sum(point["kind"] == "click" for point in sent)
+        button = page.locator(f"[data-device={device}]")
+        expect(button).to_have_text(f"{title}{own} clicks{len(sent) - own} views")
+        expect(button).to_have_attribute("aria-pressed", str(device == "desktop").lower())
+    page.locator("[data-device=mobile]").click()
+    page.wait_for_url("**&device=mobile")
+    expect(page.locator("[data-device=mobile]")).to_be_focused()
+    expect(page.locator(".sheet-head")).to_contain_text("on phones (narrower than 640 px)")
+    assert page.locator(".sheet-paper").bounding_box()["width"] == 390
+    expect(page.locator(".sheet-label.screen")).to_have_text("First screen, 660 px")
+    assert cells(page, 5).keys() == counted(site, "/", "mobile").keys()
+    page.locator("[data-device=tablet]").click()
+    expect(page.locator(".sheet-said")).to_contain_text("Nothing came from tablets for / in these days")
+    assert cells(page, 5) == {}
+    expect(page.locator(".places-card")).to_contain_text("Nobody clicked here in these days.")
+
+
+def test_pages_are_listed_and_searched(site: Site, shown: Shown) -> None:
+    page = shown("")
+    kinds: dict[str, Counter[str]] = {}
+    for (path, _), points in site.sent.items():
+        kinds.setdefault(path, Counter()).update(point["kind"] for point in points)
+    expected = sorted(kinds, key=lambda path: (-kinds[path].total(), path))
+    rows = page.locator(".pages-card .bar")
+    expect(rows.locator(".bar-label")).to_have_text(expected[:8])
+    first = kinds[expected[0]]
+    expect(rows.first).to_have_text(f"{expected[0]}{first['scroll']} views{first['click']} clicks")
+    expect(rows.first).to_have_attribute("aria-pressed", "true")
+    expect(page.locator(".sheet-title")).to_have_text(expected[0])
+    page.keyboard.press("/")
+    dialog = page.get_by_role("dialog", name="Pages with points")
+    expect(dialog.locator(".bar")).to_have_count(len(kinds))
+    dialog.get_by_role("searchbox").fill("BLOG/11")
+    expect(dialog.locator(".bar")).to_have_count(1)
+    dialog.locator(".bar").click()
+    page.wait_for_url("**&pathname=/blog/11")
+    expect(page.locator(".sheet-title")).to_have_text("/blog/11")
+    # It stands in the list although it is not among the first.
+    expect(page.locator(".pages-card .bar[aria-pressed=true]")).to_have_text("/blog/111 view0 clicks")
+    page.go_back()
+    expect(page.locator(".sheet-title")).to_have_text(expected[0])
+
+
+def test_layers(shown: Shown) -> None:
+    """What is drawn is in the address, so that a link and a reload show the same."""
+    page = shown("pathname=/&device=desktop")
+    expect(page.locator(".sheet-clicks")).to_be_visible()
+    expect(page.locator(".sheet-fog")).to_be_visible()
+    page.locator(".segment", has_text="Scroll").click()
+    page.wait_for_url("**&hide=clicks")
+    expect(page.locator(".sheet-clicks")).to_be_hidden()
+    page.locator(".segment", has_text="Clicks").click()
+    page.wait_for_url("**&hide=scroll")
+    page.reload()
+    drawn(page)
+    expect(page.locator(".sheet-clicks")).to_be_visible()
+    expect(page.locator(".sheet-fog")).to_be_hidden()
+    expect(page.locator(".sheet-label.part")).to_have_count(0)
+    page.locator(".segment", has_text="Both").click()
+    expect(page.locator(".sheet-label.part")).to_have_count(3)
+
+
+def test_fog_lies_over_what_few_have_seen(site: Site, shown: Shown) -> None:
+    page = shown("pathname=/&device=desktop")
+    alphas = page.evaluate(
+        """() => { const { width, height } = document.querySelector(".sheet-fog");
+          const pen = document.querySelector(".sheet-fog").getContext("2d");
+          return [...pen.getImageData(0, 0, width, height).data].filter((_, i) => i % 4 === 3); }"""
+    )
+    own = depths(site, "/", "desktop")
+    thick = [1 - sum(depth >= i * ROW_PX for depth in own) / len(own) for i in range(len(alphas))]
+    assert [alpha / 255 for alpha in alphas] == pytest.approx([0.6 * one for one in thick], abs=0.005)
+
+
+def test_days_are_whole_utc_days(site: Site, shown: Shown) -> None:
+    """The days of the picker are local; what is counted is said."""
+    page = shown("pathname=/")
+    expect(page.locator(".sheet-head")).to_contain_text(": whole UTC days.")
+    page.keyboard.press("1")
+    page.wait_for_url("**range=today**")
+    expect(page.locator(".sheet-head")).to_contain_text("whole UTC days.")
+    page.get_by_label("Time zone").select_option("UTC")
+    page.wait_for_url("**tz=UTC**")
+    shown_days = page.locator(".when-days").inner_text()
+    today = page.evaluate("new Intl.DateTimeFormat('en-US', { timeZone: 'UTC', dateStyle: 'medium' }).format()")
+    assert today in shown_days
+    expect(page.locator(".sheet-head")).to_contain_text(f"{shown_days}: whole UTC days.")
+
+
+# --- where there is little, or much
+
+
+def test_depths_without_clicks_and_clicks_without_depths(shown: Shown) -> None:
+    page = shown("pathname=/read")
+    expect(page.locator(".sheet-said")).to_have_text("Nobody clicked here on desktops in these days.")
+    expect(page.locator(".depth-words")).to_contain_text("Half of 3 views reach 800 px")
+    expect(page.locator(".places-card .csv")).to_have_count(0)
+    page.locator(".pages-card .bar", has_text="/quick").click()
+    page.wait_for_url("**&pathname=/quick")
+    expect(page.locator(".sheet-said")).to_contain_text("No view told how far it was seen")
+    expect(page.locator(".depth-card")).to_contain_text("No view told how far it was seen in these days.")
+    assert len(cells(page, 5)) == page.locator(".places-card tbody tr").count()
+    page.locator(".pages-card .bar", has_text="/read").click()
+    expect(page.locator(".depth-words")).to_contain_text("Half of 3 views reach 800 px")
+    expect(page.locator(".depth-card canvas")).to_have_count(1)
+
+
+def test_a_very_long_page_is_cut_and_says_so(shown: Shown) -> None:
+    page = shown("pathname=/long")
+    expect(page.locator(".sheet-said")).to_have_text("Drawn down to 20,000 px; 2 clicks further down are in the lists.")
+    assert page.locator(".sheet-clicks").evaluate("(canvas) => canvas.height") == 20_000 / ROW_PX * 5
+    expect(page.locator(".places-card tbody tr").first).to_have_text(f"{words(25, 7_500)}2{100 * 2 / 11:.1f}%")
+    expect(page.locator(".depth-words")).to_contain_text("nobody came further than 200,020 px")
+
+
+def test_thousands_of_cells(site: Site, shown: Shown) -> None:
+    """A page that was clicked everywhere: every cell is drawn."""
+    draw = random.Random(9)
+    cells_of = [(x, y) for x in range(COLUMNS) for y in range(100)]
+    draw.shuffle(cells_of)
+    points = [{"kind": "click", "x": (x + 0.5) / COLUMNS, "y": y * ROW_PX + 7} for x, y in cells_of]
+    parts = [points[first : first + 100] for first in range(0, len(points), 100)]
+    for few in (parts[at : at + 8] for at in range(0, len(parts), 8)):
+        site.send(site.second, *(site.look("/everywhere", "desktop", *part) for part in few))
+    page = shown("pathname=/everywhere")
+    assert len(cells(page, 5)) == 5_000
+    expect(page.get_by_role("button", name="All 5,000 places")).to_be_visible()
+    expect(page.locator(".legend-one")).to_be_visible()
+    del site.sent["/everywhere", "desktop"]
+
+
+def test_nothing_at_all(site: Site, open_page: OpenPage) -> None:
+    """The next step: the tracker's line with data-heatmap."""
+    page = site.log_in(open_page())
+    page.goto(f"{site.url}/websites/{site.empty}/heatmaps")
+    expect(page.get_by_role("heading", name="No heatmap in these days")).to_be_visible()
+    expect(page.locator(".snippet pre")).to_contain_text(f'data-website-id="{site.empty}" data-heatmap="0.1"></script>')
+    expect(page.locator("canvas")).to_have_count(0)
+    assert faults(page) == []
+
+
+def test_a_failure_says_so_and_can_be_tried_again(site: Site, open_page: OpenPage) -> None:
+    page = site.log_in(open_page())
+    body = {"ok": False, "error": {"code": "storage_unavailable", "message": "The database cannot be reached."}}
+    pattern = re.compile(r"/heatmap\?")
+    page.route(pattern, lambda route: route.fulfill(status=503, json=body))
+    page.goto(f"{site.url}/websites/{site.second}/heatmaps")
+    expect(page.get_by_role("alert")).to_contain_text("The heatmaps cannot be shown.")
+    expect(page.get_by_role("alert")).to_contain_text("The database cannot be reached.")
+    page.unroute(pattern)
+    page.get_by_role("button", name="Try again").click()
+    drawn(page)
+    assert cells(page, 5)
+    page.problems.forgive("503")
+
+
+# --- over the page itself
+
+
+def test_over_the_page_itself(site: Site, open_page: OpenPage, shown: Shown) -> None:
+    """It is shown, no script of it runs, and its visit is not counted, by tracker or pixel; by itself it counts."""
+    own = f"http://localhost:{site.pages.port}/"
+    before = site.views()
+    open_page(own)
+    until(lambda: site.views() == before + 1)
+    open_page(own, java_script_enabled=False)
+    until(lambda: site.views() == before + 2)
+    page = shown("pathname=/&device=desktop")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    site.pages.opened.clear()
+    expect(page.locator("iframe")).to_have_count(0)
+    with page.expect_response(lambda response: "/pixel.gif" in response.url) as pixel:
+        page.get_by_role("button", name="Show over the page").click()
+    assert not pixel.value.request.headers.get("referer")
+    page.wait_for_url("**&over=page")
+    frame = page.locator("iframe")
+    expect(page.frame_locator("iframe").locator("h1")).to_have_text("The shop's own page")
+    assert (frame.get_attribute("src"), frame.get_attribute("sandbox")) == (own, "")
+    assert not [url for url in asked if "/collect" in url]
+    expect(page.locator(".framing")).to_contain_text("this is not counted as a visit")
+    # What the server was sent before this question would have been counted by now.
+    assert site.views() == before + 2
+    assert site.pages.opened.count("/") == 1
+    # As wide as its class, made smaller; neither pointer nor keyboard come into it.
+    assert frame.evaluate("(one) => one.offsetWidth") == 1_280
+    assert frame.bounding_box()["width"] == pytest.approx(page.locator(".sheet-paper").bounding_box()["width"], abs=1)
+    page.locator(".sheet-paper").click(position={"x": 10, "y": 50}, force=True)
+    assert page.evaluate("document.querySelector('.sheet-under').inert")
+    assert site.pages.opened.count("/other") == 0
+    # Drawn anew, it is not opened again.
+    page.get_by_role("button", name="Cells", exact=True).click()
+    page.wait_for_url("**edges=cells**")
+    assert site.pages.opened.count("/") == 1
+    assert cells(page).keys() == counted(site, "/", "desktop").keys()
+    page.locator(".segment", has_text="Plain sheet").click()
+    expect(page.locator("iframe")).to_have_count(0)
+    without_scripts(page)
+
+
+@pytest.mark.parametrize("headers", FORBIDDEN.values(), ids=FORBIDDEN.keys())
+def test_a_page_that_forbids_framing(site: Site, shown: Shown, headers: dict[str, str]) -> None:
+    """Nobody can find it out: what to do is said, and the plain sheet is one press away."""
+    site.pages.put("/read", OWN_PAGE.format(url=site.url, website=site.second), headers)
+    page = shown(f"pathname=/read&over=page&at=http://localhost:{site.pages.port}")
+    until(lambda: "/read" in site.pages.opened)
+    page.get_by_text("It stays blank, or looks different?").click()
+    expect(page.locator(".framing")).to_contain_text(f"frame-ancestors 'self' {site.url}")
+    page.get_by_role("button", name="plain sheet", exact=True).click()
+    expect(page.locator("iframe")).to_have_count(0)
+    expect(page.locator(".sheet-label.part")).not_to_have_count(0)
+    page.problems.forgive("Refused to display", "frame-ancestors", "Framing")
+    site.pages.opened.clear()
+
+
+def test_only_the_websites_own_addresses(site: Site, shown: Shown) -> None:
+    """Whatever the address or a path says; and the server's policy says the same."""
+    page = shown("pathname=/&over=page&at=https://evil.example")
+    listed = f"http://localhost:{site.pages.port}"
+    options = page.get_by_label("Address of the page").locator("option")
+    expect(options).to_have_text([listed, "https://shop.example", "http://shop.example"])
+    assert page.locator("iframe").get_attribute("src") == f"{listed}/"
+    found = page.evaluate(
+        """async () => { const { addressesOf, pageAt } = await import("/assets/heatmaps/framing.js");
+          const site = { domain: "a.example", origins: ["app://x", "https://b.example"] };
+          return [addressesOf(site, ["evil.example", "xa.example", "www.a.example", ""]),
+                  ...["//evil.example/x", "/\\\\\\\\evil.example", "@evil.example", "/ok?x", ""].map((path) =>
+                    pageAt("https://a.example", path))]; }"""
+    )
+    assert found[0] == [
+        *("https://www.a.example", "http://www.a.example", "https://a.example", "http://a.example"),
+        "https://b.example",
+    ]
+    assert all(url is None or url.startswith("https://a.example/") for url in found[1:])
+    with page.expect_console_message(lambda message: "policy frame-src" in message.text):
+        page.evaluate(
+            "document.body.append(Object.assign(document.createElement('iframe'), { src: 'https://evil.example' }))"
+        )
+    without_scripts(page).problems.forgive("policy frame-src", "Framing")
+
+
+def test_no_other_page_may_frame_anything(site: Site, open_page: OpenPage) -> None:
+    """A browser keeps the policy of the page that it loaded: this page is loaded when it is come to, and left."""
+    page = site.log_in(open_page())
+    loaded: list[str] = []
+    page.on("response", lambda answer: answer.request.is_navigation_request() and loaded.append(policy(answer)))
+    page.goto(f"{site.url}/websites/{site.second}?range=30d&tz=UTC")
+    page.locator(".sidebar").get_by_role("link", name="Heatmaps").click()
+    drawn(page)
+    assert page.url.endswith("/heatmaps?range=30d&tz=UTC")
+    page.keyboard.press("2")
+    page.wait_for_url("**/heatmaps?range=7d&tz=UTC")
+    page.locator(".sidebar").get_by_role("link", name="Overview").click()
+    expect(page.locator(".figure")).to_have_count(7)
+    own = f"https://shop.example http://shop.example https://*.shop.example http://*.shop.example http://localhost:{site.pages.port}"
+    assert loaded == ["", own, ""]
+    page.go_back()
+    drawn(page)
+    page.go_back()
+    drawn(page)
+    page.go_back()
+    expect(page.locator(".figure")).to_have_count(7)
+    assert loaded[3:] in ([own, ""], [own, own, ""], [])
+    with page.expect_console_message(lambda message: "policy frame-src" in message.text):
+        page.evaluate(
+            "document.body.append(Object.assign(document.createElement('iframe'), { src: 'https://shop.example' }))"
+        )
+    page.problems.forgive("policy frame-src", "Framing", "frame-src")
+
+
+def policy(answer: Any) -> str:
+    """What a page may frame."""
+    return re.sub(r".*frame-ancestors 'none'(; frame-src )?", "", answer.headers["content-security-policy"])
+
+
+def test_it_is_asked_again_while_it_is_looked_at(site: Site, open_page: OpenPage) -> None:
+    """With what has come meanwhile; the page under it is not opened again."""
+    page = site.log_in(open_page())
+    page.clock.install()
+    site.pages.opened.clear()
+    own = f"http://localhost:{site.pages.port}"
+    page.goto(f"{site.url}/websites/{site.second}/heatmaps?range=today&tz=UTC&pathname=/quick&over=page&at={own}")
+    drawn(page)
+    expect(page.frame_locator("iframe").locator("h1")).to_be_visible()
+    before = len(cells(page, 5))
+    site.send(site.second, site.look("/quick", "tablet", {"kind": "click", "x": 0.99, "y": 3}))
+
+    def is_there() -> bool:
+        page.clock.run_for(61_000)
+        return len(cells(page, 5)) == before + 1
+
+    until(is_there)
+    assert site.pages.opened.count("/quick") == 1
+    without_scripts(page)
+
+
+# --- for everybody
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+def test_accessible(shown: Shown, size: str, scheme: str) -> None:
+    """axe-core finds nothing, and nothing scrolls sideways, by day and night, on a desk and on a phone."""
+    page = shown("pathname=/&device=desktop", viewport=SIZES[size], color_scheme=scheme)
+    page.get_by_text("Table of this curve").click()
+    assert faults(page) == []
+    page.get_by_role("button", name="Show over the page").click()
+    page.get_by_text("It stays blank, or looks different?").click()
+    expect(page.frame_locator("iframe").locator("h1")).to_be_visible()
+    assert faults(page) == []
+    without_scripts(page)
+
+
+def test_all_of_it_is_reached_by_tab(shown: Shown) -> None:
+    page = shown("pathname=/&over=page")
+    reached = set()
+    for _ in range(75):
+        page.keyboard.press("Tab")
+        reached.add(
+            page.evaluate(
+                "document.activeElement.dataset.key || document.activeElement.getAttribute('aria-label')"
+                " || document.activeElement.textContent.trim()"
+            )
+        )
+    expected = {"range-30d", "zone", "page-/", "all-pages", "class-mobile", "scroll", "cells", "over", "address"}
+    expected |= {"It stays blank, or looks different?", "Heatmap of /, desktops", "place-1", "all-places"}
+    expected |= {"CSV of all places", "Table of this curve", "Keys"}
+    assert expected - reached == set()
+    assert not [one for one in reached if one and "own page" in one]
+    without_scripts(page)
+
+
+def test_csv(site: Site, shown: Shown) -> None:
+    page = shown("pathname=/&device=mobile")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="CSV of all places").click()
+    lines = download.value.path().read_text().splitlines()
+    assert lines[0] == "x,y,count"
+    sent = counted(site, "/", "mobile")
+    assert Counter({(int(x), int(y)): int(count) for x, y, count in (line.split(",") for line in lines[1:])}) == sent
+
+
+def test_another_accounts_website_is_not_here(site: Site, open_page: OpenPage) -> None:
+    page = site.log_in(open_page())
+    page.goto(f"{site.url}/websites/00000000-0000-4000-8000-000000000000/heatmaps")
+    expect(page.get_by_role("heading", name="This website is not here")).to_be_visible()
+
+
+def test_login_leads_there(site: Site, open_page: OpenPage) -> None:
+    """From the login on it is loaded anew, with its own policy."""
+    page = open_page()
+    loaded: list[str] = []
+    page.on("response", lambda answer: answer.request.is_navigation_request() and loaded.append(policy(answer)))
+    page.goto(f"{site.url}/websites/{site.second}/heatmaps?pathname=/")
+    page.get_by_label("E-mail").fill(EMAIL)
+    page.get_by_label("Password", exact=True).fill(PASSWORD)
+    page.get_by_role("button", name="Log in").click()
+    drawn(page)
+    assert loaded[0] == ""
+    assert loaded[-1].startswith("https://shop.example ")
+    page.problems.forgive("401")
