@@ -25,6 +25,8 @@ from tally.labels import Labels
 # our choice: a step and its commit together stay under 50 ms, in which a collect request may wait for the writer.
 STEP_S = 0.01
 _ROWS = 250
+# A row of what somebody clicked all over has 100 KB and more.
+_LARGE_ROWS = {"heat_block": 5}
 _STEPS_BETWEEN_LOOKS = 100_000
 
 TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -103,7 +105,7 @@ def erase(connection: sqlite3.Connection, website: int) -> bool:
             of_key = " and ".join(f"{name} = ?" for name in names)
             while rows := connection.execute(
                 f"/* deletion.rows */ select {', '.join(names)} from {table} where website = ? limit ?",
-                (website, _ROWS),
+                (website, _LARGE_ROWS.get(table, _ROWS)),
             ).fetchall():
                 connection.executemany(f"/* deletion.erase */ delete from {table} where {of_key}", rows)
                 erased = True

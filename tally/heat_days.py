@@ -120,7 +120,7 @@ def _put_in(
         ).fetchone()
         if stored is None and level:
             if _is_large(connection, place):
-                _put(connection, place, summed(connection, place))
+                put(connection, place, summed(connection, place))
             continue
         blobs = list(stored or [b""] * len(WIDTHS))
         for width, more in new.items():
@@ -128,10 +128,11 @@ def _put_in(
             add(cells, blobs[width])
             cells.update(more)
             blobs[width] = packed(cells)
-        _put(connection, place, blobs)
+        put(connection, place, blobs)
 
 
-def _put(connection: sqlite3.Connection, place: Row, blobs: Sequence[bytes]) -> None:
+def put(connection: sqlite3.Connection, place: Row, blobs: Sequence[bytes]) -> None:
+    """Writes the cells of each width of a place: website, pathname, band, level, block."""
     connection.execute(
         "/* heat_days.put */ insert or replace into heat_block values (?, ?, ?, ?, ?, ?, ?, ?)", (*place, *blobs)
     )
@@ -150,11 +151,11 @@ def _is_large(connection: sqlite3.Connection, place: Row) -> bool:
     return size is not None and size > SUM_FROM_BYTES
 
 
-def summed(connection: sqlite3.Connection, place: Row) -> list[bytes]:
-    """A block of a band added up from its parts."""
+def summed(connection: sqlite3.Connection, place: Row, levels: Sequence[int] = ()) -> list[bytes]:
+    """A block of a band added up from its parts of some levels; of all levels below it."""
     website, pathname, band, level, block = place
     cells = tuple(Counter[int]() for _ in WIDTHS)
-    below = LEVELS[: LEVELS.index(level)]
+    below = levels or LEVELS[: LEVELS.index(level)]
     for blobs in _found(connection, (website, pathname, band), (block << level, (block + 1) << level), below):
         for own, blob in zip(cells, blobs, strict=True):
             add(own, blob)
@@ -187,7 +188,7 @@ def cells(
         if width in widths:
             band, cell = cell_of(kind, bin_y, bin_x)
             unpacked.setdefault(band, Counter())[cell] += points
-    for band in sorted({*_bands(connection, website, pathname), *unpacked}):
+    for band in sorted({*bands(connection, website, pathname), *unpacked}):
         own = unpacked.get(band, Counter())
         read = 0
         for blobs in _found(connection, (website, pathname, band), (first, end), widths=widths):
@@ -292,7 +293,7 @@ def _next_day(connection: sqlite3.Connection, website: int, first: int) -> int |
     return None if row is None else int(row[0])
 
 
-def _bands(connection: sqlite3.Connection, website: int, pathname: int) -> Iterator[int]:
+def bands(connection: sqlite3.Connection, website: int, pathname: int) -> Iterator[int]:
     """The bands of a page that have packed points: one lookup each."""
     band = -1
     while row := connection.execute(

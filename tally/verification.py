@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from tally import moments, queries, rollups, trials, vital_days
+from tally import heat_audit, moments, queries, rollups, trials, vital_days
 from tally.rollups import ALL, KEPT, LEVELS, STALE
 
 _OF_MOMENT = (
@@ -40,8 +40,8 @@ _OF_AB = (
     "/* verification.of_ab */ select ts / 86400000 from ab where website = ? and ts >= 86400000 * ? order by ts limit 1"
 )
 _OF_TRIAL = "/* verification.of_trial */ select day from trial where website = ? and day >= ? order by day limit 1"
-HISTOGRAMS, TRIALS = "histograms of web vitals", "counts of experiments"
-"""The faults of a day whose histograms, or counts, are wrong."""
+HISTOGRAMS, TRIALS, HEATMAPS = "histograms of web vitals", "counts of experiments", "sums or counts of heatmaps"
+"""The faults of a day whose histograms, counts or sums are wrong."""
 
 
 class Verdict(NamedTuple):
@@ -79,6 +79,7 @@ def verdicts(connection: sqlite3.Connection, website: int) -> Iterator[Verdict]:
     for day in sorted({*_lookups(connection, _OF_AB, website), *_lookups(connection, _OF_TRIAL, website)}):
         if day > last_kept and not _is_trial_right(connection, website, day):
             yield Verdict(0, day, TRIALS)
+    yield from (Verdict(*place, HEATMAPS) for place in sorted(_heatmaps(connection, website)))
 
 
 def _days(connection: sqlite3.Connection, website: int) -> set[int]:
@@ -155,6 +156,19 @@ def _vitals(connection: sqlite3.Connection, website: int, day: int, is_gone: boo
 def _is_trial_right(connection: sqlite3.Connection, website: int, day: int) -> bool:
     with _snapshot(connection):
         return trials.of_day(connection, website, day) == trials.counted(connection, website, day)
+
+
+def _heatmaps(connection: sqlite3.Connection, website: int) -> set[tuple[int, int]]:
+    """The days, and blocks of them (level, block), whose sums or counts of heatmaps are wrong."""
+    wrong: set[tuple[int, int]] = set()
+    for page in heat_audit.pages(connection, website):
+        with _snapshot(connection):
+            wrong |= heat_audit.of_page(connection, website, page)
+    for place in heat_audit.blocks(connection, website):
+        with _snapshot(connection):
+            if not heat_audit.is_counted(connection, website, *place):
+                wrong.add(place)
+    return wrong
 
 
 def _totals(connection: sqlite3.Connection, website: int, day: int) -> moments.Totals:

@@ -34,7 +34,7 @@ import pytest
 from conftest import CHROME, Server
 from rolling import DAY_MS, Fact, Plain, wrong_tables
 
-from tally import accounts
+from tally import accounts, heat_days
 from tally.clock import Clock
 from tally.enrich import FIELDS
 from tally.queries import Scope
@@ -239,6 +239,12 @@ def found(connection: sqlite3.Connection, website: int) -> Counter[str]:
             f"select pathname, {count} from {table} where website = ?", (website,)
         ):
             kept[text[pathname][1:]] += times
+    # Heatmap points that are packed already.
+    points = " + ".join(heat_days.COUNTS)
+    for pathname, times in connection.execute(
+        f"select pathname, {points} from heat_count where website = ? and level = 0", (website,)
+    ):
+        kept[text[pathname][1:]] += times
     return kept
 
 

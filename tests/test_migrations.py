@@ -16,13 +16,13 @@ import pytest
 from conftest import ManualClock
 from rolling import DAY_MS, HOUR_MS, MINUTE_MS, Works, file_of_version, label_of, left_over, wrong_tables
 
-from tally import accounts, rollups, vital_days, vital_figures, vitals
+from tally import accounts, heat_days, heat_figures, rollups, vital_days, vital_figures, vitals
 from tally.accounts import Owner
 from tally.queries import Scope
 from tally.registry import registry
 from tally.schema import VERSION, open_database, transaction
 from tally.timerange import Range, buckets
-from tally.verification import HISTOGRAMS, TRIALS, verdicts
+from tally.verification import HEATMAPS, HISTOGRAMS, TRIALS, verdicts
 
 NOW_MS = 1_795_003_200_000
 TODAY = NOW_MS // DAY_MS
@@ -333,6 +333,31 @@ def test_web_vitals_become_whole_numbers(measured: Path) -> None:
         assert vital_figures.overall(connection, scope) == before
         assert before[vitals.EVENTS] == 4
         assert [verdict for verdict in verdicts(connection, 3) if verdict.fault in (HISTOGRAMS, TRIALS)] == []
+    finally:
+        connection.close()
+
+
+def test_heatmaps_are_read_before_they_are_packed(third: Path) -> None:
+    """Version 6: "What is in `heat` is read from there until it is packed, in the background"."""
+    connection = sqlite3.connect(third, isolation_level=None)
+    label = label_of(connection, "/a")
+    for day in (TODAY - 70, TODAY - 1, TODAY):
+        connection.execute("insert into heat values (3, ?, ?, 0, 0, 700, 5, 3)", (day, label))
+        connection.execute("insert into heat values (3, ?, ?, 2, 1, 9, 0, 2)", (day, label))
+    connection.close()
+    connection = open_database(third, create=False)
+    try:
+        days = range(TODAY - 80, TODAY + 1)
+        for is_packed in (False, True):
+            assert heat_figures.heatmap(connection, 3, "/a", days, (0, 1, 2))[0] == [(5, 700, 9)]
+            assert heat_figures.pages(connection, 3, days, (0, 1, 2), 10).rows == [("/a", 6, 9)]
+            assert [verdict for verdict in verdicts(connection, 3) if verdict.fault == HEATMAPS] == []
+            assert connection.execute("select count(*) from heat_block").fetchone() == (4 * is_packed,)
+            until = heat_days.due(connection, 3, TODAY)
+            with transaction(connection):
+                while until and heat_days.pack(connection, 3, until):
+                    pass
+        assert connection.execute("select distinct day from heat").fetchall() == [(TODAY,)]
     finally:
         connection.close()
 

@@ -25,6 +25,7 @@ from tally import (
     backups,
     doctor,
     funnels,
+    heat_audit,
     heat_days,
     notes,
     properties,
@@ -64,7 +65,7 @@ GROWING = {
     "vitals": r"PRIMARY KEY \(website=\? AND (?:ts[<>=]|\(ts,id\)>)",
     "ab": r"PRIMARY KEY \(website=\? AND ts[<>=]",
     "heat": r"PRIMARY KEY \(website=\? AND day[<>=]",
-    "heat_block": r"PRIMARY KEY \(website=\? AND pathname=\? AND band(?:>\?|=\? AND level=\?(?: AND block[<>=]\??|\)))",
+    "heat_block": r"PRIMARY KEY \(website=\? AND pathname(?:>\?|=\? AND band(?:>\?|=\? AND level=\?))",
     "heat_count": r"PRIMARY KEY \(website=\? AND level=\?(?: AND block[<>=]\??|\))",
     "seen": r"PRIMARY KEY \(website=\? AND digest=\?\)|(?:COVERING )?INDEX seen_by_arrival \(arrived_ms[<>]\?\)",
     "label": r"INTEGER PRIMARY KEY \(rowid=\?\)|(?:COVERING )?INDEX sqlite_autoindex_label_1 \(text=\?\)",
@@ -233,10 +234,12 @@ def mend_measurements(house: House, overheard: "Overheard", website: int, day: i
     wrong = "insert or replace into histogram values (?, 1, 0, ?, 9999, 1, 0, 0, 0, 0, 0, ?)"
     connection.execute(wrong, (website, day, b"00"))
     connection.execute("insert into meta values (?, ?)", (f"histograms:{website}", "1000000 0 0"))
+    connection.execute("insert into heat_count values (?, 0, ?, 9999, 1, 0, 0, 0, 0, 0)", (website, day))
     overheard.listen_to(connection)
     vital_days.repair(connection, website, 0, day)
     vital_days.repair(connection, website, 3, day >> 3)
     trials.repair(connection, website, day)
+    heat_audit.repair(connection, website, 0, day)
     heat_days._let_the_deadline_look(connection)
     connection.close()
 

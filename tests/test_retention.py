@@ -49,7 +49,7 @@ from tally.schema import transaction
 
 FIRST_KEPT = TODAY - KEEP
 FROM_MS = FIRST_KEPT * DAY_MS
-NEVER_TOUCHED = ("rollup", "moment", "heat")
+NEVER_TOUCHED = ("rollup", "moment", "heat_block", "heat_count")
 ZONES = ("UTC", "America/New_York", "Europe/London", "Asia/Kolkata", "Asia/Kathmandu", "Pacific/Chatham")
 
 

@@ -18,7 +18,7 @@ from past import RAW_TABLES, built, rows, said, sql
 
 from analytics_server import main
 
-TABLES = (*RAW_TABLES, "rollup", "moment", "built", "heat")
+TABLES = (*RAW_TABLES, "rollup", "moment", "built", "heat", "heat_block", "heat_count")
 # Some thousand pages, so that several steps are needed.
 JUNK = "with recursive n (i) as (select 1 union all select i + 1 from n where i < 5000) insert into label (text) select"
 JUNK += " printf('%d', i) || hex(zeroblob(1800)) from n"
