@@ -35,11 +35,11 @@ from tally.sessions import DAY_MS
 
 MOST_PROPERTIES = 50
 PERCENTILES = (50, 95)
-# our choice: of what is held in memory, twice in a question: 25,000 values of 36 characters each time.
-MOST_BYTES = 8_000_000
+# our choice: of what is held in memory, twice in a question: 13,000 values of 36 characters each time.
+MOST_BYTES = 4_000_000
 # our choice: what one visitor may send in a day, an app's own server say; his values cannot be parted.
-_MOST_OF_VISITOR = 3 * MOST_BYTES
-# our choice: a million and a half values of 36 characters; sorting them takes 2 seconds.
+_MOST_OF_VISITOR = 4 * MOST_BYTES
+# our choice: two million values of 36 characters; sorting them takes 2 seconds.
 MOST_FILE_BYTES = 128_000_000
 # our choice: a year of such days is half of what is remembered; an usual one takes 1 KB.
 _MOST_REMEMBERED = 8_000
@@ -159,6 +159,9 @@ class Total:
         """Adds what was found. Raises TooManyValues."""
         self.events += found.events
         self.visitors += found.visitors
+        if self._file is not None:
+            self._put_away(found.of)
+            return
         for name, more in found.of.items():
             values = self._of.get(name)
             if values is None:
@@ -172,24 +175,24 @@ class Total:
                 else:
                     values[value] = before[0] + counts[0], before[1] + counts[1]
         if self._bytes > MOST_BYTES:
-            self._put_away()
+            self._put_away(self._of)
+            self._of = {}
 
-    def _put_away(self) -> sqlite3.Connection:
+    def _put_away(self, of: dict[str, dict[bytes, tuple[int, int]]]) -> None:
+        """Adds values to the file. Raises TooManyValues."""
         if self._file is None:
             self._file = _new_file(self._connection)
-        rows = [(name, value, *counts) for name, values in self._of.items() for value, counts in values.items()]
-        self._file.executemany("insert into piece values (?, ?, ?, ?)", rows)
+        rows = [(name, value, *counts) for name, values in of.items() for value, counts in values.items()]
         self._file_bytes += sum(len(name) + len(value) + 20 for name, value, *_ in rows)
-        self._of, self._bytes = {}, 0
         if self._file_bytes > MOST_FILE_BYTES:
             raise TooManyValues
-        return self._file
+        self._file.executemany("insert into piece values (?, ?, ?, ?)", rows)
 
     def properties(self) -> tuple[int, dict[str, tuple[int, int]]]:
         """How many there are, and of the first MOST_PROPERTIES by events (descending) and name: events, and how many of
         them have a number there."""
         if self._file is not None:
-            file = self._put_away()
+            file = self._file
             (count,) = file.execute("select count(distinct property) from piece").fetchone()
             rows = file.execute(
                 "select property, sum(events), sum(iif(substr(value, 1, 1) = ?, events, 0))"
