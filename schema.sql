@@ -222,7 +222,7 @@ create table vitals (
 ) strict, without rowid;
 
 -- Histograms of web vitals, added to by every commit (tally/vital_days.py): of all events, by device, by pathname; over
--- hours (level -1), UTC days (0) and blocks of 8 and 64 days (3, 6; -3 and -6 while one is being built).
+-- quarters of days (level -1), UTC days (0) and blocks of 8 and 64 days (3, 6; -3 and -6 while one is being built).
 create table histogram (
   website    integer not null,
   cut        integer not null check (cut between 0 and 2),        -- all, device, pathname

@@ -116,8 +116,9 @@ def added(cells: Cells, more: Mapping[int, int] | Iterable[tuple[int, int]]) -> 
     if not cells:
         cells.update(more)
         return
+    known = cells.get
     for slot, count in more.items() if isinstance(more, Mapping) else more:
-        cells[slot] = cells.get(slot, 0) + count
+        cells[slot] = known(slot, 0) + count
 
 
 def poor_above(metric: str) -> float:
