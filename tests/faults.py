@@ -1062,6 +1062,27 @@ FAULTS = (
         "",
         "tests/test_significance.py",
     ),
+    Fault(
+        "a difference for sure that only one look shows",
+        "static/measurements/conclusions.js",
+        "const isSure = isSmall(one.p_value_any_time, meta);",
+        "const isSure = isSmall(one.p_value, meta);",
+        "tests/browser/test_experiments_page.py",
+    ),
+    Fault(
+        "variants compared although the split is off",
+        "static/measurements/conclusions.js",
+        "  if (experiment.split.is_off) {\n",
+        "  if (false) {\n",
+        "tests/browser/test_experiments_page.py",
+    ),
+    Fault(
+        "a value at the threshold rated worse",
+        "static/measurements/vital_words.js",
+        'return value <= good ? "good"',
+        'return value < good ? "good"',
+        "tests/browser/test_vitals_page.py",
+    ),
 )
 
 

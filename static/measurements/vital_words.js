@@ -93,11 +93,12 @@ export function isFew(samples) {
   return samples > 0 && samples < FEW;
 }
 
-/** What the three core metrics say together: { isMet (null where none was measured), words }. */
+/** What the three core metrics say together: { isMet, words }. Where LCP or CLS is missing, they are not met, but may be
+ * unmet: isMet is null. A page may go without INP: nobody touched it. */
 export function verdict(rows, thresholds) {
   const core = METRICS.filter((metric) => metric.isCore).map((metric) => {
     const row = rows.find((one) => one.metric === metric.name);
-    return { ...metric, p75: row.p75, rated: rating(row.p75, thresholds[metric.name]) };
+    return { ...metric, p75: row.p75, samples: row.samples, rated: rating(row.p75, thresholds[metric.name]) };
   });
   const [measured, missing] = [core.filter((one) => one.rated), core.filter((one) => !one.rated)];
   const without = missing.length
@@ -107,9 +108,11 @@ export function verdict(rows, thresholds) {
     return { isMet: null, words: `Nothing was measured of ${listed(missing.map((one) => one.short))}.` };
   const off = measured.filter((one) => one.rated !== "good");
   const names = listed(measured.map((one) => one.short));
+  const few = measured.some((one) => isFew(one.samples)) ? " The page loads are few: some more may change this." : "";
   if (!off.length) {
     const of = measured.length > 1 ? `${names} are each good` : `${names} is good`;
-    return { isMet: true, words: `${of} for at least three of four page loads.${without}` };
+    const isMet = missing.every((one) => one.name === "inp") || null;
+    return { isMet, words: `${of} for at least three of four page loads.${without}${few}` };
   }
   const faults = off.map((one) => {
     const { good, poor } = thresholds[one.name];
@@ -117,7 +120,7 @@ export function verdict(rows, thresholds) {
       ? `${one.short} is poor: ${said(one.name, one.p75)} at p75, poor is above ${said(one.name, poor)}`
       : `${one.short} needs improvement: ${said(one.name, one.p75)} at p75, good is up to ${said(one.name, good)}`;
   });
-  return { isMet: false, words: `${faults.join("; ")}.${without}` };
+  return { isMet: false, words: `${faults.join("; ")}.${without}${few}` };
 }
 
 /** "a, b and c" */

@@ -145,12 +145,13 @@ function options(state, host, shown) {
   const last = data.now.length - 1;
   const ticks = data.ticks(width);
   const font = `12px ${colour("--font")}`;
+  const lonely = alone(data.now);
   const points = {
     show: true,
     size: 7,
     fill: colour("--data"),
     stroke: colour("--data"),
-    filter: (plot, series) => alone(plot.data[series]),
+    filter: (plot, series) => lonely.filter((i) => plot.data[series][i] !== null),
   };
   const axis = { stroke: colour("--soft"), font, ticks: { show: false } };
   return {

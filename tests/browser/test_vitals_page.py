@@ -153,25 +153,28 @@ def test_words_of_values_and_verdicts(shown: Shown) -> None:
       const { said, rating, verdict, wholePercent } = await import("/assets/measurements/vital_words.js");
       const limits = { good: 2500, poor: 4000 };
       const all = { lcp: limits, inp: { good: 200, poor: 500 }, cls: { good: 0.1, poor: 0.25 } };
-      const rows = (lcp, inp, cls) => Object.entries({ lcp, inp, cls }).map(([metric, p75]) => ({ metric, p75 }));
+      const rows = (lcp, inp, cls, samples = 100) =>
+        Object.entries({ lcp, inp, cls }).map(([metric, p75]) => ({ metric, p75, samples }));
       return {
         said: [["lcp", 2500], ["lcp", 2507], ["inp", 248.4], ["inp", 999.6], ["cls", 0.1], ["cls", 0.0834], ["cls", 0],
           ["lcp", null]].map((of) => said(...of).replace("\\u00a0", " ")),
         rated: [0, 2500, 2500.1, 4000, 4000.1, null].map((value) => rating(value, limits)),
         shares: [0, 0.1, 0.5, 43.7, 99.4, 99.9, 100].map(wholePercent),
         verdicts: [rows(2000, 100, 0.1), rows(2000, null, 0.05), rows(3000, 600, 0.05), rows(null, null, null),
-          rows(null, null, 0.1)].map((of) => {
+          rows(null, null, 0.1), rows(2000, 100, 0.1, 99)].map((of) => {
             const { isMet, words } = verdict(of, all);
             return [isMet, words.replaceAll("\\u00a0", " ")];
           }),
       };
     }"""
+    good = "LCP, INP and CLS are each good for at least three of four page loads."
+    few = f"{good} The page loads are few: some more may change this."
     assert page.evaluate(asked) == {
         "said": ["2.5 s", "2.51 s", "248 ms", "1,000 ms", "0.1", "0.083", "0", "–"],
         "rated": ["good", "good", "needs_improvement", "needs_improvement", "poor", None],
         "shares": ["0%", "<1%", "1%", "44%", "99%", ">99%", "100%"],
         "verdicts": [
-            [True, "LCP, INP and CLS are each good for at least three of four page loads."],
+            [True, good],
             [True, "LCP and CLS are each good for at least three of four page loads. INP was not measured."],
             [
                 False,
@@ -179,7 +182,8 @@ def test_words_of_values_and_verdicts(shown: Shown) -> None:
                 "INP is poor: 600 ms at p75, poor is above 500 ms.",
             ],
             [None, "Nothing was measured of LCP, INP and CLS."],
-            [True, "CLS is good for at least three of four page loads. LCP and INP were not measured."],
+            [None, "CLS is good for at least three of four page loads. LCP and INP were not measured."],
+            [True, few],
         ],
     }
 
