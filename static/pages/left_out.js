@@ -4,170 +4,84 @@
 // Days, time zone and the chosen reason are in the address, in the dashboard's words.
 
 import { REASONS, exampleWords, lately, words } from "../left_out/reasons.js";
-import { questionOf, readView, spanOf, writeView } from "../shared/asking.js";
+import { isAlike } from "../shared/asking.js";
 import { bucketWords, ticksOf } from "../shared/buckets.js";
 import { chart } from "../shared/chart.js";
 import { failureNotice } from "../shared/dialog.js";
-import { fill, h, icon, refill, styled } from "../shared/dom.js";
-import { get } from "../shared/fetching.js";
-import { counted, dateFormat, dayRange, number, ownZone, percent, shortNumber } from "../shared/formats.js";
-import { keys, keysDialog } from "../shared/keys.js";
-import { lost } from "../shared/lost.js";
-import { part } from "../shared/part.js";
-import { drawRange, drawWhen, pickDays } from "../shared/range.js";
+import { fill, h, refill } from "../shared/dom.js";
+import { counted, dateFormat, dayRange, number, percent, shortNumber } from "../shared/formats.js";
+import { pickDays } from "../shared/range.js";
+import { websitePage } from "../shared/website_page.js";
 
-const KEYS = [
-  ["1 to 5", "Today, 7 days, 30 days, 90 days, 12 months"],
-  ["← →", "Earlier and later; on the chart, from one day to the next"],
-  ["?", "This list"],
-];
-// As the dashboard asks again, a little less often: this changes nothing that anybody waits for.
-const EVERY_MS = 60_000;
 const A_LABEL_PX = 76;
 // Where only a code's title is wanted.
 const ANY = { id: "", domain: "" };
 
-export async function show(root, context) {
-  const website = context.websites.find((one) => one.id === context.params.id);
-  if (!website) return lost(root, context);
-  await Promise.all([styled("/assets/dashboard/dashboard.css"), styled("/assets/left_out/left_out.css")]);
-  const zone = context.account.time_zone || ownZone();
-  let view = viewOf(context.query, zone);
-  const board = {
-    zone,
-    view: () => view,
-    span: () => spanOf(view),
-    go: (next) => context.go(`${context.path}?${addressOf(next)}`),
-  };
-  const site = { website, base: `/api/account/websites/${website.id}`, name: website.name || website.domain };
-  const places = placesOf(site);
-  const drawing = { site, board, places, plot: chart(places.chart) };
+const PAGE = {
+  title: "Left out",
+  about: "Events that came and were not counted.",
+  look: ["/assets/left_out/left_out.css"],
+  fields: [],
+  own: {
+    read: (query) => ({ reason: REASONS.find(({ name }) => name === query.get("reason"))?.name ?? null }),
+    write: ({ reason }) => (reason ? [["reason", reason]] : []),
+  },
+  csv: (board) => [
+    ["CSV of what was left out by day", `${board.base}/left-out?${board.question({ format: "csv" })}`, "left-out.csv"],
+  ],
+  foot: "An event counts on the day it arrives, each time that it is sent. Days are kept for 400 days, examples for 30. Nothing here tells of a person: no address, no browser, no session, no path.",
+  build,
+};
 
-  const load = part(places.answer, {
+export const show = (root, context) => websitePage(root, context, PAGE);
+
+function build(board) {
+  const places = placesOf();
+  const drawing = { board, places, plot: chart(places.chart), answer: null };
+  const ask = board.part(places.answer, {
     what: () => "What was left out cannot be shown.",
-    ask: (signal) => ask(site, board, signal),
+    ask: (signal) => asked(board, signal),
     draw: (answer) => draw(drawing, answer),
   });
-
-  function drawFrame() {
-    context.title(`Left out of ${site.name}`);
-    drawRange(places.range, board);
-    drawWhen(places.when, board);
-    places.back.href = `/websites/${website.id}?${writeView({ ...view, reason: undefined })}`;
-    places.csv.href = `${site.base}/left-out?${questionOf(view, board.span(), { format: "csv" })}`;
-  }
-
-  drawFrame();
-  fill(root, places.page);
-  load();
-  const stopKeys = keys(board, { "?": () => keysDialog(KEYS) });
-  const timer = setInterval(() => {
-    if (document.visibilityState === "visible" && board.span().isOpen) load({ quietly: true });
-  }, EVERY_MS);
   return {
-    update(changed) {
-      const last = view;
-      view = viewOf(changed.query, zone);
-      drawFrame();
-      const isSame = ({ reason: _, ...one }, { reason: __, ...other }) => JSON.stringify(one) === JSON.stringify(other);
-      if (isSame(last, view) && drawing.answer) return draw(drawing, drawing.answer);
-      return load();
+    element: h("div", { class: "left-out" }, places.answer),
+    load({ quietly, last }) {
+      if (last && drawing.answer && isAlike(last, board.view())) return draw(drawing, drawing.answer);
+      return ask({ quietly });
     },
-    leave() {
-      stopKeys();
-      clearInterval(timer);
-      drawing.plot.end();
-    },
+    leave: () => drawing.plot.end(),
   };
 }
 
-/** The days of the address, and the reason that the chart shows; filters and figures are the dashboard's. */
-function viewOf(query, zone) {
-  const { range, from, to, zone: shown } = readView(query, zone);
-  const reason = REASONS.some((one) => one.name === query.get("reason")) ? query.get("reason") : null;
-  return { range, from, to, zone: shown, reason, interval: null, figure: "visitors", filters: [], tabs: {} };
-}
-
-function addressOf(view) {
-  return writeView(view) + (view.reason ? `&reason=${view.reason}` : "");
-}
-
-function placesOf({ website, name }) {
+function placesOf() {
   const places = {
-    back: h("a", { href: `/websites/${website.id}` }, icon("left"), "Dashboard"),
-    range: h("div", { class: "dash-range no-print" }),
-    when: h("div", { class: "when" }),
-    csv: h("a", { class: "csv", download: "left-out.csv", "aria-label": "CSV of what was left out by day" }, "CSV"),
+    answer: h("div", { class: "answer" }),
     sum: h("p", { class: "sum" }),
     figures: h("div", { class: "figures-place" }),
     chart: h("div", { class: "chart-host" }),
     parts: h("div", { class: "parts" }),
-    // Says by ear what has changed.
-    status: h("p", { class: "unseen", role: "status" }),
   };
   places.chartPlace = h("div", { class: "chart-place" }, places.chart);
   const parts = [places.sum, places.figures, places.chartPlace];
   places.main = h("section", { class: "card main-card", "aria-label": "How much, by day" }, parts);
-  places.answer = h("div", { class: "answer" });
-  places.page = h(
-    "div",
-    { class: "page dash left-out" },
-    h(
-      "header",
-      { class: "dash-head" },
-      h("p", { class: "small-text back" }, places.back),
-      h(
-        "div",
-        { class: "dash-row" },
-        h("div", { class: "dash-name" }, h("h1", null, `Left out of ${name}`)),
-        h("div", { class: "dash-tools" }),
-        places.range,
-      ),
-      h("div", { class: "dash-row" }, h("p", { class: "soft" }, "Events that came and were not counted."), places.when),
-    ),
-    places.answer,
-    foot(places),
-    places.status,
-  );
   return places;
 }
 
-function foot(places) {
-  const told =
-    "An event counts on the day it arrives, each time that it is sent. Days are kept for 400 days, examples for 30. Nothing here tells of a person: no address, no browser, no session, no path.";
-  return h(
-    "footer",
-    { class: "dash-foot soft small-text" },
-    h("p", null, told),
-    h(
-      "p",
-      { class: "row" },
-      places.csv,
-      h("button", { class: "link-button no-print", type: "button", onclick: () => keysDialog(KEYS) }, "Keys"),
-    ),
-  );
-}
-
 /** What was left out, and how much was taken in the same days. */
-async function ask({ base }, board, signal) {
-  const [view, span] = [board.view(), board.span()];
-  const question = questionOf(view, span);
-  const [answer, stats] = await Promise.all([
-    get(`${base}/left-out?${question}`, { signal }),
-    get(`${base}/stats?${question}`, { signal }),
-  ]);
+async function asked(board, signal) {
+  const [answer, stats] = await Promise.all([board.ask("left-out", {}, signal), board.ask("stats", {}, signal)]);
   // Beside it only: where it cannot be told, this page goes without.
   return { ...answer, previous: stats.ok ? stats.data.pageviews + stats.data.events : null };
 }
 
 function draw(drawing, answer) {
-  const { site, board, places } = drawing;
+  const { board, places } = drawing;
   drawing.answer = answer;
   const { data, previous: taken } = answer;
   const [view, span] = [board.view(), board.span()];
   const days = dayRange(span.from, span.to);
-  places.status.textContent = `${days}: ${counted(data.events, "event")} left out`;
-  if (!data.events) return fill(places.answer, nothing(site, days, taken));
+  board.say(`${days}: ${counted(data.events, "event")} left out`);
+  if (!data.events) return fill(places.answer, nothing(board, days, taken));
   fill(
     places.sum,
     h("strong", null, `${counted(data.events, "event")} left out`),
@@ -182,7 +96,7 @@ function draw(drawing, answer) {
   const chosen = data.reasons.some((row) => row.reason === view.reason) ? view.reason : null;
   refill(places.figures, figures(data, chosen, board));
   if (!places.chartPlace.contains(places.chart)) fill(places.chartPlace, places.chart);
-  refill(places.parts, reasons(site, data), examples(data.samples, view.zone));
+  refill(places.parts, reasons(board, data), examples(data.samples, view.zone));
   if (places.answer.firstChild !== places.main) fill(places.answer, places.main, places.parts);
   drawing.plot.draw(chartData(board, data, chosen)).catch((failure) => {
     fill(

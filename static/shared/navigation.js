@@ -104,16 +104,18 @@ function entry(website, { pathname, hash }) {
 }
 
 function pagesOf(own, path, label) {
-  const page = ([end, words]) => {
+  const page = ([end, words], isApart) => {
     const isCurrent = path === own + end;
     return h(
       "li",
-      null,
+      { class: isApart ? "nav-apart" : null },
       h("a", { class: "nav-item", href: own + end, "aria-current": isCurrent ? "page" : null }, words),
     );
   };
-  const group = ([title, pages]) =>
-    pages.length ? [title ? h("li", { class: "nav-group" }, title) : null, pages.map(page)] : null;
+  const group = ([title, pages], place) => [
+    title ? h("li", { class: "nav-group" }, title) : null,
+    pages.map((one, i) => page(one, place && !title && !i)),
+  ];
   return h("ul", { class: "nav-pages", "aria-label": `Pages of ${label}` }, PAGES.map(group));
 }
 

@@ -5,7 +5,7 @@
 // its route in app.js and ROUTES, and its line in PAGES of navigation.js, which comes with the module: nothing leads to
 // a page that is not there. PAGE:
 //   title         "Web vitals": heading, and title of the tab with the website's name
-//   about         a sentence below the heading; may be left out
+//   about         a sentence below the heading; may be left out where there are filters
 //   look          paths of its own style sheets; app.css and dashboard/dashboard.css are there
 //   fields        the fields it can be filtered by, by name; [] for none; left out: all 14, event_name and type
 //   own           what it has of its own in the address: { read(query), write(view) }, as shared/asking.js says it
@@ -161,10 +161,10 @@ function placesOf(page, name) {
         h("div", { class: "dash-tools" }),
         places.range,
       ),
-      h("div", { class: "dash-row" }, hasFilters ? places.filters : null, places.when),
+      h("div", { class: "dash-row" }, hasFilters ? places.filters : h("p", { class: "soft" }, page.about), places.when),
     ),
     places.print,
-    page.about ? h("p", { class: "soft about" }, page.about) : null,
+    hasFilters && page.about ? h("p", { class: "soft about" }, page.about) : null,
     places.body,
     h(
       "footer",

@@ -265,7 +265,7 @@ def test_the_dashboard_leads_there_and_back(site: Told, open_page: OpenPage) -> 
     page.wait_for_url(f"**/left-out?range=30d&tz={ZONE}")
     drawn(page)
     expect(page.locator(".sidebar .nav-item[aria-current=page]")).to_have_text("Left out")
-    page.get_by_role("link", name="Dashboard").click()
+    page.get_by_role("link", name="Overview").click()
     page.wait_for_url(f"**/websites/{site.website}?range=30d&tz={ZONE}")
     expect(page.locator(".figure")).to_have_count(7)
 
@@ -284,7 +284,7 @@ def test_nothing_was_left_out(site: Told, shown: Shown) -> None:
     page.goto(f"{site.url}/websites/{site.empty}/left-out")
     expect(page.locator(".empty")).to_contain_text("Nothing came at all in these days")
     page.get_by_role("link", name="To the dashboard").click()
-    page.wait_for_url(f"**/websites/{site.empty}")
+    page.wait_for_url(f"**/websites/{site.empty}?range=7d&tz={ZONE}")
 
 
 def test_a_failure_says_so_and_can_be_tried_again(site: Told, open_page: OpenPage) -> None:
@@ -356,7 +356,7 @@ def test_accessible(shown: Shown, size: str, scheme: str) -> None:
 
 def test_a_name_that_is_markup_is_text(shown: Shown) -> None:
     page = shown()
-    expect(page.get_by_role("heading", level=1)).to_contain_text("Left out of Example <img src=x")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Left out Example <img src=x")
     assert page.evaluate("window.broken") is None
 
 
@@ -372,7 +372,7 @@ def test_all_of_it_is_reached_by_tab(shown: Shown) -> None:
         "reason-null",
         "reason-crawler",
         "Who else may send",
-        "CSV",
+        "CSV of what was left out by day",
         "Keys",
-        "Dashboard",
+        "Overview",
     } <= reached
