@@ -1083,6 +1083,20 @@ FAULTS = (
         'return value < good ? "good"',
         "tests/browser/test_vitals_page.py",
     ),
+    Fault(
+        "a step of a funnel that does not move",
+        "static/funnels/steps.js",
+        "return [...rest.slice(0, to), steps[from], ...rest.slice(to)];",
+        "return [...rest.slice(0, from), steps[from], ...rest.slice(from)];",
+        "tests/browser/test_funnels_page.py",
+    ),
+    Fault(
+        "the figures of all events under the name of one",
+        "static/events/chosen.js",
+        'filters: [...view.filters, ["event_name", name]]',
+        "filters: view.filters",
+        "tests/browser/test_events_page.py",
+    ),
 )
 
 

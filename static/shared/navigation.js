@@ -8,7 +8,14 @@ import { send } from "./fetching.js";
 
 // The pages of a website, each with what follows the website's own path; a line comes with its page's module.
 const PAGES = [
-  [null, [["", "Overview"]]],
+  [
+    null,
+    [
+      ["", "Overview"],
+      ["/events", "Events"],
+      ["/funnels", "Funnels"],
+    ],
+  ],
   [
     "Measurements",
     [

@@ -1,0 +1,315 @@
+"""The page of custom events in a real Chromium: names, the chosen one's trend, the properties of its data.
+
+Events come through collect (journeys.py); everything shown is compared with the read API asked with a key.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import parse_qsl, quote, urlsplit
+from zoneinfo import ZoneInfo
+
+import pytest
+from playwright.sync_api import expect
+
+from .history import IMG, Told, told
+from .journeys import RARE, VISITS, send_journeys
+from .looking import ZONE, OpenPage, chromium, pages_of
+from .owner import faults
+
+SIZES = {"wide": {"width": 1280, "height": 900}, "narrow": {"width": 390, "height": 844}}
+SHOWN = 10
+Shown = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+    with told(tmp_path_factory.mktemp("events")) as one:
+        send_journeys(one, one.second)
+        one.website = one.second
+        yield one
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as one:
+        yield one
+
+
+@pytest.fixture
+def open_page(browser: Any) -> Iterator[OpenPage]:
+    with pages_of(browser) as opens:
+        yield opens
+
+
+@pytest.fixture
+def shown(site: Told, open_page: OpenPage) -> Shown:
+    """Opens the page, drawn."""
+
+    def show(query: str = "", **options: Any) -> Any:
+        page = site.log_in(open_page(**options))
+        page.goto(f"{site.url}/websites/{site.website}/events?{query}")
+        return drawn(page)
+
+    return show
+
+
+def drawn(page: Any) -> Any:
+    expect(page.locator("canvas")).to_have_count(1)
+    expect(page.locator(".names .bar").first).to_be_visible()
+    expect(page.locator(".properties > *").first).to_be_visible()
+    expect(page.locator("[aria-busy=true]")).to_have_count(0)
+    return page
+
+
+def question(days: int = 7, more: str = "") -> str:
+    today = datetime.now(ZoneInfo(ZONE)).date()
+    return f"from={today - timedelta(days=days - 1)}&to={today}&tz={ZONE}{more}"
+
+
+def query_of(page: Any) -> dict[str, str]:
+    return dict(parse_qsl(urlsplit(page.url).query, keep_blank_values=True))
+
+
+def names(page: Any) -> list[tuple[str, int, int]]:
+    """Name, events, visitors of each row."""
+    return [
+        (
+            one.get_attribute("data-key").partition("=")[2],
+            *(int(re.sub(r"\D", "", one.locator(part).inner_text())) for part in (".bar-aside", ".bar-count")),
+        )
+        for one in page.locator(".names .bar").all()
+    ]
+
+
+def values(card: Any) -> list[tuple[Any, int, int]]:
+    """Value, events, visitors of each row of a property."""
+    return [
+        (
+            json.loads(one.get_attribute("data-key").partition("=")[2]),
+            *(int(re.sub(r"\D", "", one.locator(part).inner_text())) for part in (".bar-count", ".bar-aside")),
+        )
+        for one in card.locator(".bar").all()
+    ]
+
+
+# --- what it shows
+
+
+def test_names_and_figures_are_those_of_the_read_api(site: Told, shown: Shown) -> None:
+    page = shown()
+    rows = site.ask(f"event-names?limit=1000&{question()}")["data"]
+    assert len(rows) == 2 + len(RARE)
+    assert names(page) == [(row["value"], row["events"], row["visitors"]) for row in rows[:SHOWN]]
+    first = page.locator(".names .bar[aria-pressed=true]")
+    expect(first).to_contain_text(rows[0]["value"])
+    event, everybody = (
+        site.ask(f"stats?{question(more=more)}")["data"] for more in (f"&filter_event_name={rows[0]['value']}", "")
+    )
+    told_by_api = {
+        "events": event["events"],
+        "visitors": event["visitors"],
+        "share": 100 * event["visitors"] / everybody["visitors"],
+        "each": event["events"] / event["visitors"],
+    }
+    found = {
+        one.get_attribute("data-figure"): float(one.get_attribute("data-value"))
+        for one in page.locator(".figure").all()
+    }
+    assert found == pytest.approx(told_by_api)
+    assert (event["events"], event["visitors"]) == (VISITS / 4, VISITS / 4)
+    assert query_of(page) == {"range": "7d", "tz": ZONE}
+
+
+def test_the_table_behind_the_chart_is_the_series_of_this_event(site: Told, shown: Shown) -> None:
+    page = shown("event=download")
+    page.get_by_text("Table of this chart").click()
+    rows = site.ask(f"timeseries?{question(more='&filter_event_name=download')}")["data"]
+    expect(page.locator(".series-table tbody tr")).to_have_count(7)
+    found = [
+        [int(cell.inner_text()) for cell in row.locator("td").all()[:3]]
+        for row in page.locator(".series-table tbody tr").all()
+    ]
+    assert found == [[row[name] for name in ("events", "visitors", "visits")] for row in rows]
+    assert sum(row[0] for row in found) == VISITS / 5
+
+
+def test_a_card_for_each_property(site: Told, shown: Shown) -> None:
+    page = shown("event=signup")
+    answer = site.ask(f"event-data?event_name=signup&{question()}")
+    cards = page.locator(".property")
+    assert [one.get_attribute("data-property") for one in cards.all()] == [row["property"] for row in answer["data"]]
+    for property_ in answer["data"]:
+        card = page.locator(f".property[data-property={property_['property']}]")
+        most = 5 if property_["numbers"] else 8
+        assert values(card) == [(row["value"], row["events"], row["visitors"]) for row in property_["values"][:most]]
+        expect(card.locator(".card-head")).to_contain_text(f"on all 10 events, {property_['distinct']} values")
+        figures = [one.inner_text() for one in card.locator("dd").all()]
+        told_by_api = property_["numbers"]
+        if told_by_api:
+            order = ("mean", "p50", "p95", "min", "max", "sum")
+            assert [float(text) for text in figures] == [told_by_api[name] for name in order]
+        else:
+            assert figures == []
+    # Text that looks like a number is told from a number.
+    expect(page.locator(".property[data-property=code] .bar").first).to_contain_text('"')
+    expect(page.locator(".property[data-property=yearly] .bar").first).not_to_contain_text('"')
+
+
+def test_all_values_of_a_property(site: Told, shown: Shown) -> None:
+    page = shown("event=signup")
+    page.get_by_role("button", name="All 10 values").last.click()
+    dialog = page.get_by_role("dialog", name="seats")
+    expect(dialog.locator("tbody tr")).to_have_count(10)
+    [seats] = site.ask(f"event-data?event_name=signup&property=seats&limit=1000&{question()}")["data"]
+    found = [row.locator("th").inner_text() for row in dialog.locator("tbody tr").all()]
+    assert [int(text) for text in found] == [row["value"] for row in seats["values"]]
+    page.keyboard.type("36")
+    expect(dialog.locator("tbody tr")).to_have_count(1)
+
+
+def test_csv(shown: Shown) -> None:
+    page = shown("event=signup&filter_browser=Firefox")
+    links = [one.get_attribute("href") for one in page.locator("a.csv").all()]
+    heads = set()
+    for link in links:
+        assert "filter_browser=Firefox" in link
+        answer = page.request.get(page.evaluate("(link) => new URL(link, location.href).href", link))
+        assert answer.status == 200, link
+        heads.add(answer.text().partition("\r\n")[0].partition("\n")[0])
+    assert "property,value,events,visitors" in heads
+    assert len(links) == 1 + 1 + 1 + 5  # names, chart, all data, each property
+
+
+# --- what is chosen is in the address
+
+
+def test_the_chosen_event_is_in_the_address(shown: Shown) -> None:
+    page = shown()
+    page.locator(".names .bar", has_text="download").click()
+    expect(page.get_by_role("heading", level=2, name="download")).to_be_visible()
+    drawn(page)
+    assert query_of(page)["event"] == "download"
+    assert page.evaluate("document.activeElement.dataset.key") == "event=download"
+    page.locator(".figure[data-figure=visitors]").click()
+    expect(page.locator(".figure[data-figure=visitors]")).to_have_attribute("aria-pressed", "true")
+    expect(page.get_by_role("slider")).to_have_attribute("aria-label", re.compile("^Visitors by day"))
+    assert query_of(page) == {"range": "7d", "tz": ZONE, "event": "download", "figure": "visitors"}
+    other = shown(urlsplit(page.url).query)
+    expect(other.get_by_role("heading", level=2, name="download")).to_be_visible()
+    expect(other.locator(".figure[data-figure=visitors]")).to_have_attribute("aria-pressed", "true")
+    page.go_back()
+    page.go_back()
+    expect(page.get_by_role("heading", level=2, name="signup")).to_be_visible()
+
+
+def test_one_beyond_the_first_ten_is_found_and_stays_in_sight(shown: Shown) -> None:
+    page = shown()
+    page.keyboard.press("/")
+    dialog = page.get_by_role("dialog", name="Events")
+    expect(dialog.locator("tbody tr")).to_have_count(2 + len(RARE))
+    page.keyboard.type(RARE[-1])
+    expect(dialog.locator("tbody tr")).to_have_count(1)
+    dialog.get_by_role("button", name=RARE[-1]).click()
+    expect(page.get_by_role("heading", level=2, name=RARE[-1])).to_be_visible()
+    expect(page.locator(".names .bar[aria-pressed=true]")).to_contain_text(RARE[-1])
+    expect(page.locator(".names .bar")).to_have_count(SHOWN + 1)
+
+
+def test_filters_are_chips_and_hold_for_all_of_it(site: Told, shown: Shown) -> None:
+    page = shown("event=signup&filter_browser=Firefox&filter_event_name=download")
+    expect(page.locator(".chip")).to_have_count(2)
+    # The list is filtered by both; the chosen event takes the place of the filter of names.
+    rows = site.ask(f"event-names?{question(more='&filter_browser=Firefox&filter_event_name=download')}")["data"]
+    assert [name for name, _, _ in names(page)] == [row["value"] for row in rows] == ["download"]
+    stats = site.ask(f"stats?{question(more='&filter_browser=Firefox&filter_event_name=signup')}")["data"]
+    expect(page.locator(".figure[data-figure=events]")).to_have_attribute("data-value", str(stats["events"]))
+    page.get_by_role("link", name="See it on the overview").click()
+    page.wait_for_url(re.compile(rf"/websites/{site.website}\?.*filter_event_name=signup"))
+    assert query_of(page)["filter_browser"] == "Firefox"
+    assert "event" not in query_of(page)
+
+
+def test_by_keyboard_alone(shown: Shown) -> None:
+    page = shown()
+    page.locator(".names .bar").first.focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=2, name="download")).to_be_visible()
+    page.keyboard.press("3")
+    expect(page.locator(".dash-range .segment[aria-pressed=true]")).to_have_text("30 d")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys")).to_contain_text("Search in all events")
+
+
+# --- nothing, and failures
+
+
+def test_a_website_without_events_says_how_to_send_one(site: Told, open_page: OpenPage) -> None:
+    page = site.log_in(open_page())
+    page.goto(f"{site.url}/websites/{site.empty}/events")
+    expect(page.get_by_role("heading", name="No event was counted in these days")).to_be_visible()
+    expect(page.locator("main")).to_contain_text('tally.track("signup", { plan: "pro" });')
+    expect(page.locator("main")).to_contain_text('data-track="signup"')
+    assert faults(page) == []
+    page.goto(f"{site.url}/websites/{site.website}/events?filter_browser=Netscape")
+    page.get_by_role("button", name="Remove the filters").click()
+    drawn(page)
+
+
+def test_an_event_without_data_says_how_to_send_some(shown: Shown) -> None:
+    page = shown("event=download")
+    expect(page.locator(".no-data")).to_contain_text("8 events, none with data")
+    expect(page.locator(".no-data")).to_contain_text('tally.track("download", { plan: "pro" });')
+    unknown = shown(f"event={quote(IMG)}")
+    expect(unknown.locator(".no-data")).to_contain_text(f"Nobody did “{IMG}” in these days")
+    assert unknown.locator("img").count() == 0
+    assert unknown.evaluate("window.broken") is None
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        ("event-names", "The events cannot be shown."),
+        ("timeseries", "The trend of signup cannot be shown."),
+        ("stats", "The figures of signup cannot be shown."),
+        ("event-data", "The data of signup cannot be shown."),
+    ],
+)
+def test_what_fails_says_so_and_recovers(site: Told, open_page: OpenPage, part: str, words: str) -> None:
+    page = site.log_in(open_page())
+    pattern = re.compile(rf"/api/account/websites/[^/]+/{part}\?")
+    body = {"ok": False, "error": {"code": "query_timeout", "message": "This question takes too long."}}
+    page.route(pattern, lambda route: route.fulfill(status=503, json=body))
+    page.goto(f"{site.url}/websites/{site.website}/events?event=signup")
+    notice = page.locator(".notice", has_text=words)
+    expect(notice).to_contain_text("This question takes too long.")
+    page.unroute(pattern)
+    notice.get_by_role("button", name="Try again").click()
+    expect(notice).to_have_count(0)
+    drawn(page)
+    page.problems.forgive("status of 503")
+
+
+# --- for everybody
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+def test_accessible(shown: Shown, size: str, scheme: str) -> None:
+    """axe-core finds nothing, and nothing scrolls sideways, by day and night, on a desk and on a phone."""
+    page = shown("event=signup", viewport=SIZES[size], color_scheme=scheme)
+    page.get_by_text("Table of this chart").click()
+    assert faults(page) == []
+    page.get_by_role("button", name="All 10 values").first.click()
+    expect(page.locator("dialog tbody tr")).to_have_count(10)
+    assert faults(page) == []
+
+
+def test_markup_in_the_data_is_text(shown: Shown) -> None:
+    page = shown("event=signup")
+    expect(page.locator(".property[data-property=plan]")).to_contain_text(IMG)
+    assert page.locator("img").count() == 0
+    assert page.evaluate("window.broken") is None

@@ -1,0 +1,303 @@
+"""The page of funnels in a real Chromium: the steps are the address, the figures are the read API's.
+
+The visits come through collect (journeys.py): 40 see /, 20 go on to /pricing, 10 of these sign up.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+from zoneinfo import ZoneInfo
+
+import pytest
+from playwright.sync_api import expect
+
+from .history import IMG, Told, told
+from .journeys import send_journeys
+from .looking import ZONE, OpenPage, chromium, pages_of
+from .owner import faults
+
+SIZES = {"wide": {"width": 1280, "height": 900}, "narrow": {"width": 390, "height": 844}}
+THREE = ["pathname:/", "pathname:/pricing", "event_name:signup"]
+Shown = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+    with told(tmp_path_factory.mktemp("funnels")) as one:
+        send_journeys(one, one.second)
+        one.website = one.second
+        yield one
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as one:
+        yield one
+
+
+@pytest.fixture
+def open_page(browser: Any) -> Iterator[OpenPage]:
+    with pages_of(browser) as opens:
+        yield opens
+
+
+@pytest.fixture
+def shown(site: Told, open_page: OpenPage) -> Shown:
+    """Opens the page with these steps, drawn."""
+
+    def show(steps: list[str] = THREE, more: str = "", **options: Any) -> Any:
+        page = site.log_in(open_page(**options))
+        page.goto(f"{site.url}/websites/{site.website}/funnels?{asked(steps)}{more}")
+        return drawn(page, len(steps))
+
+    return show
+
+
+def asked(steps: list[str]) -> str:
+    return "&".join(f"step={step}" for step in steps)
+
+
+def drawn(page: Any, steps: int) -> Any:
+    expect(page.locator(".step")).to_have_count(steps)
+    expect(page.locator(".step[data-visits='']")).to_have_count(0)
+    expect(page.locator("[aria-busy=true]")).to_have_count(0)
+    return page
+
+
+def steps_of(page: Any) -> list[str]:
+    """As the address says."""
+    return [value for name, value in parse_qsl(urlsplit(page.url).query) if name == "step"]
+
+
+def names(page: Any) -> list[str]:
+    """As the page shows them."""
+    return [one.inner_text() for one in page.locator(".step-name bdi").all()]
+
+
+def visits(page: Any) -> list[int]:
+    return [int(one.get_attribute("data-visits")) for one in page.locator(".step").all()]
+
+
+def question(more: str = "") -> str:
+    today = datetime.now(ZoneInfo(ZONE)).date()
+    return f"from={today - timedelta(days=6)}&to={today}&tz={ZONE}{more}"
+
+
+# --- what it shows
+
+
+def test_bars_words_and_table_are_the_read_apis(site: Told, shown: Shown) -> None:
+    page = shown()
+    rows = site.ask(f"funnel?{question()}&{asked(THREE)}")["data"]
+    assert [row["visits"] for row in rows] == visits(page) == [40, 20, 10]
+    expect(page.locator(".sum")).to_have_text("25% went all the way: 10 of 40 visits that took the first step.")
+    words = [one.inner_text() for one in page.locator(".step-between").all()]
+    assert words == [
+        "20 of 40 visits (50%) went on, after 30 s on average; 20 did not.",
+        "10 of 20 visits (50%) went on, after 1 m 0 s on average; 10 did not.",
+    ]
+    everything = site.ask(f"stats?{question()}")["data"]["visits"]
+    expect(page.locator(".step-figures").first).to_contain_text(f"of all {everything} visits")
+    expect(page.locator(".step-figures").last).to_contain_text("25% of the first step")
+    page.get_by_text("Table of this funnel").click()
+    table = [[cell.inner_text() for cell in row.locator("td").all()] for row in page.locator("tbody tr").all()]
+    assert table == [
+        ["40", "40", "100%", "", "", ""],
+        ["20", "20", "50%", "50%", "20", "30 s"],
+        ["10", "10", "25%", "50%", "10", "1 m 0 s"],
+    ]
+    width = "(bar) => ['--now', '--before'].map((name) => Number(bar.style.getPropertyValue(name)))"
+    assert [bar.evaluate(width) for bar in page.locator(".step-bar").all()] == [[1, 1], [0.5, 1], [0.25, 0.5]]
+
+
+def test_where_the_largest_share_is_lost_is_said_in_words(shown: Shown) -> None:
+    page = shown(["pathname:/", "pathname:/pricing", "event_name:download"])
+    assert visits(page) == [40, 20, 4]
+    expect(page.locator(".badge.lost")).to_have_count(1)
+    expect(page.locator(".step").last).to_contain_text("The largest share is lost here")
+
+
+def test_a_few_of_many_are_not_none_and_not_all(shown: Shown) -> None:
+    page = shown(THREE[:2])
+    words = page.evaluate(
+        "async ([all, few, most]) => { const { betweenWords, sumWords } = await import('/assets/funnels/picture.js');"
+        " return [betweenWords(all, few), betweenWords(all, most), sumWords([all, few])[0]]; }",
+        [
+            {"visits": visits, "of_first": share, "of_previous": share, "mean_seconds": seconds}
+            for visits, share, seconds in ((200_000, 100, None), (1, 0, 61), (199_999, 100, None))
+        ],
+    )
+    assert words == [
+        "1 of 200,000 visits (<0.1%) went on, after 1 m 1 s on average; 199,999 did not.",
+        "199,999 of 200,000 visits (>99.9%) went on; 1 did not.",
+        "<0.1% went all the way:",
+    ]
+
+
+def test_steps_that_nobody_takes(shown: Shown) -> None:
+    page = shown(["event_name:signup", "pathname:/", "pathname:/none"])
+    assert visits(page) == [10, 0, 0]
+    texts = page.locator(".step-between")
+    expect(texts.first).to_have_text("None of 10 visits went on.")
+    expect(texts.last).to_have_text("No visit came this far.")
+    nobody = shown(["pathname:/none", "pathname:/"])
+    expect(nobody.locator(".sum")).to_contain_text("No visit took the first step")
+
+
+def test_filters_and_days_hold(site: Told, shown: Shown) -> None:
+    page = shown(more="&filter_browser=Firefox")
+    rows = site.ask(f"funnel?{question('&filter_browser=Firefox')}&{asked(THREE)}")["data"]
+    assert visits(page) == [row["visits"] for row in rows] == [10, 10, 10]
+    page.keyboard.press("1")
+    expect(page.locator(".dash-range .segment[aria-pressed=true]")).to_have_text("Today")
+    expect(page.locator(".sum")).to_contain_text("No visit took the first step")
+    assert steps_of(page) == THREE
+
+
+def test_csv(site: Told, shown: Shown) -> None:
+    page = shown()
+    link = page.get_by_role("link", name="CSV of the funnel").get_attribute("href")
+    answer = page.request.get(site.url + link)
+    assert answer.status == 200
+    assert answer.text().splitlines()[0].startswith("field,value,visits,visitors,of_first,of_previous,mean_seconds")
+    assert len(answer.text().splitlines()) == 4
+
+
+# --- the address is the funnel
+
+
+def test_steps_are_added_changed_moved_and_removed_by_buttons(shown: Shown) -> None:
+    page = shown(THREE[:2])
+    page.get_by_role("button", name="Add a step").click()
+    dialog = page.get_by_role("dialog", name="Step 3")
+    dialog.get_by_label("Event", exact=True).check()
+    dialog.locator(".bar", has_text="signup").click()
+    drawn(page, 3)
+    assert steps_of(page) == THREE
+    page.get_by_role("button", name="Move up: signup").click()
+    expect(page.locator(".step-name bdi").nth(1)).to_have_text("signup")
+    drawn(page, 3)
+    assert steps_of(page) == [THREE[0], THREE[2], THREE[1]]
+    assert visits(page) == [40, 10, 0]
+    page.get_by_role("button", name="Remove this step: signup").click()
+    drawn(page, 2)
+    assert steps_of(page) == THREE[:2]
+    page.locator(".step-name").first.click()
+    dialog = page.get_by_role("dialog", name="Step 1")
+    expect(dialog.get_by_label("Path, exactly")).to_have_value("/")
+    expect(dialog.locator(".bar")).to_have_count(2)
+    dialog.get_by_label("Path, exactly").fill("https://second.example/pricing?x=1")
+    dialog.get_by_role("button", name="Take this step").click()
+    expect(page.locator(".step-name bdi").first).to_have_text("/pricing")
+    assert steps_of(page) == ["pathname:/pricing", "pathname:/pricing"]
+    for expected in (THREE[:2], [THREE[0], THREE[2], THREE[1]], THREE):
+        page.go_back()
+        expect(page.locator(".step-name bdi")).to_have_text([step.partition(":")[2] for step in expected])
+        assert steps_of(page) == expected
+
+
+def test_all_of_it_by_keyboard_and_the_focus_goes_along(shown: Shown) -> None:
+    page = shown()
+    page.locator(".step-name").last.focus()
+    page.keyboard.press("Alt+ArrowUp")
+    expect(page.locator(".step-name bdi").nth(1)).to_have_text("signup")
+    drawn(page, 3)
+    page.keyboard.press("Alt+ArrowUp")
+    expect(page.locator(".step-name bdi").first).to_have_text("signup")
+    drawn(page, 3)
+    assert page.evaluate("document.activeElement.textContent") == "Event signup"
+    page.keyboard.press("Alt+ArrowUp")
+    page.keyboard.press("Alt+ArrowDown")
+    expect(page.locator(".step-name bdi").nth(1)).to_have_text("signup")
+    page.keyboard.press("Delete")
+    drawn(page, 2)
+    assert steps_of(page) == ["pathname:/", "pathname:/pricing"]
+    page.keyboard.press("a")
+    expect(page.get_by_role("dialog", name="Step 3")).to_be_visible()
+    page.keyboard.type("typed/by hand")
+    page.keyboard.press("Enter")
+    drawn(page, 3)
+    assert steps_of(page)[-1] == "pathname:/typed/by hand"
+    expect(page.locator(".step-figures").last).to_contain_text("0 visits")
+
+
+def test_a_link_shows_the_same_funnel(shown: Shown, open_page: OpenPage, site: Told) -> None:
+    page = shown([*THREE, "event_name:a:b", "event_name:" + "%2Bx%26y"])
+    other = site.log_in(open_page())
+    other.goto(page.url)
+    drawn(other, 5)
+    assert names(other) == names(page) == ["/", "/pricing", "signup", "a:b", "+x&y"]
+    assert visits(other) == visits(page)
+    assert other.url == page.url
+
+
+def test_what_is_no_step_is_passed_over_and_eight_are_enough(shown: Shown, site: Told, open_page: OpenPage) -> None:
+    page = site.log_in(open_page())
+    wrong = ["colour:red", "pathname", "pathname:", ":x", *[f"pathname:/{n}" for n in range(9)]]
+    page.goto(f"{site.url}/websites/{site.website}/funnels?{asked(wrong)}")
+    drawn(page, 8)
+    assert steps_of(page) == [f"pathname:/{n}" for n in range(8)]
+    expect(page.get_by_role("button", name="Add a step")).to_have_count(0)
+    expect(page.locator("main")).to_contain_text("A funnel has at most 8 steps.")
+
+
+# --- nothing, and failures
+
+
+def test_without_steps_a_funnel_is_proposed(site: Told, open_page: OpenPage) -> None:
+    page = site.log_in(open_page())
+    page.goto(f"{site.url}/websites/{site.website}/funnels")
+    expect(page.locator(".proposal")).to_have_text("Page / then Event signup")
+    assert faults(page) == []
+    page.get_by_role("button", name="Show this funnel").click()
+    drawn(page, 2)
+    assert steps_of(page) == ["pathname:/", "event_name:signup"]
+    assert visits(page) == [40, 10]
+    page.get_by_role("button", name="Remove this step: signup").click()
+    expect(page.locator("main")).to_contain_text("One step more, and it is counted.")
+    page.go_back()
+    drawn(page, 2)
+
+
+def test_a_website_without_events(site: Told, open_page: OpenPage) -> None:
+    page = site.log_in(open_page())
+    page.goto(f"{site.url}/websites/{site.empty}/funnels")
+    expect(page.get_by_role("heading", name="How far do visits come?")).to_be_visible()
+    page.get_by_role("button", name="Choose the first step").click()
+    expect(page.get_by_role("dialog")).to_contain_text("No page was seen in these days.")
+    assert faults(page) == []
+
+
+def test_what_fails_says_so_and_the_steps_stay(site: Told, open_page: OpenPage) -> None:
+    page = site.log_in(open_page())
+    pattern = re.compile(r"/api/account/websites/[^/]+/funnel\?")
+    body = {"ok": False, "error": {"code": "query_timeout", "message": "This question takes too long."}}
+    page.route(pattern, lambda route: route.fulfill(status=503, json=body))
+    page.goto(f"{site.url}/websites/{site.website}/funnels?{asked(THREE)}")
+    notice = page.locator(".notice", has_text="The funnel cannot be shown.")
+    expect(notice).to_contain_text("This question takes too long.")
+    assert names(page) == ["/", "/pricing", "signup"]
+    assert faults(page) == []
+    page.unroute(pattern)
+    notice.get_by_role("button", name="Try again").click()
+    drawn(page, 3)
+    expect(notice).to_have_count(0)
+    page.problems.forgive("status of 503")
+
+
+# --- for everybody
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+def test_accessible(shown: Shown, size: str, scheme: str) -> None:
+    """axe-core finds nothing, and nothing scrolls sideways, by day and night, on a desk and on a phone."""
+    page = shown([*THREE, f"event_name:{IMG}"], viewport=SIZES[size], color_scheme=scheme)
+    page.get_by_text("Table of this funnel").click()
+    assert faults(page) == []
+    assert page.locator("main img").count() == 0
+    page.get_by_role("button", name="Add a step").click()
+    expect(page.locator("dialog .bar")).to_have_count(2)
+    assert faults(page) == []
