@@ -1097,6 +1097,34 @@ FAULTS = (
         "filters: view.filters",
         "tests/browser/test_events_page.py",
     ),
+    Fault(
+        "a heatmap's frame that runs scripts",
+        "static/heatmaps/sheet.js",
+        "sandbox: true,",
+        'sandbox: "allow-scripts",',
+        "tests/browser/test_heatmaps_page.py",
+    ),
+    Fault(
+        "soft edges that hide a cell's own count",
+        "static/heatmaps/drawing.js",
+        "const left = Math.max(0, 1 - Math.abs((offset + 0.5) / SAMPLES - 0.5));",
+        "const left = Math.max(0, 1 - Math.abs((offset + 0.5) / SAMPLES - 0.5) / 2);",
+        "tests/browser/test_heatmaps_page.py",
+    ),
+    Fault(
+        "a page that keeps the policy of heatmaps",
+        "static/app.js",
+        "if (policyOf(found) !== policy) return location.reload();",
+        "",
+        "tests/browser/test_heatmaps_page.py",
+    ),
+    Fault(
+        "another's heatmaps tell the domain",
+        "tally/framing.py",
+        "website = await request.app[READER].website(request, session.owner.number)",
+        "website = next(iter(request.app[READER].store.registry.websites.values()))",
+        "tests/test_pages.py",
+    ),
 )
 
 

@@ -45,7 +45,7 @@ export function drawClicks(canvas, map, rows, { isSoft, ramp }) {
     if (!weight) continue;
     const level = field.level[i] / weight;
     image.data.set(ramp[Math.round(level * (COLOURS - 1))], 4 * i);
-    image.data[4 * i + 3] = Math.round(255 * Math.min(1, weight) * (0.7 + 0.25 * level));
+    image.data[4 * i + 3] = Math.round(255 * Math.min(1, weight) * (0.6 + 0.35 * level));
   }
   canvas.getContext("2d").putImageData(image, 0, 0);
 }

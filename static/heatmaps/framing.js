@@ -39,7 +39,7 @@ export function pageAt(origin, path) {
 }
 
 /** What is to be known of the page in the frame; `choose(origin)` takes another address, `back()` the plain sheet. */
-export function framingNote({ addresses, origin, url, choose, back }) {
+export function framingNote({ website, addresses, origin, url, choose, back }) {
   const select = h(
     "select",
     { class: "quiet", "aria-label": "Address of the page", value: origin, dataset: { key: "address" } },
@@ -79,7 +79,10 @@ export function framingNote({ addresses, origin, url, choose, back }) {
         h(
           "li",
           null,
-          "Another page: choose another address above, or list its exact origin in the website's settings.",
+          addresses.length > 1 ? "Another page: choose another address above, or list" : "Another page: list",
+          " its exact origin in the ",
+          h("a", { href: `/websites/${website.id}#settings` }, "website's settings"),
+          ".",
         ),
         h(
           "li",

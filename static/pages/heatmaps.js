@@ -352,6 +352,7 @@ function notes(board, { map, kind, pathname, framing }) {
     framing
       ? framingNote({
           ...framing,
+          website: board.website,
           choose: (at) => board.go({ ...view, at }),
           back: () => board.go({ ...view, over: false, at: null }),
         })
