@@ -4,8 +4,8 @@ Arrays of numbers, by what they are figures of. The versions of the days (tally/
 part of that (or tally/vital_days.py `versions`): a version grows whenever its day changes, by a late event or an
 import, and a sum with each new day.
 Used by the readers' threads at once; bounded, least recently used go first, and what nobody asked for in an hour goes
-too: what the owner has had deleted is not to live on here. Nothing here is about anybody: counts, and numbers of labels
-in the order of time. Of a key only a digest is kept: a filter may be 8 KB long.
+too: what the owner has had deleted is not to live on here. Nothing here says who it was: counts, numbers of labels in
+the order of time, and values of event_data. Of a key only a digest is kept: a filter may be 8 KB long.
 """
 
 import threading

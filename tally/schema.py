@@ -63,7 +63,7 @@ def connect_reader(path: Path, cache_kib: int = READER_CACHE_KIB) -> sqlite3.Con
         uri, uri=True, timeout=SERVER_BUSY_S, isolation_level=None, check_same_thread=False, cached_statements=256
     )
     connection.execute("pragma query_only = on")
-    # Sorting in memory would take 100 MB over 2 million rows; these files have no name and hold numbers only.
+    # Sorting in memory would take 100 MB over 2 million rows; these files have no name and end with their question.
     connection.execute("pragma temp_store = file")
     connection.execute(f"pragma cache_size = -{cache_kib}")
     return connection

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import following
 import pytest
-from following import NAMES, PATHS, History, texts
+from following import NAMES, PATHS, PHASES, History, texts
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rolling import DAY_MS, GAP_MS, MINUTE_MS, Works, make_file
@@ -24,7 +24,7 @@ def ask(works: Works, scope: Scope, steps: list[tuple[str, str]]) -> list[tuple[
     return [tuple(of) for of in works.ask(lambda run: funnels.funnel(run, scope, steps, works.remembered))]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, phases=PHASES, suppress_health_check=list(HealthCheck))
 @given(chance=st.randoms(use_true_random=False), most=st.sampled_from((2, 3, 20_000)))
 def test_against_plain_lists(chance: random.Random, most: int) -> None:
     """Whatever came late, was imported, built or not; whole days twice, since they are remembered; in one statement
@@ -129,7 +129,7 @@ def test_steps_without_a_label_are_not_looked_for(works: Works) -> None:
 def test_days_that_are_over_are_remembered(works: Works) -> None:
     """Asked again, no event of them is read; a late event makes it another day."""
     scope = day_of(works)
-    works.send(view(scope.from_ms + 600 * MINUTE_MS, "session-1"))
+    works.send(view(scope.from_ms + 600 * MINUTE_MS, "session-1"), view(scope.from_ms, "session-2", "/a"))
     works.build()
     assert ask(works, scope, ONWARDS) == [(1, 1, 0), (0, 0, 0)]
     statements: list[str] = []

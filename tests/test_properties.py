@@ -10,7 +10,7 @@ from pathlib import Path
 
 import following
 import pytest
-from following import NAMES, History, texts
+from following import NAMES, PHASES, History, texts
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rolling import DAY_MS, Works, make_file
@@ -59,7 +59,7 @@ def check(found: Data, known: list[following.Fact], scope: Scope, name: str, onl
                 assert told == exact or told == float(exact)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, phases=PHASES, suppress_health_check=list(HealthCheck))
 @given(
     chance=st.randoms(use_true_random=False),
     most=st.sampled_from((1_000, 3_000, 8_000_000)),
