@@ -137,6 +137,24 @@ create table visit (
   primary key (website, begin_ms, visitor, visit)
 ) strict, without rowid;
 
+-- The pages that visits begin (entry) and end (exit) with: over blocks of 8 and 64 whole UTC days (level 3, 6), and over
+-- days (0) whose visits are gone (tally/visit_days.py). A block is there once it has its row of value 0.
+create table visit_page (
+  website        integer not null,
+  level          integer not null check (level in (0, 3, 6)),
+  block          integer not null,
+  value          integer not null,         -- label of the pathname; 0: visits without a view
+  entries        integer not null,         -- visits
+  entry_bounces  integer not null,
+  entry_views    integer not null,         -- of their whole lives, as are ms
+  entry_ms       integer not null,
+  exits          integer not null,
+  exit_bounces   integer not null,
+  exit_views     integer not null,
+  exit_ms        integer not null,
+  primary key (website, level, block, value)
+) strict, without rowid;
+
 -- Totals of each quarter of an hour (quarter = ms / 900,000), kept by what every commit changes (tally/moments.py).
 -- Visits belong to the quarter they begin in. Visitors: whose first, whose last event of the UTC day lies in the quarter;
 -- and who has an event in the 60 minutes from its beginning on, cut at midnight.
@@ -156,7 +174,7 @@ create table moment (
 ) strict, without rowid;
 
 -- The values of each field over 2^level whole UTC days (block = day >> level; level 1 is left out), for the top lists.
--- field: its place in tally/enrich.py FIELDS; 14 is all of the traffic, with the one value 0.
+-- field: its place in tally/enrich.py FIELDS; 14 is event_name, of custom events alone, and its value 0 all of the traffic.
 create table rollup (
   website   integer not null,
   field     integer not null check (field between 0 and 14),
@@ -182,6 +200,14 @@ create table built (
 
 -- rollups.unfinished: where website = ? and level = 0 and state < 2
 create index built_unfinished on built (website, block) where level = 0 and state < 2;
+
+-- Days and blocks from before event names were counted: none of their names are in rollup yet, or ever where raw rows are gone.
+create table unnamed (
+  website  integer not null,
+  level    integer not null,
+  block    integer not null,
+  primary key (website, level, block)
+) strict, without rowid;
 
 -- Which visitors of an open day have a value already: what tells a fold who is new to it. By visitor, so that all of a
 -- new visitor's pairs lie on one page: by field they lay on fifteen.

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
-from tally import heat_days, moments, retention, rollups, vital_days
+from tally import heat_days, moments, naming, retention, rollups, visit_days, vital_days
 from tally.clock import Clock
 from tally.rollups import FINAL, OPEN, STALE, Day
 from tally.schema import transaction
@@ -70,16 +70,13 @@ class Builder:
         for website, days in todo.items():
             for day, known in days:
                 await self._day(website, day, known)
-            while self._look[website]:
-                found = await self._write(rollups.next_block, website, self._clock.sure_ms())
-                if found:
-                    await self._block(website, *found)
-                self._look[website] = found is not None
+            if self._look[website]:
+                await self._blocks(website)
+                self._look[website] = False
             # First: what is let go cannot be added up any more.
             await self._histograms(website)
             await self._heatmaps(website)
-            while await self._write(retention.let_go, website, self._keep_days, self._clock.sure_ms()):
-                self._changed(website)
+            await self._let_go(website)
 
     async def _day(self, website: int, day: int, known: Day) -> None:
         if known.state == STALE:
@@ -109,8 +106,10 @@ class Builder:
         if await self._write(_end, website, day, version, state, totals):
             self._look[website] = True
 
-    async def _values(self, website: int, day: int, field: int) -> None:
-        rows = await self._reader.run(lambda connection: rollups.counted(connection, website, day, field))
+    async def _values(self, website: int, day: int, field: int, above: int = -1) -> None:
+        """Writes a field's values above one of a day that is over."""
+        counted = await self._reader.run(lambda connection: rollups.counted(connection, website, day, field))
+        rows = [row for row in counted if row[0] > above]
         for start in range(0, len(rows), rollups.ROWS_A_STEP):
             part = rows[start : start + rollups.ROWS_A_STEP]
             await self._write(rollups.add_values, (website, field, 0, day), part)
@@ -124,6 +123,50 @@ class Builder:
             while after < rollups.LAST_VALUE:
                 after = await self._write(rollups.merge, website, field, level, block, after)
         await self._write(rollups.set_block, website, level, block)
+
+    async def _blocks(self, website: int) -> None:
+        """Builds what can be built above the days, and adds names to what is from before there were any."""
+        while unnamed := await self._write(naming.next_unnamed, website):
+            await self._names(website, *unnamed)
+        while found := await self._write(rollups.next_block, website, self._clock.sure_ms()):
+            await self._block(website, *found)
+        while found := await self._write(visit_days.next_block, website, self._clock.sure_ms()):
+            if not await self._pages(website, *found):
+                break
+
+    async def _names(self, website: int, level: int, block: int, version: int) -> None:
+        while await self._write(naming.drop_names, website, level, block):
+            pass
+        if level:
+            after = 0
+            while after < rollups.LAST_VALUE:
+                after = await self._write(rollups.merge, website, rollups.ALL, level, block, after)
+        else:
+            await self._values(website, block, rollups.ALL, above=0)
+        await self._write(naming.set_named, website, level, block, version)
+
+    async def _pages(self, website: int, level: int, block: int) -> bool:
+        """Counts the entry and exit pages of a block; False where a day changed meanwhile."""
+        while await self._write(visit_days.drop, website, level, block):
+            pass
+        place = website, level, block
+        before = await self._write(visit_days.version, *place)
+        counts = await self._reader.run(lambda connection: visit_days.of_block(connection, *place))
+        without_view = counts.pop(0)
+        rows = list(counts.items())
+        for start in range(0, len(rows), rollups.ROWS_A_STEP):
+            await self._write(visit_days.add, place, rows[start : start + rollups.ROWS_A_STEP])
+        return await self._write(visit_days.end, place, before, without_view)
+
+    async def _let_go(self, website: int) -> None:
+        """Takes away what is over. A day's pages are counted as long as its events are there."""
+        while True:
+            day = await self._write(retention.next_day, website, self._keep_days, self._clock.sure_ms())
+            if day is not None and not await self._pages(website, 0, day):
+                return
+            if not await self._write(retention.let_go, website, self._keep_days, self._clock.sure_ms()):
+                return
+            self._changed(website)
 
     async def _histograms(self, website: int) -> None:
         """Adds what is from before there were histograms, then the blocks that are ready."""

@@ -36,6 +36,8 @@ TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("rollup", ("field", "level", "block", "value")),
     ("moment", ("quarter",)),
     ("built", ("level", "block")),
+    ("unnamed", ("level", "block")),
+    ("visit_page", ("level", "block", "value")),
     ("vitals", ("ts", "id")),
     ("histogram", ("cut", "level", "block", "value")),
     ("ab", ("ts", "id")),
@@ -61,6 +63,7 @@ _LABELS = (
     ("heat", ("pathname",)),
     ("heat_count", ("pathname",)),  # and with it those of heat_block
     ("histogram", ("value",)),
+    ("visit_page", ("value",)),
 )
 """Where numbers of labels are, besides rollup."""
 
@@ -156,7 +159,7 @@ def _uses(connection: sqlite3.Connection) -> Iterator[tuple[str, tuple[int, ...]
         for table, columns in _LABELS:
             for column in columns:
                 yield f"/* deletion.used */ select distinct {column} from {table} where website = ?", (website,)
-        for field in range(len(FIELDS)):
+        for field in range(len(FIELDS) + 1):
             statement = "/* deletion.used_values */ select distinct value from rollup where website = ? and field = ?"
             yield statement, (website, field)
 

@@ -262,8 +262,8 @@ class _Group:
             if now is None:
                 rollups.open_day(self._connection, website, day)
             elif now.state == rollups.OPEN:
-                # Of a row: ts, type, visitor and the fields.
-                late = [(row[4], row[3], *row[6:20]) for row in rows if row[1] < now.folded_ms]
+                # Of a row: ts, type, visitor, the fields and event_name.
+                late = [(row[4], row[3], *row[6:21]) for row in rows if row[1] < now.folded_ms]
                 if late:
                     rollups.fold_late(self._connection, website, day, late)
             elif now.state == rollups.FINAL or (

@@ -193,11 +193,46 @@ def _add_packed_heatmaps(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
+_LISTS = (
+    """/* migrations.visit_page */ create table visit_page (
+  website integer not null, level integer not null check (level in (0, 3, 6)), block integer not null,
+  value integer not null, entries integer not null, entry_bounces integer not null, entry_views integer not null,
+  entry_ms integer not null, exits integer not null, exit_bounces integer not null, exit_views integer not null,
+  exit_ms integer not null,
+  primary key (website, level, block, value)
+) strict, without rowid""",
+    """/* migrations.unnamed */ create table unnamed (
+  website integer not null, level integer not null, block integer not null,
+  primary key (website, level, block)
+) strict, without rowid""",
+    # Days on which events still arrive are folded anew; they are few.
+    """/* migrations.fold_anew */ update built set state = 0, folded_ms = block * 86400000, version = version + 1
+  where level = 0 and state = 1 and website in (select number from website)""",
+    """/* migrations.to_be_named */ insert into unnamed select website, level, block from built
+  where website in (select number from website) and (level > 0 or state >= 2)""",
+    # A day without traffic that only says from when on events are kept lacks nothing.
+    """/* migrations.lacks_nothing */ delete from unnamed where level = 0 and website in (select number from website)
+  and not exists (select 1 from rollup
+  where rollup.website = unnamed.website and field = 14 and rollup.level = 0 and rollup.block = unnamed.block)""",
+    """/* migrations.empty_pages */ insert into visit_page select website, 0, block, 0, 0, 0, 0, 0, 0, 0, 0, 0
+  from built where website in (select number from website) and level = 0 and state = 3
+  and not exists (select 1 from unnamed
+  where unnamed.website = built.website and unnamed.level = 0 and unnamed.block = built.block)""",
+)
+
+
+def _add_lists(connection: sqlite3.Connection) -> None:
+    """Version 7: event names among the values of days, entry and exit pages; to be added in the background."""
+    for statement in _LISTS:
+        connection.execute(statement)
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     _add_rollups,
     _add_pages,
     _add_left_out,
     _add_histograms,
     _add_packed_heatmaps,
+    _add_lists,
 )
 """The n-th brings a file of version n + 1 to n + 2. Statements only, no commit."""

@@ -20,7 +20,7 @@ from tally.sessions import DAY_MS
 Query = tuple[str, list[Any]]
 
 ALL = len(FIELDS)
-"""In rollup, the field that is all of the traffic."""
+"""In rollup, the field that is event_name, whose value 0 is all of the traffic."""
 _LABELLED = (*FIELDS, "event_name")
 FILTERS = (*_LABELLED, "type")
 """What filter_<field> takes: the 14 fields, event_name and type."""
@@ -111,13 +111,18 @@ def counts(scope: Scope, field: str) -> Query:
     if field not in _LABELLED:
         raise KeyError(field)
     inner, parameters = _traffic(scope, f"{field}, count(distinct visitor), {VIEWS}, {CUSTOM}")
-    return f"/* queries.counts */ {inner} group by {field}", parameters
+    return f"/* queries.counts */ {inner}{_only(field)} group by {field}", parameters
+
+
+def _only(field: str) -> str:
+    # What has no name is no custom event, or one that nobody lists.
+    return " and event_name > 0" if field == "event_name" else ""
 
 
 def in_order(website: int, field: str, from_ms: int, to_ms: int) -> Query:
     """One row of four JSON arrays over the traffic of a time, oldest first: milliseconds from its beginning, visitors,
     1 where the event is a custom one, labels of the field's values; of no field, '', all are 0."""
-    if field and field not in FIELDS:
+    if field and field not in _LABELLED:
         raise KeyError(field)
     return (
         "/* queries.in_order */ select json_group_array(ts - ?), json_group_array(visitor), json_group_array(custom),"
@@ -231,11 +236,12 @@ def sums(website: int, field: int, tiles: Sequence[tuple[int, int]]) -> Query:
 
 def not_folded(website: int, field: int, day: int, from_ms: int, to_ms: int) -> Query:
     """A row (label, visitors new to it, pageviews, events) for each value in a part of a day that is not folded yet."""
+    column = _LABELLED[field]
     return (
         f"/* queries.not_folded */ select value, sum(not exists (select 1 from pair where website = ? and day = ?"
         " and field = ? and pair.value = news.value and pair.visitor = news.visitor)), sum(views), sum(events)"
-        f" from (select {FIELDS[field]} as value, visitor, sum(type <= 1) as views, sum(type >= 2) as events from event"
-        " where website = ? and ts >= ? and ts < ? group by 1, 2) as news group by value",
+        f" from (select {column} as value, visitor, sum(type <= 1) as views, sum(type >= 2) as events from event"
+        f" where website = ? and ts >= ? and ts < ?{_only(column)} group by 1, 2) as news group by value",
         [website, day, field, website, from_ms, to_ms],
     )
 

@@ -5,8 +5,8 @@ day whose time is over goes in two steps, in this order: its state becomes KEPT,
 any more, and the rollups and totals of it are the data from then on; then its rows go, some at a time, oldest first.
 Only a day that is FINAL goes; killed at any point, the next step goes on.
 
-What stays: totals by quarter of an hour, values of fields by whole UTC days, heatmap bins. What goes: the rows of
-event, visit, vitals, ab and assignment.
+What stays: totals by quarter of an hour, values of fields, entry and exit pages by whole UTC days, heatmap bins. What
+goes: the rows of event, visit, vitals, ab and assignment.
 """
 
 import sqlite3
@@ -70,11 +70,12 @@ def let_go(connection: sqlite3.Connection, website: int, default: int, sure_ms: 
         return False
     end = first_kept(max(keep_days, LEAST_DAYS), sure_ms)
     row = connection.execute(
-        "/* retention.next */ select block, state from built"
-        " where website = ? and level = 0 and block < ? and state < 3 order by block limit 1",
+        "/* retention.next */ select block, state, exists (select 1 from visit_page as page"
+        " where page.website = built.website and page.level = 0 and page.block = built.block and page.value = 0)"
+        " from built where website = ? and level = 0 and block < ? and state < 3 order by block limit 1",
         (website, end),
     ).fetchone()
-    if row and row[1] == FINAL:
+    if row and row[1] == FINAL and row[2]:
         connection.execute(
             "/* retention.keep */ update built set state = ? where website = ? and level = 0 and block = ?",
             (KEPT, website, row[0]),
@@ -91,7 +92,26 @@ def let_go(connection: sqlite3.Connection, website: int, default: int, sure_ms: 
             " (select 1 from trial where website = ? and day < ?)",
             (website, end - 1, KEPT, end * DAY_MS, website, website, end, website, end),
         )
+        connection.execute(
+            "/* retention.no_pages */ insert or ignore into visit_page select ?, 0, block, 0, 0, 0, 0, 0, 0, 0, 0, 0"
+            " from built where website = ? and level = 0 and block = ? and state = 3",
+            (website, website, end - 1),
+        )
     return False
+
+
+def next_day(connection: sqlite3.Connection, website: int, default: int, sure_ms: int) -> int | None:
+    """The day that is to go next and whose pages (tally/visit_days.py) are still to be counted."""
+    keep_days = keep_days_of(connection, website, default)
+    if not keep_days:
+        return None
+    row = connection.execute(
+        "/* retention.next_day */ select block from built where website = ? and level = 0 and block < ? and state = 2"
+        " and not exists (select 1 from visit_page as page where page.website = built.website and page.level = 0"
+        " and page.block = built.block and page.value = 0) order by block limit 1",
+        (website, first_kept(max(keep_days, LEAST_DAYS), sure_ms)),
+    ).fetchone()
+    return int(row[0]) if row else None
 
 
 def _delete(connection: sqlite3.Connection, website: int, end: int) -> bool:

@@ -28,8 +28,11 @@ from tally.sessions import DAY_MS
 STALE, OPEN, FINAL, KEPT = range(4)
 # Blocks of 2 days would be a quarter of all rows and save little: 4 days at the most at either end of a range.
 LEVELS = (0, 2, 3, 4, 5, 6, 7, 8)
+# Of table visit_page (tally/visit_days.py).
+PAGE_LEVELS = (0, 3, 6)
 ALL = len(FIELDS)
-"""The number of the field that is all of the traffic."""
+"""The number of the field that is event_name; its value 0, which no name has, is all of the traffic."""
+NAMES = "event_name"
 # our choice: 15 to 25 ms on two cores.
 FOLD_EVENTS = 500
 ROWS_A_STEP = 2_000
@@ -38,10 +41,13 @@ FOLD_AFTER_MS = 10_000
 # The seed's oldest timestamp, and a margin for a clock that is set a little.
 FINAL_AFTER_MS = OLDEST_MS + 2 * AHEAD_MS
 
+_LABELLED = (*FIELDS, NAMES)
+
 LAST_VALUE = 1 << 62
 """Above the number of every label."""
 
-_COLUMNS = (*FIELDS, "0")
+# A field's number, column, and which events have it: most have no name, and those are no value of ALL.
+_COLUMNS = (*((n, column, "") for n, column in enumerate((*FIELDS, "0"))), (ALL, NAMES, f" and {NAMES} > 0"))
 
 
 class Day(NamedTuple):
@@ -54,7 +60,12 @@ class Day(NamedTuple):
 
 def name_of(field: int) -> str:
     """A field's name."""
-    return (*FIELDS, "all traffic")[field]
+    return (*FIELDS, "all traffic and event_name")[field]
+
+
+def number_of(field: str) -> int:
+    """The number of one of the 14 fields or event_name."""
+    return ALL if field == NAMES else FIELDS.index(field)
 
 
 def is_final(day: int, now_ms: int) -> bool:
@@ -91,11 +102,17 @@ def mark_stale(connection: sqlite3.Connection, website: int, days: Iterable[int]
 
 
 def _unbuild(connection: sqlite3.Connection, website: int, day: int) -> None:
-    for level in LEVELS[1:]:
-        connection.execute(
-            "/* rollups.unbuild */ delete from built where website = ? and level = ? and block = ?",
-            (website, level, day >> level),
+    for table in ("built", "unnamed"):
+        connection.executemany(
+            f"/* rollups.unbuild */ delete from {table} where website = ? and level = ? and block = ?",
+            [(website, level, day >> level) for level in LEVELS[1:]],
         )
+    # What is kept of a day whose events are gone stays.
+    connection.executemany(
+        "/* rollups.unbuild_pages */ delete from visit_page where website = ? and level = ? and block = ? and value = 0"
+        " and not exists (select 1 from built where website = ? and level = 0 and block = ? and state = 3)",
+        [(website, level, day >> level, website, day) for level in PAGE_LEVELS],
+    )
 
 
 def unfinished(connection: sqlite3.Connection, website: int) -> list[tuple[int, Day]]:
@@ -126,7 +143,7 @@ def fold(connection: sqlite3.Connection, website: int, day: int, folded_ms: int,
     """Folds the events in [folded_ms, end_ms) of an open day in: 30 to 45 µs an event."""
     _empty_fresh(connection)
     connection.execute(
-        f"/* rollups.gather */ insert into temp.fresh select visitor, type, {', '.join(FIELDS)} from event"
+        f"/* rollups.gather */ insert into temp.fresh select visitor, type, {', '.join(_LABELLED)} from event"
         " where website = ? and ts >= ? and ts < ?",
         (website, folded_ms, end_ms),
     )
@@ -138,9 +155,9 @@ def fold(connection: sqlite3.Connection, website: int, day: int, folded_ms: int,
 
 
 def fold_late(connection: sqlite3.Connection, website: int, day: int, events: Sequence[tuple[object, ...]]) -> None:
-    """Folds events (visitor, type, the fields) in that came after their moment was folded."""
+    """Folds events (visitor, type, the fields, event_name) in that came after their moment was folded."""
     _empty_fresh(connection)
-    marks = ", ".join("?" * (2 + len(FIELDS)))
+    marks = ", ".join("?" * (2 + len(_LABELLED)))
     connection.executemany(f"/* rollups.late */ insert into temp.fresh values ({marks})", events)
     _fold_fresh(connection, website, day)
     connection.execute(
@@ -150,27 +167,27 @@ def fold_late(connection: sqlite3.Connection, website: int, day: int, events: Se
 
 
 def _empty_fresh(connection: sqlite3.Connection) -> None:
-    columns = ", ".join(f"{column} integer not null" for column in ("visitor", "type", *FIELDS))
+    columns = ", ".join(f"{column} integer not null" for column in ("visitor", "type", *_LABELLED))
     connection.execute(f"/* rollups.fresh */ create temp table if not exists fresh ({columns})")
     connection.execute("/* rollups.empty */ delete from temp.fresh")
 
 
 def _fold_fresh(connection: sqlite3.Connection, website: int, day: int) -> None:
-    for field, column in enumerate(_COLUMNS):
+    for field, column, only in _COLUMNS:
         here = {"website": website, "day": day, "field": field}
         connection.execute(
             f"/* rollups.fold */ insert into rollup select :website, :field, 0, :day, value, sum(not exists (select 1"
             " from pair where website = :website and day = :day and field = :field and pair.value = news.value"
             " and pair.visitor = news.visitor)), sum(views), sum(events)"
             f" from (select {column} as value, visitor, sum(type <= 1) as views, sum(type >= 2) as events"
-            " from temp.fresh group by 1, visitor) as news where true group by value on conflict do update"
-            " set visitors = visitors + excluded.visitors, views = views + excluded.views,"
+            f" from temp.fresh where true{only} group by 1, visitor) as news where true group by value"
+            " on conflict do update set visitors = visitors + excluded.visitors, views = views + excluded.views,"
             " events = events + excluded.events",
             here,
         )
         connection.execute(
             "/* rollups.pair */ insert or ignore into pair"
-            f" select distinct :website, :day, visitor, :field, {column} from temp.fresh",
+            f" select distinct :website, :day, visitor, :field, {column} from temp.fresh where true{only}",
             here,
         )
 
@@ -229,12 +246,14 @@ def counted(
 
     About 0.8 µs an event.
     """
-    column = _COLUMNS[field]
-    return connection.execute(
-        f"/* rollups.count */ select {column}, count(distinct visitor), sum(type <= 1), sum(type >= 2) from event"
-        " where website = ? and ts >= ? and ts < ? group by 1",
-        (website, day * DAY_MS, (day + 1) * DAY_MS if end_ms is None else end_ms),
-    ).fetchall()
+    rows: list[tuple[int, int, int, int]] = []
+    for column, only in ((column, only) for number, column, only in _COLUMNS if number == field):
+        rows += connection.execute(
+            f"/* rollups.count */ select {column}, count(distinct visitor), sum(type <= 1), sum(type >= 2) from event"
+            f" where website = ? and ts >= ? and ts < ?{only} group by 1",
+            (website, day * DAY_MS, (day + 1) * DAY_MS if end_ms is None else end_ms),
+        )
+    return rows
 
 
 def add_values(connection: sqlite3.Connection, place: tuple[int, int, int, int], rows: Sequence[Sequence[int]]) -> None:
@@ -247,13 +266,18 @@ def add_values(connection: sqlite3.Connection, place: tuple[int, int, int, int],
 def set_day(connection: sqlite3.Connection, website: int, day: int, version: int, new: int) -> bool:
     """Calls a stale day open (nothing folded) or final, if nobody has marked it stale again meanwhile."""
     folded_ms = (day + 1) * DAY_MS if new == FINAL else day * DAY_MS
-    return bool(
+    is_right = bool(
         connection.execute(
             "/* rollups.set_day */ update built set state = ?, folded_ms = ?"
             " where website = ? and level = 0 and block = ? and state = 0 and version = ?",
             (new, folded_ms, website, day, version),
         ).rowcount
     )
+    if is_right:
+        connection.execute(
+            "/* rollups.named */ delete from unnamed where website = ? and level = 0 and block = ?", (website, day)
+        )
+    return is_right
 
 
 # --- blocks of days
@@ -317,6 +341,12 @@ def set_block(connection: sqlite3.Connection, website: int, level: int, block: i
     connection.execute(
         "/* rollups.set_block */ insert into built values (?, ?, ?, ?, 0, ?)",
         (website, level, block, FINAL, int(version)),
+    )
+    below = LEVELS[LEVELS.index(level) - 1]
+    connection.execute(
+        "/* rollups.still_unnamed */ insert into unnamed select ?, ?, ? where exists (select 1 from unnamed"
+        " where website = ? and level = ? and block >= ? and block < ?)",
+        (website, level, block, website, below, first >> below, end >> below),
     )
     return True
 

@@ -8,14 +8,15 @@ under, so a late event or an import makes them others.
 import sqlite3
 from array import array
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
-from tally import cuts, queries, rollups
-from tally.enrich import FIELDS
+from tally import cuts, naming, queries, rollups
 from tally.ground import Ground, Span, ground_of, parts_of
 from tally.queries import Scope
 from tally.ranking import Counts, first, merge
 from tally.remembered import Remembered, packed, unpacked
+from tally.rollups import NAMES, Blocks, number_of
 from tally.sessions import DAY_MS
 
 # SQLite takes at most 500 parts of a union.
@@ -31,8 +32,26 @@ class Top(NamedTuple):
 
 def top(connection: sqlite3.Connection, scope: Scope, field: str, limit: int, remembered: Remembered) -> Top:
     """The first `limit` values of a field by visitors, pageviews, events (descending) and text."""
+    counts = _counts(connection, scope, field, remembered)
+    unset = counts.pop(0, (0, 0, 0))
+    return Top(unset, [(text, row[0], row[1], row[2]) for text, row in first(connection, counts, limit, ranks=3)])
+
+
+def names(
+    connection: sqlite3.Connection, scope: Scope, limit: int, remembered: Remembered
+) -> list[tuple[str, int, int]]:
+    """The first `limit` names of custom events (text, visitors, events) by both, descending, and text."""
+    counts = _counts(connection, scope, NAMES, remembered)
+    # In rollup that is all of the traffic.
+    counts.pop(0, None)
+    return [(text, row[0], row[2]) for text, row in first(connection, counts, limit, ranks=3)]
+
+
+def _counts(connection: sqlite3.Connection, scope: Scope, field: str, remembered: Remembered) -> Counts:
     ground = ground_of(connection, scope)
     parts = parts_of(ground)
+    if field == NAMES:
+        ground = _named(ground)
     tiles: list[tuple[int, int]] = []
     versions = 0
     pieces: list[Iterable[Sequence[int]]] = _filtered(ground, field, parts.raw, remembered)
@@ -45,21 +64,17 @@ def top(connection: sqlite3.Connection, scope: Scope, field: str, limit: int, re
     counts = _sums(ground, field, tiles, versions, remembered)
     for rows in pieces:
         merge(counts, rows)
-    unset = counts.pop(0, (0, 0, 0))
-    return Top(unset, [(text, row[0], row[1], row[2]) for text, row in first(connection, counts, limit, ranks=3)])
+    return counts
 
 
-def names(
-    connection: sqlite3.Connection, scope: Scope, limit: int, remembered: Remembered
-) -> list[tuple[str, int, int]]:
-    """The first `limit` names of custom events (text, visitors, events) by both, descending, and text."""
-    ground = ground_of(connection, scope)
-    parts = parts_of(ground)
-    counts: Counts = {}
-    for span in (*parts.rolled, *parts.raw):
-        merge(counts, _counted(ground, "event_name", span))
-    counts.pop(0, None)
-    return [(text, row[0], row[2]) for text, row in first(connection, counts, limit, ranks=3)]
+def _named(ground: Ground) -> Ground:
+    """The ground of event names: of what has none of them in rollup nothing is folded, and no block is built."""
+    unnamed = naming.unnamed(ground.connection, ground.website)
+    days = {
+        day: known._replace(folded_ms=day * DAY_MS) if (0, day) in unnamed else known
+        for day, known in ground.known.days.items()
+    }
+    return replace(ground, known=Blocks(days, ground.known.built - unnamed))
 
 
 def _complete(ground: Ground, stretch: Span) -> tuple[list[tuple[int, int]], int, list[Span]]:
@@ -83,7 +98,7 @@ def _complete(ground: Ground, stretch: Span) -> tuple[list[tuple[int, int]], int
 
 def _piece(ground: Ground, field: str, span: Span, remembered: Remembered) -> list[Sequence[Sequence[int]]]:
     """The values of a day that is not complete, or of a part of one."""
-    day, number = span[0] // DAY_MS, FIELDS.index(field)
+    day, number = span[0] // DAY_MS, number_of(field)
     known = ground.known.days[day]
     if span[0] == day * DAY_MS < known.folded_ms <= span[1]:
         folded = queries.sums(ground.website, number, [(0, day)])
@@ -123,7 +138,7 @@ def _counted(ground: Ground, field: str, span: Span) -> Iterable[Sequence[int]]:
 def _sums(ground: Ground, field: str, tiles: list[tuple[int, int]], version: int, remembered: Remembered) -> Counts:
     if not tiles:
         return {}
-    number = FIELDS.index(field)
+    number = number_of(field)
     key = ("tiles", ground.website, number, version, *tiles)
     known = remembered.get(key)
     counts: Counts = {} if known is None else {value: figures for value, *figures in unpacked(known, 4)}

@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tally import accounts, backups, heat_audit, restoring, retention, rollups, trials, vital_days
+from tally import accounts, backups, heat_audit, restoring, retention, rollups, trials, visit_days, vital_days
 from tally.accounts import Website
 from tally.console import Failure, Progress, add_command, add_setting, database, now_ms, say
 from tally.instants import iso
@@ -21,7 +21,7 @@ from tally.schema import BadDatabase, open_unchanged, transaction
 from tally.sessions import DAY_MS
 from tally.settings import BadSetting, Settings
 from tally.threads import lock_file
-from tally.verification import HEATMAPS, HISTOGRAMS, TRIALS, Verdict, verdicts
+from tally.verification import HEATMAPS, HISTOGRAMS, PAGES, TRIALS, Verdict, verdicts
 
 # our choice: 2 MB a step, some 10 ms; a server's commits get in between.
 _PAGES_A_STEP = 512
@@ -153,12 +153,15 @@ def _verify_one(connection: sqlite3.Connection, website: Website, repair: bool) 
             rollups.mark_stale(
                 connection,
                 website.number,
-                {verdict.first_day for verdict in wrong if verdict.fault not in (HISTOGRAMS, TRIALS, HEATMAPS)},
+                {verdict.first_day for verdict in wrong if verdict.fault not in (HISTOGRAMS, PAGES, TRIALS, HEATMAPS)},
             )
         for verdict in wrong:
             if verdict.fault == HISTOGRAMS:
                 with transaction(connection):
                     vital_days.repair(connection, website.number, verdict.level, verdict.block)
+            elif verdict.fault == PAGES:
+                with transaction(connection):
+                    visit_days.take_down(connection, website.number, verdict.level, verdict.block)
             elif verdict.fault == TRIALS:
                 with transaction(connection):
                     trials.repair(connection, website.number, verdict.block)

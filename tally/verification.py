@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from tally import heat_audit, moments, queries, rollups, trials, vital_days
+from tally import heat_audit, moments, naming, queries, rollups, trials, visit_days, vital_days
 from tally.rollups import ALL, KEPT, LEVELS, STALE
 
 _OF_MOMENT = (
@@ -41,7 +41,8 @@ _OF_AB = (
 )
 _OF_TRIAL = "/* verification.of_trial */ select day from trial where website = ? and day >= ? order by day limit 1"
 HISTOGRAMS, TRIALS, HEATMAPS = "histograms of web vitals", "counts of experiments", "sums or counts of heatmaps"
-"""The faults of a day whose histograms, counts or sums are wrong."""
+PAGES = "entry and exit pages"
+"""The faults of a day, or block of days, whose histograms, counts, sums or pages are wrong."""
 
 
 class Verdict(NamedTuple):
@@ -70,6 +71,7 @@ def verdicts(connection: sqlite3.Connection, website: int) -> Iterator[Verdict]:
         ).fetchall()
         for (block,) in blocks:
             yield _in_snapshot(connection, website, level, block)
+    yield from _pages(connection, website)
     row = connection.execute(*queries.last_kept(website)).fetchone()
     last_kept = -1 if row is None else row[0]
     if not vital_days.is_pending(connection, website):
@@ -127,7 +129,8 @@ def _day(connection: sqlite3.Connection, website: int, day: int) -> Verdict:
         return Verdict(0, day, "totals")
     for field in range(ALL + 1):
         counted = rollups.counted(connection, website, day, field, known.folded_ms)
-        if sorted(counted) != _values(connection, website, field, 0, (day,)):
+        wanted = _known(connection, website, (field, 0, day), sorted(counted))
+        if wanted != _known(connection, website, (field, 0, day), _values(connection, website, field, 0, (day,))):
             return Verdict(0, day, f"values of {rollups.name_of(field)}")
     return Verdict(0, day)
 
@@ -137,9 +140,38 @@ def _block(connection: sqlite3.Connection, website: int, level: int, block: int)
     for field in range(ALL + 1):
         step = level - below
         parts = _values(connection, website, field, below, range(block << step, (block + 1) << step))
-        if parts != _values(connection, website, field, level, (block,)):
+        found = _values(connection, website, field, level, (block,))
+        wanted, found = (_known(connection, website, (field, level, block), rows) for rows in (parts, found))
+        if wanted != found:
             return Verdict(level, block, f"values of {rollups.name_of(field)}")
     return Verdict(level, block)
+
+
+def _known(
+    connection: sqlite3.Connection, website: int, place: tuple[int, int, int], rows: list[tuple[int, ...]]
+) -> list[tuple[int, ...]]:
+    """Of values those that a place (field, level, block) can be right about: without names, where these are not in."""
+    field, level, block = place
+    if field != ALL or (level, block) not in naming.unnamed(connection, website):
+        return rows
+    return [row for row in rows if row[0] == 0]
+
+
+def _pages(connection: sqlite3.Connection, website: int) -> Iterator[Verdict]:
+    """What is wrong with entry and exit pages, lowest blocks first."""
+    statement = "/* verification.built */ select block from built where website = ? and level = 0 and block >= 0"
+    days = [day for (day,) in connection.execute(statement, (website,))]
+    for level, block in sorted(visit_days.built(connection, website, days)):
+        with _snapshot(connection):
+            known = None if level else rollups.state(connection, website, block)
+            # The pages of a day whose events are gone are the data.
+            if (
+                (known is None or known.state != KEPT)
+                and visit_days.version(connection, website, level, block) is not None
+                and visit_days.stored(connection, website, level, block)
+                != visit_days.of_block(connection, website, level, block)
+            ):
+                yield Verdict(level, block, PAGES)
 
 
 def _vitals(connection: sqlite3.Connection, website: int, day: int, is_gone: bool) -> Verdict | None:

@@ -3,9 +3,8 @@
 A visit counts as it does in the key figures: it belongs to the range it begins in and, where there are filters, needs
 an event in E; its views and its length are those of its whole life, and so are its first and its last view.
 
-Two ways to find a day's pages, of which the cheaper is chosen: a look for each visit, or one walk over all views. Looks
-pass over what others do meanwhile; only where visits hold custom events before the first or behind the last view is
-that much, which the length of such visits bounds. Sums over complete days are remembered, as in tally/toplists.py.
+Whole days that are complete come from blocks where there are any (tally/visit_days.py), the others from their visits
+and events; their sum is remembered, as in tally/toplists.py. Days cut by the range, filtered or stale are counted.
 """
 
 import sqlite3
@@ -13,15 +12,13 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from tally import visiting
+from tally import visit_days
 from tally.ground import Ground, Span, ground_of, parts_of
 from tally.queries import Scope
 from tally.ranking import Counts, first, merge
 from tally.remembered import Remembered, packed, unpacked
+from tally.rollups import PAGE_LEVELS
 from tally.sessions import DAY_MS
-
-# our choice: with so many visits of views and custom events at once, a walk over all views (0.5 µs each) is cheaper.
-_CROWD = 20
 
 
 class Page(NamedTuple):
@@ -69,6 +66,25 @@ def _complete(ground: Ground, stretches: Iterable[Span]) -> tuple[list[Span], li
     return whole, rest
 
 
+def _tiles(ground: Ground, spans: Sequence[Span]) -> tuple[list[tuple[int, int]], list[Span]]:
+    """Blocks that hold some whole days and no other traffic, and the days that are in none."""
+    left = {begin_ms // DAY_MS for begin_ms, _ in spans}
+    # Of the traffic beyond these days nothing is known here.
+    first, end = -(-ground.scope.from_ms // DAY_MS), ground.scope.to_ms // DAY_MS
+    built = visit_days.built(ground.connection, ground.website, sorted(left))
+    tiles: list[tuple[int, int]] = []
+    for level in reversed(PAGE_LEVELS):
+        within: dict[int, set[int]] = {}
+        for day in ground.known.days:
+            within.setdefault(day >> level, set()).add(day)
+        for block, days in within.items():
+            fits = first <= block << level and (block + 1) << level <= end
+            if fits and (level, block) in built and days <= left:
+                tiles.append((level, block))
+                left -= days
+    return tiles, [span for span in spans if span[0] // DAY_MS in left]
+
+
 def _remembered(
     ground: Ground, side: str, spans: Sequence[Span], remembered: Remembered, filtered: bool
 ) -> Iterable[tuple[int, ...]]:
@@ -80,7 +96,9 @@ def _remembered(
 
     def count() -> "array[int]":
         counts: Counts = {}
-        for span in spans:
+        tiles, rest = ([], spans) if filtered else _tiles(ground, spans)
+        merge(counts, visit_days.sums(ground.connection, ground.website, side, tiles))
+        for span in rest:
             merge(counts, _raw(ground, side, span, filtered))
         return packed([(value, *figures) for value, figures in counts.items()])
 
@@ -89,19 +107,4 @@ def _remembered(
 
 def _raw(ground: Ground, side: str, span: Span, filtered: bool) -> Iterable[Sequence[int]]:
     """The pages of a day, or of a part of one, from its visits and events."""
-    return counted(ground.connection, ground.raw(span, filtered), side)
-
-
-def counted(connection: sqlite3.Connection, scope: Scope, side: str) -> Iterable[Sequence[int]]:
-    """(label, visits, bounces, views, ms) of the pages of a part of one UTC day; 0 is no view."""
-    mixed_ms = connection.execute(*visiting.mixed_ms(scope)).fetchone()[0]
-    if mixed_ms <= _CROWD * (scope.to_ms - scope.from_ms):
-        return connection.execute(*visiting.pages(scope, side)).fetchall()
-    end_ms = -(-scope.to_ms // DAY_MS) * DAY_MS
-    page_of: dict[tuple[int, int], int] = {}
-    for visitor, visit, page in connection.execute(*visiting.views(scope.website, scope.from_ms, end_ms, side)):
-        page_of.setdefault((visitor, visit), page)
-    counts: Counts = {}
-    rows = connection.execute(*visiting.visits(scope))
-    merge(counts, ((page_of.get((visitor, visit), 0), 1, *rest) for visitor, visit, *rest in rows))
-    return [(value, *figures) for value, figures in counts.items()]
+    return visit_days.counted(ground.connection, ground.raw(span, filtered), side)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from conftest import NOON_MS, ROOT, ManualClock
 
-from tally import accounts, figures, moments, rollups, toplists, visit_figures
+from tally import accounts, figures, moments, rollups, toplists, visit_days, visit_figures
 from tally.accounts import Website
 from tally.building import Builder
 from tally.clock import Clock
@@ -506,6 +506,13 @@ def wrong_tables(connection: sqlite3.Connection, website: int) -> list[str]:
             if values[field, 0, day] != {value: tuple(row) for value, *row in want}:
                 wrong.append(f"values of {rollups.name_of(field)} on day {day}")
     wrong += _wrong_blocks(connection, website, days, values)
+    for level, block in visit_days.built(connection, website, sorted(days)):
+        of_days = {state for day, (state, _) in days.items() if day >> level == block}
+        if not of_days <= set(FINAL):
+            wrong.append(f"pages of block {block} of level {level} are built over days that are not final")
+        want = visit_days.of_block(connection, website, level, block)
+        if (level or of_days != {KEPT}) and visit_days.stored(connection, website, level, block) != want:
+            wrong.append(f"pages in block {block} of level {level}")
     return wrong
 
 
@@ -536,9 +543,17 @@ def left_over(connection: sqlite3.Connection, website: int) -> list[str]:
     built = set(connection.execute("select level, block from built where website = ? and level > 0", (website,)))
     left += [f"not built: {sorted(wanted - built)}"] if wanted - built else []
     left += [f"built over nothing: {sorted(built - wanted)}"] if built - wanted else []
+    unbuilt = {(level, day >> level) for day in days for level in (3, 6)} - visit_days.built(connection, website, days)
+    left += [f"pages not built: {sorted(unbuilt)}"] if unbuilt else []
     for what, statement in (
         ("days that are not final", "select block from built where website = ? and level = 0 and state < 2"),
         ("pairs", "select * from pair where website = ?"),
+        ("blocks without names", "select * from unnamed where website = ?"),
+        (
+            "pages of no block",
+            "select level, block from visit_page as page where website = ?1 and not exists (select 1 from visit_page"
+            " as own where own.website = ?1 and own.level = page.level and own.block = page.block and own.value = 0)",
+        ),
         (
             "values of no block",
             "select distinct level, block from rollup where website = ?1 and not exists"

@@ -195,7 +195,7 @@ def test_overtaken_at_any_step(start: Start, what: Callable[[Works], None]) -> N
 
 # --- how much a step writes
 
-FIELDS_A_ROLLUP = rollups.ALL + 1
+FIELDS_A_ROLLUP = rollups.ALL + 2  # the last one is all of the traffic, and event_name
 # What one transaction may write, by step. A fold writes a value and a pair of each field for each event, gathers the
 # events and empties what was gathered before; a day has 96 quarters.
 MOST_ROWS = {
@@ -213,6 +213,10 @@ MOST_ROWS = {
     # tally/vital_days.py's own are weighed by test_vital_days.py.
     **dict.fromkeys(("catch_up", "next_block"), 0),
     "due": 0,  # and tally/heat_days.py's by test_heat.py
+    # tally/visit_days.py
+    **dict.fromkeys(("drop", "add"), ROWS_A_STEP),
+    "end": 1,
+    **dict.fromkeys(("next_unnamed", "version", "next_day"), 0),
     "_fold": FOLD_EVENTS * (2 * FIELDS_A_ROLLUP + 2) + 1,
 }
 

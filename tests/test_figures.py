@@ -302,6 +302,7 @@ def test_unfiltered_figures_of_whole_utc_days_stay(let_go: tuple[Works, Plain], 
     scope = works.scope(DAY_0_MS + first * DAY_MS, DAY_0_MS + last * DAY_MS)
     assert works.stats(scope) == plain.stats(scope)
     assert works.top(scope, "pathname", 3) == plain.top(scope, "pathname", 3)
+    same_lists(works, plain, scope)
     for interval in ("day", "hour"):
         span = Range(scope.from_ms, scope.to_ms, ZoneInfo("UTC"), None)
         edges = [(bucket.from_ms, bucket.to_ms) for bucket in buckets(span, interval)]

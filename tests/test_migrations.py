@@ -93,6 +93,9 @@ def same(works: Works) -> None:
             scope = works.scope(from_ms, to_ms, filters)
             assert works.stats(scope) == plain.stats(scope)
             assert works.top(scope, "referrer", 3) == plain.top(scope, "referrer", 3)
+            assert works.names(scope, 3) == plain.names(scope, 3)
+            for side in ("entry", "exit"):
+                assert works.pages(scope, side, 3) == plain.pages(scope, side, 3)
         if from_ms:
             span = Range(from_ms, to_ms, ZoneInfo("Asia/Kolkata"), None)
             edges = [(bucket.from_ms, bucket.to_ms) for bucket in buckets(span, "hour")]

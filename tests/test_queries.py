@@ -466,9 +466,9 @@ def test_a_name_that_is_no_filter_never_reaches_sql(query: Callable[[Scope], Que
         query(Scope(W, 0, 1, ((field, ("x",)),)))
 
 
-@pytest.mark.parametrize("field", ["event_name", "type", "visitor", "OS", "", "os, visitor", *HOSTILE])
+@pytest.mark.parametrize("field", ["type", "visitor", "OS", "", "os, visitor", *HOSTILE])
 def test_a_name_that_is_no_field_has_no_list(field: str) -> None:
-    """Seed, the row :field: the 14 and no other."""
+    """Seed, the row :field: the 14; event_name has an endpoint of its own."""
     with pytest.raises(KeyError):
         queries.counts(Scope(W, 0, 1), field)
     if field:  # without one it is about all traffic

@@ -1,0 +1,195 @@
+"""Entry and exit pages by days: counted from visits and events, and kept over blocks of days that are over.
+
+A block is of 8 or 64 whole UTC days (level 3, 6); of single days (0) only those are kept whose events are about to go,
+since any other is counted within 10 ms. A block is there once it has its row of value 0, visits without a view: that
+row comes last, if no day has changed since the block was counted. Whoever makes a day stale takes the row away
+(tally/rollups.py), and the block is built anew once the day is over for good again.
+
+Two ways to count a part of a day, of which the cheaper is chosen: a look for each visit, or one walk over all views.
+Looks pass over what others do meanwhile; only where visits hold custom events before the first or behind the last view
+is that much, which the length of such visits bounds.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+
+import orjson
+
+from tally import visiting
+from tally.queries import Scope
+from tally.ranking import Counts, merge
+from tally.rollups import FINAL_AFTER_MS, KEPT, PAGE_LEVELS, ROWS_A_STEP
+from tally.sessions import DAY_MS
+from tally.visiting import SIDES
+
+# our choice: with so many visits of views and custom events at once, a walk over all views (0.5 µs each) is cheaper.
+_CROWD = 20
+_COLUMNS = {
+    "entry": ("entries", "entry_bounces", "entry_views", "entry_ms"),
+    "exit": ("exits", "exit_bounces", "exit_views", "exit_ms"),
+}
+_ALL_COLUMNS = ", ".join((*_COLUMNS["entry"], *_COLUMNS["exit"]))
+_NONE = [0] * 8
+
+
+def counted(connection: sqlite3.Connection, scope: Scope, side: str) -> Iterable[Sequence[int]]:
+    """(label, visits, bounces, views, ms) of the pages of a part of one UTC day; 0 is no view."""
+    mixed_ms = connection.execute(*visiting.mixed_ms(scope)).fetchone()[0]
+    if mixed_ms <= _CROWD * (scope.to_ms - scope.from_ms):
+        return connection.execute(*visiting.pages(scope, side)).fetchall()
+    end_ms = -(-scope.to_ms // DAY_MS) * DAY_MS
+    page_of: dict[tuple[int, int], int] = {}
+    for visitor, visit, page in connection.execute(*visiting.views(scope.website, scope.from_ms, end_ms, side)):
+        page_of.setdefault((visitor, visit), page)
+    counts: Counts = {}
+    rows = connection.execute(*visiting.visits(scope))
+    merge(counts, ((page_of.get((visitor, visit), 0), 1, *rest) for visitor, visit, *rest in rows))
+    return [(value, *figures) for value, figures in counts.items()]
+
+
+# --- building, in steps, each in a transaction of the caller's
+
+
+def next_block(connection: sqlite3.Connection, website: int, now_ms: int) -> tuple[int, int] | None:
+    """The lowest, oldest block (level, number) that can be built and is not: all its days are over and counted."""
+    ready = (now_ms - FINAL_AFTER_MS) // DAY_MS  # days before this one are final
+    row = connection.execute(
+        "/* visit_days.next_eight */ select own.block >> 3 from built as own where website = :website and level = 0"
+        " and block < :ready >> 3 << 3 and state >= 2 and not exists (select 1 from visit_page as page"
+        " where page.website = :website and page.level = 3 and page.block = own.block >> 3 and value = 0)"
+        " and not exists (select 1 from built as day where day.website = :website and day.level = 0"
+        " and day.block >= own.block >> 3 << 3 and day.block < ((own.block >> 3) + 1) << 3"
+        " and (state < 2 or state = 3 and not exists (select 1 from visit_page as page"
+        " where page.website = :website and page.level = 0 and page.block = day.block and value = 0)))"
+        " order by block limit 1",
+        {"website": website, "ready": ready},
+    ).fetchone()
+    if row:
+        return 3, int(row[0])
+    row = connection.execute(
+        "/* visit_days.next_64 */ select own.block >> 6 from built as own where website = :website and level = 0"
+        " and block < :ready >> 6 << 6 and not exists (select 1 from visit_page as page"
+        " where page.website = :website and page.level = 6 and page.block = own.block >> 6 and value = 0)"
+        " and not exists (select 1 from built as day where day.website = :website and day.level = 0"
+        " and day.block >= own.block >> 6 << 6 and day.block < ((own.block >> 6) + 1) << 6"
+        " and not exists (select 1 from visit_page as page"
+        " where page.website = :website and page.level = 3 and page.block = day.block >> 3 and value = 0))"
+        " order by block limit 1",
+        {"website": website, "ready": ready},
+    ).fetchone()
+    return (6, int(row[0])) if row else None
+
+
+def version(connection: sqlite3.Connection, website: int, level: int, block: int) -> int | None:
+    """The sum of the versions of a block's days, to be the same at its end; None where not all of them are over."""
+    lowest, total = connection.execute(
+        "/* visit_days.version */ select min(state), total(version) from built"
+        " where website = ? and level = 0 and block >= ? and block < ?",
+        (website, block << level, (block + 1) << level),
+    ).fetchone()
+    return None if lowest is None or lowest < 2 else int(total)
+
+
+def of_block(connection: sqlite3.Connection, website: int, level: int, block: int) -> Counts:
+    """What a block is to hold: label -> the eight figures, 0 among them; from the blocks below, or from its days."""
+    counts: Counts = {0: [*_NONE]}
+    if level == PAGE_LEVELS[-1]:
+        merge(counts, _stored(connection, website, 3, range(block << 3, (block + 1) << 3)))
+        return counts
+    days = connection.execute(
+        "/* visit_days.days */ select block, state from built where website = ? and level = 0 and block >= ?"
+        " and block < ?",
+        (website, block << level, (block + 1) << level),
+    ).fetchall()
+    merge(counts, _stored(connection, website, 0, [day for day, state in days if state == KEPT]))
+    for day in (day for day, state in days if state != KEPT):
+        scope = Scope(website, day * DAY_MS, (day + 1) * DAY_MS)
+        merge(counts, ((value, *figures, 0, 0, 0, 0) for value, *figures in counted(connection, scope, "entry")))
+        merge(counts, ((value, 0, 0, 0, 0, *figures) for value, *figures in counted(connection, scope, "exit")))
+    return counts
+
+
+def stored(connection: sqlite3.Connection, website: int, level: int, block: int) -> Counts:
+    """What a block holds."""
+    return {value: figures for value, *figures in _stored(connection, website, level, [block])}
+
+
+def _stored(connection: sqlite3.Connection, website: int, level: int, blocks: Iterable[int]) -> Iterable[Sequence[int]]:
+    return connection.execute(
+        f"/* visit_days.stored */ select value, {_ALL_COLUMNS} from visit_page"
+        " where website = ? and level = ? and block in (select value from json_each(?))",
+        (website, level, orjson.dumps(list(blocks)).decode()),
+    )
+
+
+def drop(connection: sqlite3.Connection, website: int, level: int, block: int) -> int:
+    """Deletes up to ROWS_A_STEP rows of a block; how many it deleted."""
+    old = connection.execute(
+        "/* visit_days.old */ select website, level, block, value from visit_page"
+        " where website = ? and level = ? and block = ? limit ?",
+        (website, level, block, ROWS_A_STEP),
+    ).fetchall()
+    connection.executemany(
+        "/* visit_days.drop */ delete from visit_page where website = ? and level = ? and block = ? and value = ?", old
+    )
+    return len(old)
+
+
+def add(connection: sqlite3.Connection, place: tuple[int, int, int], rows: Sequence[tuple[int, Sequence[int]]]) -> None:
+    """Writes some rows (label, figures) of a block (website, level, number)."""
+    marks = ", ".join("?" * 12)
+    connection.executemany(
+        f"/* visit_days.add */ insert into visit_page values ({marks})",
+        [(*place, value, *figures) for value, figures in rows],
+    )
+
+
+def end(
+    connection: sqlite3.Connection, place: tuple[int, int, int], before: int | None, without_view: Sequence[int]
+) -> bool:
+    """Calls a block built, whose other rows are in; False where one of its days has changed since version `before`."""
+    is_right = before is not None and version(connection, *place) == before
+    if is_right:
+        add(connection, place, [(0, without_view)])
+    return is_right
+
+
+def take_down(connection: sqlite3.Connection, website: int, level: int, block: int) -> None:
+    """Calls a block not built."""
+    connection.execute(
+        "/* visit_days.take_down */ delete from visit_page where website = ? and level = ? and block = ? and value = 0",
+        (website, level, block),
+    )
+
+
+# --- reading
+
+
+def built(connection: sqlite3.Connection, website: int, days: Sequence[int]) -> set[tuple[int, int]]:
+    """Of the blocks and days that hold some days those (level, number) that are built."""
+    found: set[tuple[int, int]] = set()
+    for level in PAGE_LEVELS:
+        rows = connection.execute(
+            "/* visit_days.built */ select level, block from json_each(?) as asked cross join visit_page"
+            " where website = ? and level = ? and block = asked.value and visit_page.value = 0",
+            (orjson.dumps(sorted({day >> level for day in days})).decode(), website, level),
+        )
+        found.update(rows)
+    return found
+
+
+def sums(
+    connection: sqlite3.Connection, website: int, side: str, tiles: Iterable[tuple[int, int]]
+) -> Iterable[Sequence[int]]:
+    """(label, visits, bounces, views, ms) of the pages in some blocks (level, number), once for each level."""
+    first, *rest = _COLUMNS[SIDES[SIDES.index(side)]]
+    of_level: dict[int, list[int]] = {}
+    for level, block in tiles:
+        of_level.setdefault(level, []).append(block)
+    for level, blocks in of_level.items():
+        yield from connection.execute(
+            f"/* visit_days.sums */ select value, sum({first}), {', '.join(f'sum({name})' for name in rest)}"
+            " from visit_page where website = ? and level = ? and block in (select value from json_each(?))"
+            f" and {first} group by value",
+            (website, level, orjson.dumps(blocks).decode()),
+        )
