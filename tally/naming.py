@@ -8,7 +8,8 @@ events by whoever asks, and the block is not used; where the events are gone, th
 import sqlite3
 from itertools import pairwise
 
-from tally.rollups import ALL, LEVELS, ROWS_A_STEP
+from tally import rollups
+from tally.rollups import ALL, LEVELS
 
 
 def unnamed(connection: sqlite3.Connection, website: int) -> set[tuple[int, int]]:
@@ -38,7 +39,7 @@ def drop_names(connection: sqlite3.Connection, website: int, level: int, block: 
     old = connection.execute(
         "/* naming.old_names */ select value from rollup"
         " where website = ? and field = ? and level = ? and block = ? and value > 0 limit ?",
-        (website, ALL, level, block, ROWS_A_STEP),
+        (website, ALL, level, block, rollups.ROWS_A_STEP),
     ).fetchall()
     connection.executemany(
         "/* naming.drop_names */ delete from rollup"

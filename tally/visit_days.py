@@ -15,10 +15,10 @@ from collections.abc import Iterable, Sequence
 
 import orjson
 
-from tally import visiting
+from tally import rollups, visiting
 from tally.queries import Scope
 from tally.ranking import Counts, merge
-from tally.rollups import FINAL_AFTER_MS, KEPT, PAGE_LEVELS, ROWS_A_STEP
+from tally.rollups import FINAL_AFTER_MS, KEPT, PAGE_LEVELS
 from tally.sessions import DAY_MS
 from tally.visiting import SIDES
 
@@ -67,9 +67,10 @@ def next_block(connection: sqlite3.Connection, website: int, now_ms: int) -> tup
     if row:
         return 3, int(row[0])
     row = connection.execute(
-        "/* visit_days.next_64 */ select own.block >> 6 from built as own where website = :website and level = 0"
-        " and block < :ready >> 6 << 6 and not exists (select 1 from visit_page as page"
-        " where page.website = :website and page.level = 6 and page.block = own.block >> 6 and value = 0)"
+        "/* visit_days.next_sixty_four */ select own.block >> 6 from built as own"
+        " where website = :website and level = 0 and block < :ready >> 6 << 6"
+        " and not exists (select 1 from visit_page as page where page.website = :website and page.level = 6"
+        " and page.block = own.block >> 6 and value = 0)"
         " and not exists (select 1 from built as day where day.website = :website and day.level = 0"
         " and day.block >= own.block >> 6 << 6 and day.block < ((own.block >> 6) + 1) << 6"
         " and not exists (select 1 from visit_page as page"
@@ -127,7 +128,7 @@ def drop(connection: sqlite3.Connection, website: int, level: int, block: int) -
     old = connection.execute(
         "/* visit_days.old */ select website, level, block, value from visit_page"
         " where website = ? and level = ? and block = ? limit ?",
-        (website, level, block, ROWS_A_STEP),
+        (website, level, block, rollups.ROWS_A_STEP),
     ).fetchall()
     connection.executemany(
         "/* visit_days.drop */ delete from visit_page where website = ? and level = ? and block = ? and value = ?", old

@@ -32,9 +32,9 @@ def pages(scope: Scope, side: str) -> Query:
     0 is none: visits without a view. 1.1 µs a visit, where it has no views far from its ends.
     """
     page = (
-        "iif(views, (select pathname from event where event.website = own.website and ts >= own.begin_ms"
+        "iif(views, coalesce((select pathname from event where event.website = own.website and ts >= own.begin_ms"
         " and ts <= own.begin_ms + own.ms and event.visitor = own.visitor and event.visit = own.visit and type <= 1"
-        f" order by {_ORDER[side]} limit 1), 0)"
+        f" order by {_ORDER[side]} limit 1), 0), 0)"
     )
     sql, parameters = _visits(scope, f"{page}, count(*), sum(views = 1 and events = 0), sum(views), sum(ms)")
     return f"/* visiting.pages */ {sql} group by 1", parameters

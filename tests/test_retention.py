@@ -42,7 +42,7 @@ from past import (
 from reading import FIELDS, Library, library_at
 
 from analytics_server import main
-from tally import accounts, retention, rollups
+from tally import accounts, retention, rollups, visit_days
 from tally.instants import iso
 from tally.rollups import KEPT, OPEN, STALE
 from tally.schema import transaction
@@ -76,6 +76,10 @@ def step(path: Path, now_ms: int = TODAY * DAY_MS) -> bool:
     connection = writing(path)
     try:
         with transaction(connection):
+            going = retention.next_day(connection, 1, 0, now_ms)
+            if going is not None:
+                pages = visit_days.of_block(connection, 1, 0, going)
+                visit_days.add(connection, (1, 0, going), list(pages.items()))
             return retention.let_go(connection, 1, 0, now_ms)
     finally:
         connection.close()
