@@ -87,7 +87,7 @@ export function framingNote({ website, addresses, origin, url, choose, back }) {
         h(
           "li",
           null,
-          "Clicks beside what was clicked: the page has changed since, its fonts or banners come by script, or a part of it is as high as the window, which is very high here.",
+          "Clicks beside what was clicked: the page has changed since, its own fonts or what scripts add are missing here, or a part of it is as high as the window, which is very high here.",
         ),
       ),
     ),
