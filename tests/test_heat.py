@@ -175,7 +175,7 @@ async def test_against_plain_counting(place: Place, monkeypatch: pytest.MonkeyPa
     chance = random.Random(seed)
     begun = place.today()
     while place.today() < begun + 80:
-        await place.send(*some(chance, place.today(), chance.randrange(1, 40)))
+        await place.send(*some(chance, place.today(), chance.randrange(1, 30)))
         if chance.random() < 0.5:
             await place.pack(chance.choice((1, 5, 1 << 30)), chance.choice((None, None, 1 << 40)))
         if chance.random() < 0.1:
@@ -185,7 +185,7 @@ async def test_against_plain_counting(place: Place, monkeypatch: pytest.MonkeyPa
             first = begun + chance.randrange(-3, 80)
             widths = tuple(width for width in WIDTHS if chance.random() < 0.4)
             await place.check(first, first + chance.randrange(1, 80), widths, chance.choice((1, 10)))
-        place.house.clock.advance(chance.choice((3_600, 86_400, 2 * 86_400, 3 * 86_400)))
+        place.house.clock.advance(chance.choice((3_600, 2 * 86_400, 3 * 86_400)))
     for _ in range(2):
         await place.check(begun - 3, begun + 90)
         await place.check(begun + 5, begun + 71, ("mobile", "desktop"))
@@ -242,6 +242,17 @@ async def test_a_range_is_widened_to_days(place: Place) -> None:
         assert (answer.json["data"]["clicks"], answer.json["meta"]["widened"]) == (clicks, widened), span
     meta = answer.json["meta"]
     assert (meta["from"], meta["to"]) == ("2026-11-11T05:30:00.000+05:30", "2026-11-19T05:30:00.000+05:30")
+
+
+async def test_every_beginning_and_end(place: Place) -> None:
+    """Days that have points, and those just beside them, whichever blocks they are read from."""
+    first = place.today() - 2
+    await place.send(*[point._replace(path="/") for point in some(random.Random(6), place.today(), 30)])
+    for end in (first + 1, first + 3):
+        await place.pack(end=end)
+        for begin in range(first - 1, first + 4):
+            for end in range(begin + 1, first + 5):
+                await place.check(begin, end)
 
 
 async def test_what_was_sent_without_a_page(place: Place) -> None:
@@ -391,6 +402,18 @@ async def test_a_page_that_was_clicked_everywhere(place: Place, monkeypatch: pyt
         await place.pack(end=1 << 40)
     [(longest,)] = place.house.sql("select max(length(mobile)) from heat_block")
     assert longest < 6 * CELLS
+
+
+def test_adding_up_is_given_up_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The deadline of a question is looked at in the midst of statements; these are short, whatever is added up."""
+    with closing(open_database(tmp_path / "a.db", create=True)) as connection:
+        rows = [(day, 0, 1, 0, band * BAND_ROWS, 0, 1) for day in range(9) for band in range(8)]
+        heat_days.store(connection, 1, rows)
+        connection.set_progress_handler(lambda: True, 100_000)
+        assert heat_figures.heatmap(connection, 1, "", range(9), (0, 1, 2)).clicks == 72
+        monkeypatch.setattr(heat_days, "_BYTES_BETWEEN_LOOKS", 0)
+        with pytest.raises(sqlite3.OperationalError, match="interrupted"):
+            heat_figures.heatmap(connection, 1, "", range(9), (0, 1, 2))
 
 
 # --- verify
