@@ -2,15 +2,20 @@
 // poor. A press on a row filters by it. The order is the server's: most poor values first, where most people wait.
 
 import { isFiltered } from "../shared/asking.js";
+import { failureNotice } from "../shared/dialog.js";
 import { h, unseen } from "../shared/dom.js";
 import { counted, percent, shortNumber } from "../shared/formats.js";
-import { fieldName, valueNode, valueText } from "../shared/fields.js";
+import { fieldName, fieldTitle, valueNode, valueText } from "../shared/fields.js";
 import { hint } from "../shared/hint.js";
+import { listDialog } from "../shared/list.js";
 import { ratingNode, shareBar } from "./metrics.js";
 import { isFew, rating, said } from "./vital_words.js";
 
-/** The rows of a field; `metric` one of vital_words.js's. */
-export function ranked(field, rows, metric, threshold, board) {
+// CONTRACT: limit is at most 1000.
+const MOST = 1000;
+
+/** The rows of a field; `metric` one of vital_words.js's. `choose(row)` is called on a press: where not given, it filters. */
+export function ranked(field, rows, metric, threshold, board, choose = (row) => board.toggle(field, row.value)) {
   const measured = rows.filter((row) => row.samples);
   if (!measured.length) {
     return h("p", { class: "nothing soft" }, `${metric.short} was measured on no ${fieldName(field)} in these days.`);
@@ -18,11 +23,11 @@ export function ranked(field, rows, metric, threshold, board) {
   return h(
     "ol",
     { class: "ranked" },
-    measured.map((row) => h("li", null, rowOf(field, row, metric, threshold, board))),
+    measured.map((row) => h("li", null, rowOf(field, row, metric, threshold, board, choose))),
   );
 }
 
-function rowOf(field, row, metric, threshold, board) {
+function rowOf(field, row, metric, threshold, board, choose) {
   const rated = rating(row.p75, threshold);
   const isOn = isFiltered(board.view(), field, row.value);
   const button = h(
@@ -32,7 +37,7 @@ function rowOf(field, row, metric, threshold, board) {
       type: "button",
       "aria-pressed": String(isOn),
       dataset: { key: `${field}=${row.value}`, value: row.value, p75: String(row.p75) },
-      onclick: () => board.toggle(field, row.value),
+      onclick: () => choose(row),
     },
     h("span", { class: "ranked-name" }, h("bdi", null, valueNode(field, row.value))),
     shareBar(row),
@@ -62,4 +67,24 @@ function hintOf(field, row, { name }, isOn) {
     isFew(row.samples) ? h("p", null, "So few that a handful of slow ones moves p75.") : null,
     h("p", { class: "soft" }, isOn ? "Press to take this filter away" : `Press to see this ${fieldName(field)} alone`),
   ];
+}
+
+/** All values of a field, searchable. */
+export function allRanked(field, metric, threshold, board) {
+  const dialog = listDialog({
+    title: `${fieldTitle(field)} by ${metric.short}`,
+    load: async () => {
+      const answer = await board.ask("vitals", { by: field, metric: metric.name, limit: MOST });
+      if (!answer.ok) return { error: answer.error };
+      const note = answer.data.length === MOST ? ": the first thousand" : "";
+      return { rows: answer.data.filter((row) => row.samples), note };
+    },
+    matches: (row, text) => row.value.toLowerCase().includes(text),
+    draw: (rows) =>
+      ranked(field, rows, metric, threshold, board, (row) => {
+        dialog.close();
+        board.toggle(field, row.value);
+      }),
+    failed: (error, again) => failureNotice(`${fieldTitle(field)} cannot be shown.`, error, again),
+  });
 }

@@ -33,6 +33,9 @@ export function trend(root, board) {
   return {
     async draw(metric, rows, threshold) {
       last = [metric, rows, threshold];
+      if (!rows.some((row) => row.samples)) {
+        return void fill(root, h("p", { class: "nothing soft" }, `${metric.short} was not measured in these days.`));
+      }
       if (!root.contains(legend)) fill(root, nodes);
       fill(legend, legendOf(metric, threshold));
       drawTable();

@@ -3,7 +3,7 @@
 // means and what helps.
 
 import { metricCards } from "../measurements/metrics.js";
-import { ranked } from "../measurements/ranked.js";
+import { allRanked, ranked } from "../measurements/ranked.js";
 import { trend } from "../measurements/trend.js";
 import { METRICS, metricNamed, said, verdict } from "../measurements/vital_words.js";
 import { isAlike } from "../shared/asking.js";
@@ -92,9 +92,22 @@ function build(board) {
   const rankings = LISTS.map(([field, title], i) =>
     board.part(places.lists[i], {
       what: () => `${title} cannot be shown.`,
-      ask: (signal) => board.ask("vitals", { by: field, metric: metric().name, limit: SHOWN }, signal),
-      draw: ({ data, meta }) =>
-        refill(places.lists[i], ranked(field, data, metricNamed(meta.metric), meta.thresholds[meta.metric], board)),
+      ask: (signal) => board.ask("vitals", { by: field, metric: metric().name, limit: SHOWN + 1 }, signal),
+      draw({ data, meta }) {
+        const [of, threshold] = [metricNamed(meta.metric), meta.thresholds[meta.metric]];
+        const all = () => allRanked(field, of, threshold, board);
+        refill(
+          places.lists[i],
+          ranked(field, data.slice(0, SHOWN), of, threshold, board),
+          data.length > SHOWN
+            ? h(
+                "div",
+                { class: "card-foot no-print" },
+                h("button", { class: "button small", type: "button", onclick: all }, "All pages"),
+              )
+            : null,
+        );
+      },
     }),
   );
 

@@ -20,7 +20,7 @@ from .looking import ZONE, OpenPage, chromium, pages_of
 from .owner import faults
 
 SIZES = {"wide": {"width": 1280, "height": 900}, "narrow": {"width": 390, "height": 844}}
-PATHS = {"/": 1.0, "/pricing": 1.4, "/docs/install": 0.7, "/checkout": 3.0}
+PATHS = {"/": 1.0, "/pricing": 1.4, "/checkout": 3.0, **{f"/blog/{n}": 0.5 for n in range(9)}}
 NAMES = ("lcp", "inp", "cls", "fcp", "ttfb")
 DAY_MS = 86_400_000
 Shown = Callable[..., Any]
@@ -34,7 +34,7 @@ def measure(site: Told) -> None:
     for agent, factor in ((CHROME, 1.0), (SAFARI_IPHONE, 1.8)):
         events = []
         for n in range(160):
-            path, slow = draw.choice(list(PATHS.items()))
+            path, slow = list(PATHS.items())[min(n % 14, 11)] if n % 3 else ("/checkout", 3.0)
             # The 72 hours in which an event may come late, and today so far.
             timestamp = draw.choice((now_ms - 1000, *(midnight_ms - k * DAY_MS // 2 + 1 for k in range(1, 6))))
             scale = factor * slow
@@ -247,6 +247,39 @@ def test_a_row_filters(site: Told, shown: Shown) -> None:
     expect(page.locator(".chip")).to_have_count(0)
     drawn(page)
     assert figures(page) == told_by_api(site, question())
+
+
+def test_all_pages(site: Told, shown: Shown) -> None:
+    page = shown()
+    expect(page.locator(".ranked-pathname .ranked-row")).to_have_count(10)
+    page.get_by_role("button", name="All pages").click()
+    dialog = page.get_by_role("dialog", name="Pages by LCP")
+    expect(dialog.locator(".ranked-row")).to_have_count(len(PATHS))
+    assert faults(page) == []
+    dialog.get_by_role("searchbox").fill("/pric")
+    dialog.locator(".ranked-row").click()
+    page.wait_for_url("**&filter_pathname=/pricing")
+    assert figures(drawn(page)) == told_by_api(site, question(more="&filter_pathname=/pricing"))
+
+
+def test_what_was_not_measured_says_so(shown: Shown) -> None:
+    page = shown()
+    page.locator("[data-metric=ttfb]").click()
+    expect(page.locator(".chart-place")).to_contain_text("TTFB was not measured in these days.")
+    expect(page.locator(".ranked-pathname")).to_contain_text("TTFB was measured on no page in these days.")
+    page.locator("[data-metric=lcp]").click()
+    drawn(page)
+
+
+def test_leaving_ends_what_is_asked(site: Told, open_page: OpenPage) -> None:
+    page, ended = site.log_in(open_page()), []
+    page.on("requestfailed", lambda request: ended.append(request.url))
+    page.route(re.compile(r"/api/.*/vitals\?"), lambda route: None)
+    page.goto(f"{site.url}/websites/{site.website}/vitals?range=7d")
+    expect(page.locator(".vitals-answer")).to_have_attribute("aria-busy", "true")
+    page.get_by_role("link", name="Overview").click()
+    expect(page.locator(".figure")).to_have_count(7)
+    assert len([url for url in ended if "/vitals?" in url]) == 4
 
 
 def test_range_zone_and_keys(site: Told, shown: Shown) -> None:
