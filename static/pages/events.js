@@ -12,7 +12,7 @@ import { isAlike } from "../shared/asking.js";
 import { fill, h, refill } from "../shared/dom.js";
 import { get } from "../shared/fetching.js";
 import { counted, number } from "../shared/formats.js";
-import { nothing, websitePage } from "../shared/website_page.js";
+import { noMatch, nothing, websitePage } from "../shared/website_page.js";
 
 const FIRST = "events";
 const NARROW = "(max-width: 1080px)";
@@ -39,6 +39,8 @@ export const show = (root, context) => websitePage(root, context, PAGE);
 
 function build(board) {
   let rows = null;
+  let isQuiet = false;
+  let asked = "";
   const chosen = () => board.view().event || rows?.[0]?.value || "";
   const own = chosenEvent(board, chosen);
   const places = placesOf(own);
@@ -49,10 +51,17 @@ function build(board) {
 
   const names = board.part(places.body, {
     what: () => "The events cannot be shown.",
-    ask: (signal) => askNames(board, signal),
+    ask: async (signal) => {
+      const answer = await askNames(board, signal);
+      // What failed is said in the list's place, also where nothing was in it before.
+      if (!answer.ok && !isQuiet && !signal.aborted && !rows?.length) fill(places.page, places.list, places.main);
+      return answer;
+    },
     draw: ({ data }) => {
       rows = data;
       drawList();
+      // Which one is shown is known only now, unless the address says it.
+      if (asked !== chosen()) loadChosen({ quietly: isQuiet });
     },
   });
   const properties = board.part(places.properties, {
@@ -102,21 +111,22 @@ function build(board) {
   }
 
   function loadChosen(options) {
-    if (!chosen()) return null;
+    asked = chosen();
+    if (!asked) return null;
     own.frame();
     return Promise.all([own.load(options), properties(options)]);
   }
 
   async function load({ quietly, last }) {
     const view = board.view();
+    isQuiet = quietly;
     const isOwn = last && isAlike(last, view) && rows;
     if (isOwn && last.event === view.event && last.interval === view.interval) return own.redraw();
     if (isOwn && last.event === view.event) return (own.frame(), own.loadTrend({ quietly }));
     if (isOwn) return (drawList(), loadChosen({ quietly }));
-    // Which one is shown is known only when the names are there, unless the address says it.
-    if (!view.event) return (await names({ quietly })) ? loadChosen({ quietly }) : null;
-    places.main.hidden = false;
-    return Promise.all([names({ quietly }), loadChosen({ quietly })]);
+    if (!quietly) asked = view.event;
+    if (view.event) places.main.hidden = false;
+    return Promise.all([names({ quietly }), view.event || quietly ? loadChosen({ quietly }) : null]);
   }
   return { element: places.page, load, leave: own.end };
 }
@@ -145,20 +155,12 @@ function placesOf(own) {
 }
 
 function nothingYet(board) {
-  const { filters } = board.view();
-  const words = filters.length
-    ? "Nothing of these days matches the filters."
-    : "Views are counted by themselves; what else people do is yours to name. New events show up here within a minute.";
-  const first = board.website.events === 0 ? noSnippetYet(board) : null;
-  const less = h(
-    "button",
-    { class: "button", type: "button", onclick: () => board.go({ ...board.view(), filters: [] }) },
-    "Remove the filters",
-  );
+  if (board.view().filters.length) return noMatch(board);
   return nothing({
     title: "No event was counted in these days",
-    words: filters.length ? [words, h("br"), less] : words,
-    steps: filters.length ? null : [first, howToSend()],
+    words:
+      "Views are counted by themselves; what else people do is yours to name. New events show up here within a minute.",
+    steps: [board.website.events === 0 ? noSnippetYet(board) : null, howToSend()],
   });
 }
 

@@ -254,6 +254,14 @@ def test_a_website_without_events_says_how_to_send_one(site: Told, open_page: Op
     expect(page.locator("main")).to_contain_text('tally.track("signup", { plan: "pro" });')
     expect(page.locator("main")).to_contain_text('data-track="signup"')
     assert faults(page) == []
+    pattern = re.compile("/event-names")
+    page.route(pattern, lambda route: route.abort())
+    page.keyboard.press("3")
+    expect(page.locator(".notice", has_text="The events cannot be shown.")).to_be_visible()
+    page.unroute(pattern)
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("heading", name="No event was counted in these days")).to_be_visible()
+    page.problems.forgive("ERR_FAILED")
     page.goto(f"{site.url}/websites/{site.website}/events?filter_browser=Netscape")
     page.get_by_role("button", name="Remove the filters").click()
     drawn(page)
@@ -283,7 +291,8 @@ def test_what_fails_says_so_and_recovers(site: Told, open_page: OpenPage, part: 
     pattern = re.compile(rf"/api/account/websites/[^/]+/{part}\?")
     body = {"ok": False, "error": {"code": "query_timeout", "message": "This question takes too long."}}
     page.route(pattern, lambda route: route.fulfill(status=503, json=body))
-    page.goto(f"{site.url}/websites/{site.website}/events?event=signup")
+    # Without an event in the address, it is the names that say which one is shown.
+    page.goto(f"{site.url}/websites/{site.website}/events?{'' if part == 'event-names' else 'event=signup'}")
     notice = page.locator(".notice", has_text=words)
     expect(notice).to_contain_text("This question takes too long.")
     page.unroute(pattern)
