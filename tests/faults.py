@@ -1035,10 +1035,10 @@ FAULTS = (
         "tests/test_vital_days.py",
     ),
     Fault(
-        "a heatmap point that is packed and stays",
+        "heatmap points that count once a cell",
         "tally/heat_days.py",
-        "[(website, *row[:-1]) for row in done],",
-        "[(website, *row[:-1]) for row in done[1:]],",
+        "[2 * width + kind] += points",
+        "[2 * width + kind] += 1",
         "tests/test_heat.py",
     ),
     Fault(
