@@ -41,6 +41,34 @@ class Fault(NamedTuple):
 
 FAULTS = (
     Fault(
+        "of views at one moment the first to arrive is the exit page",
+        "tally/visiting.py",
+        '"exit": "ts desc, event.id desc"',
+        '"exit": "ts desc, event.id"',
+        "tests/test_rollups.py",
+    ),
+    Fault(
+        "an exit page is looked for from the beginning of the visit",
+        "tally/visiting.py",
+        'f" order by {_ORDER[side]} limit 1), 0), 0)"',
+        '" order by ts, event.id limit 1), 0), 0)"',
+        "tests/test_figures.py tests/test_rollups.py",
+    ),
+    Fault(
+        "pages of a block are built over days that changed meanwhile",
+        "tally/visit_days.py",
+        "is_right = before is not None and version(connection, *place) == before",
+        "is_right = True",
+        "tests/test_rollups.py",
+    ),
+    Fault(
+        "late events bring no names",
+        "tally/ingest.py",
+        "*row[6:21])",
+        "*row[6:20], 0)",
+        "tests/test_rollups.py",
+    ),
+    Fault(
         "a gap of 29 minutes",
         "tally/sessions.py",
         "VISIT_GAP_MS = 30 * 60 * 1000",
