@@ -55,13 +55,6 @@ FAULTS = (
         "tests/test_figures.py tests/test_rollups.py",
     ),
     Fault(
-        "pages of a block are built over days that changed meanwhile",
-        "tally/visit_days.py",
-        "is_right = before is not None and version(connection, *place) == before",
-        "is_right = True",
-        "tests/test_rollups.py",
-    ),
-    Fault(
         "late events bring no names",
         "tally/ingest.py",
         "*row[6:21])",
