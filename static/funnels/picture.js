@@ -156,9 +156,10 @@ function adding(steps, act) {
 }
 
 /** The sentence above: how many went all the way. */
-export function sumWords(rows) {
+export function sumWords(rows, isFiltered = false) {
   const [first, last] = [rows[0], rows.at(-1)];
-  if (!first.visits) return ["No visit took the first step", "in these days, with these filters."];
+  if (!first.visits)
+    return ["No visit took the first step", isFiltered ? "in these days, with these filters." : "in these days."];
   const of = `${number(last.visits)} of ${visitWords(first.visits)} that took the first step.`;
   return [`${shareWords(last.of_first, last.visits, first.visits)} went all the way:`, of];
 }

@@ -100,7 +100,7 @@ function build(board) {
     const title = meta.events ? `${counted(meta.events, "event")}, none with data` : "Not in these days";
     const words = meta.events
       ? "Events can carry properties: a plan, a price, a place on the page."
-      : `Nobody did “${chosen()}” in these days, with these filters.`;
+      : `Nobody did “${chosen()}” in these days${board.view().filters.length ? ", with these filters" : ""}.`;
     return h(
       "section",
       { class: "card no-data" },

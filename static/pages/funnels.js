@@ -86,8 +86,8 @@ function build(board) {
   });
 
   function drawAll(rows, all) {
-    const { steps } = board.view();
-    const [first, rest] = sumWords(rows);
+    const { steps, filters } = board.view();
+    const [first, rest] = sumWords(rows, filters.length > 0);
     fill(places.told, h("p", { class: "sum" }, h("strong", null, first), " ", h("span", { class: "soft" }, rest)));
     board.say(`${first} ${rest}`);
     drawPicture(places.picture, { steps, rows, all, act, isWaiting: false });
