@@ -186,16 +186,16 @@ class Total:
         self._file_bytes += sum(len(name) + len(value) + 20 for name, value, *_ in rows)
         if self._file_bytes > MOST_FILE_BYTES:
             raise TooManyValues
-        self._file.executemany("insert into piece values (?, ?, ?, ?)", rows)
+        self._file.executemany("/* properties.put_away */ insert into piece values (?, ?, ?, ?)", rows)
 
     def properties(self) -> tuple[int, dict[str, tuple[int, int]]]:
         """How many there are, and of the first MOST_PROPERTIES by events (descending) and name: events, and how many of
         them have a number there."""
         if self._file is not None:
             file = self._file
-            (count,) = file.execute("select count(distinct property) from piece").fetchone()
+            (count,) = file.execute("/* properties.count */ select count(distinct property) from piece").fetchone()
             rows = file.execute(
-                "select property, sum(events), sum(iif(substr(value, 1, 1) = ?, events, 0))"
+                "/* properties.first */ select property, sum(events), sum(iif(substr(value, 1, 1) = ?, events, 0))"
                 " from piece group by property order by 2 desc, 1 limit ?",
                 (NUMBER, MOST_PROPERTIES),
             )
@@ -217,7 +217,7 @@ class Total:
                 yield from ((name, value, *counts) for value, counts in sorted(self._of[name].items()))
         else:
             yield from self._file.execute(
-                "select property, value, sum(events), sum(visitors) from piece"
+                "/* properties.rows */ select property, value, sum(events), sum(visitors) from piece"
                 " where property in (select value from json_each(?)) group by property, value order by property, value",
                 (orjson.dumps(list(names)).decode(),),
             )
@@ -228,7 +228,9 @@ def _new_file(connection: sqlite3.Connection) -> sqlite3.Connection:
     file = sqlite3.connect("", isolation_level=None)
     for pragma in ("journal_mode = off", "synchronous = off", "temp_store = file", "cache_size = -2048"):
         file.execute(f"pragma {pragma}").fetchall()
-    file.execute("create table piece (property text, value blob, events integer, visitors integer)")
+    file.execute(
+        "/* properties.piece */ create table piece (property text, value blob, events integer, visitors integer)"
+    )
     file.set_progress_handler(lambda: _is_over(connection), _STEPS_BETWEEN_LOOKS)
     return file
 

@@ -50,6 +50,8 @@ from tally.verification import verdicts
 
 SOURCES = sorted(Path(tally.__file__).parent.glob("*.py"))
 NAME = re.compile(r"/\* ([a-z_]+)\.([a-z_]+) \*/")
+# On files without a name (tally/properties.py).
+OF_A_QUESTION = {f"properties.{name}" for name in ("piece", "put_away", "count", "first", "rows")}
 # What is no statement about rows.
 HOUSEKEEPING = re.compile(
     r"(?:begin|begin immediate|begin exclusive|commit|rollback|pragma [a-z_]+(?: *= *\S+|\(\d+\))?)", re.IGNORECASE
@@ -118,8 +120,9 @@ def statement_texts(tree: ast.Module) -> Iterator[tuple[str, int]]:
 def names_in_sources() -> set[str]:
     """`room.name` of every statement; `ingest.{table}` stands for each table that _insert is called with.
 
-    Without tally/schema.py's, which run before anybody can listen: on the table meta alone, and on SQLite's own; and
-    without those of migrations, which have a test of their own.
+    Without tally/schema.py's, which run before anybody can listen: on the table meta alone, and on SQLite's own;
+    without those of migrations, which have a test of their own; and without those on a file that lasts as long as the
+    question it was made for.
     """
     names = set()
     for source in SOURCES:
@@ -130,7 +133,7 @@ def names_in_sources() -> set[str]:
         names |= {".".join(match) for text in found for match in NAME.findall(text)}
         if any(text.startswith("/* ingest.{}") for text in found):
             names |= {f"ingest.{table}" for table in inserted_tables(tree)}
-    return names
+    return names - OF_A_QUESTION
 
 
 def inserted_tables(tree: ast.Module) -> set[str]:
