@@ -284,8 +284,8 @@ FAULTS = (
     Fault(
         "a stale mark that forgets the blocks above",
         "tally/rollups.py",
-        "delete from built where website = ? and level = ? and block = ?",
-        "delete from built where website = ? and level = ? and block = ? and 0",
+        "delete from {table} where website = ? and level = ? and block = ?",
+        "delete from {table} where website = ? and level = ? and block = ? and 0",
         "tests/test_rollups.py",
     ),
     Fault(
