@@ -14,12 +14,13 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from conftest import ManualClock
-from rolling import DAY_MS, HOUR_MS, MINUTE_MS, QUARTER_MS, Plain, Works, make_file
+from rolling import DAY_MS, HOUR_MS, MINUTE_MS, QUARTER_MS, Plain, Works, at_once, make_file
 
-from tally import cuts, figures
+from tally import cuts, figures, visit_days
 from tally.ground import BeyondRetention
 from tally.queries import Scope
 from tally.remembered import _ENTRY_BYTES, KEPT_MS, Remembered, packed, unpacked
+from tally.rollups import FINAL
 from tally.timerange import Interval, Range, buckets
 
 DAY = 20_772  # 2026-11-15, a multiple of 4: days DAY to DAY + 3 are one block of level 2
@@ -131,6 +132,62 @@ def test_what_is_remembered_of_filtered_figures_and_of_cut_days_follows_every_ch
         works.bring(seen_on(0, WEB, minute), seen_on(1, WEB, minute))
         works.build()
     same(works, DAY_0_MS + cut_ms, filters=(("pathname", ("/a",)),))
+
+
+def nothing(works: Works) -> None:
+    """No day changes."""
+
+
+def import_that_is_built_in_already(works: Works) -> None:
+    """The day is final again, as one of another version."""
+    works.bring(seen_on(0, OTHER))
+    at_once(works.builder._build(works.websites[0].number, DAY))
+    assert works.days()[DAY].state == FINAL
+
+
+@pytest.mark.parametrize("after", ["the version", "the counting", "the writing"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        nothing,
+        import_into_a_day_with_traffic,
+        import_into_a_day_without,
+        clock_set_back,
+        import_that_is_built_in_already,
+    ],
+)
+def test_pages_of_days_that_change_while_they_are_counted(
+    works: Works, change: Callable[[Works], None], after: str
+) -> None:
+    """tally/visit_days.py, end: "False where one of its days has changed since version `before`"."""
+    works.send(seen_on(0), seen_on(0, OTHER, 10))
+    works.bring(seen_on(3))
+    works.advance(40 * DAY_MS)
+    works.build()
+    website = works.websites[0].number
+    place, days = (website, 3, DAY >> 3), [DAY, DAY + 3]
+    for level in (6, 3):
+        visit_days.take_down(works.writer, website, level, DAY >> level)
+    assert visit_days.drop(works.writer, *place) == 2
+    # As tally/building.py does it, each line a step.
+    before = visit_days.version(works.writer, *place)
+    happens = {"the version": nothing, "the counting": nothing, "the writing": nothing} | {after: change}
+    happens["the version"](works)
+    counts = visit_days.of_block(works.looker, *place)
+    happens["the counting"](works)
+    without_view = counts.pop(0)
+    visit_days.add(works.writer, place, list(counts.items()))
+    happens["the writing"](works)
+    is_unchanged = change is nothing
+    assert visit_days.end(works.writer, place, before, without_view) is is_unchanged
+    assert ((3, DAY >> 3) in visit_days.built(works.writer, website, days)) is is_unchanged
+    same(works)
+    works.build()
+    same(works)
+    works.advance(40 * DAY_MS)
+    works.build()
+    same(works)
+    assert (3, DAY >> 3) in visit_days.built(works.writer, website, days)
 
 
 def test_a_day_that_was_called_final_takes_events_again(works: Works) -> None:
