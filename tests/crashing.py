@@ -28,7 +28,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import pytest
 from conftest import CHROME, Server
@@ -301,8 +301,8 @@ def facts(connection: sqlite3.Connection, website: int) -> list[Fact]:
     """The traffic in the file."""
     text = dict(connection.execute("select id, text from label"))
     columns = ", ".join((*FIELDS, "event_name"))
-    rows = connection.execute(f"select ts, type, visitor, {columns} from event where website = ?", (website,))
-    return [Fact(*row[:3], tuple(text[number] for number in row[3:])) for row in rows]
+    rows = connection.execute(f"select ts, type, visitor, id, {columns} from event where website = ?", (website,))
+    return [Fact(*row[:3], tuple(text[number] for number in row[4:]), row[3]) for row in rows]
 
 
 # --- what is answered
@@ -344,19 +344,67 @@ def questions(plain: Plain, scope: Scope) -> Iterator[tuple[str, Callable[[Any],
         _, rows = plain.top(scope, name, 40)
         data = [dict(zip(("value", "visitors", "pageviews", "events"), row, strict=True)) for row in rows]
         yield f"top/{name}?limit=40", lambda got, data=data: data
+    names = [dict(zip(("value", "visitors", "events"), row, strict=True)) for row in plain.names(scope, 40)]
+    yield "event-names?limit=40", lambda got: names
+    for side in ("entry", "exit"):
+        pages = [
+            {"value": page, "visits": visits} | shares(visits, *of)
+            for page, visits, *of in plain.pages(scope, side, 40)[1]
+        ]
+        yield f"{side}-pages?limit=40", lambda got, pages=pages: pages
+    steps = some_steps(plain)
+    if steps:
+        words = "&".join(f"step={quote(f'{field}:{text}')}" for field, text in steps)
+        yield f"funnel?{words}", lambda got: funnel(plain, scope, steps)
 
 
 def key_figures(plain: Plain, scope: Scope) -> dict[str, Any]:
     found = plain.stats(scope)
-    shares = {
-        "bounce_rate": (100 * found.bounces, 1),
-        "views_per_visit": (found.visit_views, 2),
-        "visit_duration": (Fraction(found.visit_ms, 1_000), 0),
+    counts = {name: getattr(found, name) for name in ("visitors", "visits", "pageviews", "events")}
+    return counts | shares(found.visits, found.bounces, found.visit_views, found.visit_ms)
+
+
+def shares(visits: int, bounces: int, views: int, ms: int) -> dict[str, Any]:
+    """What is told of visits besides how many they are."""
+    totals = {
+        "bounce_rate": (100 * bounces, 1),
+        "views_per_visit": (views, 2),
+        "visit_duration": (Fraction(ms, 1_000), 0),
     }
-    return {name: getattr(found, name) for name in ("visitors", "visits", "pageviews", "events")} | {
-        name: rounded(Fraction(total, found.visits), places) if found.visits else None
-        for name, (total, places) in shares.items()
+    return {
+        name: rounded(Fraction(total, visits), places) if visits else None for name, (total, places) in totals.items()
     }
+
+
+def some_steps(plain: Plain) -> list[tuple[str, str]]:
+    """Two or three steps that a visit took; nearly every event has a name, or page, of its own."""
+    for visit in plain.visits:
+        taken = [
+            ("pathname", fact.texts[0]) if fact.type <= 1 else ("event_name", fact.texts[len(FIELDS)])
+            for fact in visit.facts
+        ]
+        if len(taken) > 1 and all(text for _, text in taken[:3]):
+            return taken[:3]
+    return []
+
+
+def funnel(plain: Plain, scope: Scope, steps: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+    found = plain.funnel(scope, steps)
+    rows = []
+    for n, ((name, text), (visits, visitors, ms)) in enumerate(zip(steps, found, strict=True)):
+        first, before = found[0][0], found[n - 1][0]
+        rows.append(
+            {
+                "field": name,
+                "value": text,
+                "visits": visits,
+                "visitors": visitors,
+                "of_first": rounded(Fraction(100 * visits, first), 1) if first else None,
+                "of_previous": rounded(Fraction(100 * visits, before), 1) if n and before else None,
+                "mean_seconds": rounded(Fraction(ms, 1_000 * visits), 1) if n and visits else None,
+            }
+        )
+    return rows
 
 
 def rounded(value: Fraction, places: int) -> float:

@@ -158,6 +158,17 @@ class Plain:
         ]
         return unset, sorted(rows, key=lambda row: (-row[1], row[0]))[:limit]
 
+    def funnel(self, scope: Scope, steps: Sequence[tuple[str, str]]) -> list[tuple[int, int, int]]:
+        """Visits, visitors, milliseconds since the step before, of each step (pathname or event_name, text)."""
+        found: list[list[tuple[int, int]]] = [[] for _ in steps]
+        for visit in self._begun(scope):
+            n, before_ms = 0, visit.begin_ms
+            for fact in visit.facts:
+                if n < len(steps) and _meets(fact, *steps[n]):
+                    found[n].append((fact.visitor, fact.ts - before_ms if n else 0))
+                    n, before_ms = n + 1, fact.ts
+        return [(len(of), len({who for who, _ in of}), sum(ms for _, ms in of)) for of in found]
+
 
 def counted(facts: Sequence[Fact]) -> tuple[int, int, int]:
     """Visitors, pageviews, events."""
@@ -176,6 +187,12 @@ def _runs(facts: Sequence[Fact]) -> list[list[Fact]]:
             found.append(run)
         run.append(fact)
     return found
+
+
+def _meets(fact: Fact, field: str, text: str) -> bool:
+    if field == "pathname":
+        return fact.type <= 1 and fact.texts[0] == text
+    return fact.type >= 2 and fact.texts[len(FIELDS)] == text
 
 
 def _matches(fact: Fact, scope: Scope) -> bool:
