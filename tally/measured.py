@@ -21,7 +21,7 @@ from tally.instants import iso
 from tally.reader import Answer, Reader, View, scope_of
 from tally.sessions import DAY_MS
 from tally.tables import round_half_away
-from tally.trial_figures import Arm, Experiment
+from tally.trial_figures import Arm, Experiment, TooManyTrials
 from tally.vitals import PERCENTILES, RELATIVE_ERROR, THRESHOLDS, Summary, summary
 
 _MOST_DAYS = 10_000
@@ -69,14 +69,23 @@ _ARM = ("conversions", "rate", "rate_low", "rate_high", "lift", "p_value", "p_va
 
 
 async def _experiments(reader: Reader, view: View, asked: Question, _: str) -> web.Response:
-    found = await reader.find(
-        asked, lambda connection: trial_figures.experiments(connection, scope_of(view.website, asked))
-    )
+    try:
+        found, left_out = await reader.find(
+            asked, lambda connection: trial_figures.experiments(connection, scope_of(view.website, asked))
+        )
+    except TooManyTrials:
+        message = "There are too many different experiments, variants and goals in this range: ask for fewer days."
+        raise ApiError(errors.INVALID_PARAMETER, message, field="from") from None
     meta = asked.meta(view.website.id) | {
         "visitor": "one UTC day",
         "confidence": 0.95,
         "split_is_off_below": significance.SPLIT_IS_OFF_BELOW,
         "least_of_a_kind": significance.LEAST_OF_A_KIND,
+        "left_out": {
+            "experiments": left_out,
+            "variants": sum(one.left_out[0] for one in found),
+            "goals": sum(one.left_out[1] for one in found),
+        },
     }
     if asked.csv:
         columns = ("experiment", "goal", "variant", "visitors", *_ARM)

@@ -6,19 +6,27 @@ who was assigned on that page, with that device, may convert anywhere.
 
 Whole days without filters come from counts (tally/trials.py), what is cut off or filtered from raw rows. Both come day
 by day, since the sequential p-value looks at the end of each.
+
+Anybody may send names: of very many experiments, variants or goals those with the most visitors are told, and how many
+are left out. An answer has goals times variants, and each is worked out here, where no deadline looks.
 """
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tally import measuring, significance
 from tally.ground import refuse_gone
-from tally.queries import Scope
+from tally.queries import Query, Scope
 from tally.sessions import DAY_MS
 
 # our choice: what most name the variant that changes nothing; where none is named so, it is the first by name.
 BASELINES = ("control", "original", "baseline", "off")
+
+# our choice: more than anybody compares; all of that at once is worked out in 3 seconds.
+MOST_EXPERIMENTS, MOST_VARIANTS, MOST_GOALS = 100, 20, 20
+# our choice: 40 experiments of 3 variants and 3 goals on each day of a year; 40 MB.
+MOST_ROWS = 200_000
 
 Row = tuple[int, str, str, int, str, int]
 """day, experiment, variant, 1 of conversions and 0 of assignments, goal, visitors."""
@@ -47,50 +55,79 @@ class Goal(NamedTuple):
 
 
 class Experiment(NamedTuple):
-    """An experiment; `split_p_value`: of an even split, `visitors` by variant, the baseline first."""
+    """An experiment; `split_p_value`: of an even split, `visitors` by variant, the baseline first. `left_out`: variants
+    and goals that are not told."""
 
     name: str
     visitors: dict[str, int]
     split_p_value: float | None
     goals: list[Goal]
+    left_out: tuple[int, int] = (0, 0)
 
 
-def experiments(connection: sqlite3.Connection, scope: Scope) -> list[Experiment]:
-    """All experiments of a scope, by name. Raises BeyondRetention."""
+class TooManyTrials(ValueError):
+    """More different experiments, variants and goals than can be read in one question."""
+
+
+def experiments(connection: sqlite3.Connection, scope: Scope) -> tuple[list[Experiment], int]:
+    """The experiments of a scope, by name, and how many are left out. Raises BeyondRetention and TooManyTrials."""
     of_name: dict[str, list[Row]] = {}
     for row in rows(connection, scope):
         of_name.setdefault(row[1], []).append(row)
-    return [_experiment(name, found) for name, found in sorted(of_name.items())]
+    told = _most(
+        {name: sum(row[5] for row in found if not row[3]) for name, found in of_name.items()}, MOST_EXPERIMENTS
+    )
+    return [_experiment(name, of_name[name]) for name in sorted(told)], len(of_name) - len(told)
+
+
+def _most(visitors: Mapping[str, int], most: int) -> list[str]:
+    """Names by visitors, descending, and text."""
+    return sorted(visitors, key=lambda name: (-visitors[name], name))[:most]
 
 
 def rows(connection: sqlite3.Connection, scope: Scope) -> list[Row]:
-    """The counts of each day of a scope, in order."""
+    """The counts of each day of a scope, in order. Raises BeyondRetention and TooManyTrials."""
     first, end = -(-scope.from_ms // DAY_MS), scope.to_ms // DAY_MS
     found: list[Row] = []
+    texts: dict[str, str] = {}
+
+    def take(query: Query) -> None:
+        for day, experiment, variant, is_converted, goal, visitors in connection.execute(*query):
+            # One copy of each text.
+            one, arm, aim = (texts.setdefault(text, text) for text in (experiment, variant, goal))
+            found.append((day, one, arm, is_converted, aim, visitors))
+            if len(found) > MOST_ROWS:
+                raise TooManyTrials
+
     if scope.filters or first >= end:
         spans = [(scope.from_ms, scope.to_ms)]
     else:
         spans = [(scope.from_ms, first * DAY_MS), (end * DAY_MS, scope.to_ms)]
-        found += connection.execute(*measuring.trials(scope.website, first, end))
+        take(measuring.trials(scope.website, first, end))
     for from_ms, to_ms in spans:
         if from_ms < to_ms:
             part = scope._replace(from_ms=from_ms, to_ms=to_ms)
             refuse_gone(connection, part)
-            found += connection.execute(*measuring.trials_of(part))
+            take(measuring.trials_of(part))
     return sorted(found)
 
 
 def _experiment(name: str, found: Sequence[Row]) -> Experiment:
     assigned: dict[str, int] = {}
-    for _, _, variant, is_converted, _, visitors in found:
+    converted: dict[str, int] = {}
+    for _, _, variant, is_converted, goal, visitors in found:
+        if is_converted:
+            converted[goal] = converted.get(goal, 0) + visitors
         assigned[variant] = assigned.get(variant, 0) + (0 if is_converted else visitors)
-    order = sorted(assigned, key=lambda variant: (_place(variant), variant))
-    goals = sorted({goal for _, _, _, is_converted, goal, _ in found if is_converted})
+    order = sorted(_most(assigned, MOST_VARIANTS), key=lambda variant: (_place(variant), variant))
+    goals = sorted(_most(converted, MOST_GOALS))
+    own = [row for row in found if row[2] in order and (not row[3] or row[4] in goals)]
     return Experiment(
         name,
         {variant: assigned[variant] for variant in order},
         significance.split_p_value([assigned[variant] for variant in order]),
-        [Goal(goal, _arms(order, [row for row in found if not row[3] or row[4] == goal])) for goal in goals],
+        [Goal(goal, _arms(order, [row for row in own if not row[3] or row[4] == goal])) for goal in goals],
+        (len(assigned) - len(order), len(converted) - len(goals)),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from conftest import NOON_MS, SAFARI_IPHONE, Answer, House
 
+from tally import trial_figures
 from tally.events import METRICS
 from tally.significance import holm, pooled_p_value, split_p_value, wilson
 from tally.vitals import THRESHOLDS
@@ -204,6 +205,17 @@ async def test_a_split_that_is_off(house: House) -> None:
     ((found),) = await data(house, key, website, "experiments")
     assert found["split"]["is_off"]
     assert found["goals"] == []
+
+
+async def test_experiments_that_somebody_made_up(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    website, key = await house.website(), await house.key()
+    await experiment(house, website, {f"v{n:02}": (30 - n, 0) for n in range(22)})
+    answer = await ask(house, key, website, "experiments")
+    assert answer.json["meta"]["left_out"] == {"experiments": 0, "variants": 2, "goals": 0}
+    assert [one["variant"] for one in answer.json["data"][0]["variants"]] == [f"v{n:02}" for n in range(20)]
+    monkeypatch.setattr(trial_figures, "MOST_ROWS", 21)
+    refused = await ask(house, key, website, "experiments")
+    assert (refused.status, refused.json["error"]["field"]) == (400, "from")
 
 
 async def test_nothing_to_tell(house: House) -> None:

@@ -150,8 +150,8 @@ def test_what_is_concluded(world: World) -> None:
     world.add(world.some(1_200))
     scope = Scope(1, FIRST_DAY * DAY_MS, (FIRST_DAY + DAYS) * DAY_MS)
     counts = plain(world.sent, scope)
-    found = trial_figures.experiments(world.connection, scope)
-    assert [experiment.name for experiment in found] == EXPERIMENTS
+    found, left_out = trial_figures.experiments(world.connection, scope)
+    assert ([experiment.name for experiment in found], left_out) == (EXPERIMENTS, 0)
     for experiment in found:
         assert list(experiment.visitors) == ["Control", "a", "b"], "the baseline first"
         assert experiment.split_p_value == significance.split_p_value(list(experiment.visitors.values()))
@@ -179,13 +179,57 @@ def test_what_is_concluded(world: World) -> None:
 
 def test_nobody_and_nothing(world: World) -> None:
     scope = Scope(1, FIRST_DAY * DAY_MS, (FIRST_DAY + DAYS) * DAY_MS)
-    assert trial_figures.experiments(world.connection, scope) == []
+    assert trial_figures.experiments(world.connection, scope) == ([], 0)
     # Conversions of nobody who was assigned are in no figure; one variant alone is compared with nothing.
     world.add([Sent(FIRST_DAY * DAY_MS, AB_CONVERT, 1, "mobile", "price", "a", "buy")])
-    assert trial_figures.experiments(world.connection, scope) == []
+    assert trial_figures.experiments(world.connection, scope) == ([], 0)
     world.add([Sent(FIRST_DAY * DAY_MS, AB_ASSIGN, 2, "mobile", "price", "a", "")])
-    (only,) = trial_figures.experiments(world.connection, scope)
+    (only,), _ = trial_figures.experiments(world.connection, scope)
     assert only == trial_figures.Experiment("price", {"a": 1}, None, [])
+
+
+def test_names_that_somebody_made_up(world: World) -> None:
+    """Thousands of variants and goals of one experiment would be millions of figures; those of most visitors stay."""
+    world.add(world.some(1_200))
+    scope = Scope(1, FIRST_DAY * DAY_MS, (FIRST_DAY + DAYS) * DAY_MS)
+    before, _ = trial_figures.experiments(world.connection, scope)
+    button = world.number["button"]
+    made_up = 3_000
+    with transaction(world.connection):
+        world.connection.executemany(
+            "insert into label values (?, ?)", [(1_000 + n, f"\U0001f600{n}") for n in range(made_up)]
+        )
+        # One visitor each: variants of the one, with a goal of their own, and experiments.
+        world.connection.executemany(
+            "insert into trial values (1, ?, ?, ?, ?, ?, 1)",
+            [
+                (FIRST_DAY, *row)
+                for n in range(1_000, 1_000 + made_up)
+                for row in ((button, n, 0, 0), (button, n, 1, n), (n, n, 0, 0))
+            ],
+        )
+    found, left_out = trial_figures.experiments(world.connection, scope)
+    assert (len(found), left_out) == (trial_figures.MOST_EXPERIMENTS, 2 + made_up - trial_figures.MOST_EXPERIMENTS)
+    assert found[1] == before[1]
+    own = found[0]
+    assert own.left_out == (3 + made_up - trial_figures.MOST_VARIANTS, 3 + made_up - trial_figures.MOST_GOALS)
+    assert list(own.visitors)[:3] == ["Control", "a", "b"]
+    assert {(goal.goal, arm.variant): arm.conversions for goal in before[0].goals for arm in goal.arms}.items() <= {
+        (goal.goal, arm.variant): arm.conversions for goal in own.goals for arm in goal.arms
+    }.items()
+
+
+def test_more_counts_than_are_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.add(world.some(400))
+    scope = Scope(1, FIRST_DAY * DAY_MS, (FIRST_DAY + DAYS) * DAY_MS)
+    for own in (scope, scope._replace(filters=(("device", ("mobile",)),))):
+        most = len(trial_figures.rows(world.connection, own))
+        monkeypatch.setattr(trial_figures, "MOST_ROWS", most)
+        assert len(trial_figures.rows(world.connection, own)) == most
+        monkeypatch.setattr(trial_figures, "MOST_ROWS", most - 1)
+        with pytest.raises(trial_figures.TooManyTrials):
+            trial_figures.rows(world.connection, own)
+        monkeypatch.setattr(trial_figures, "MOST_ROWS", 200_000)
 
 
 def test_where_raw_rows_are_gone(world: World) -> None:
