@@ -12,7 +12,7 @@ from heapq import nlargest
 from operator import itemgetter
 from typing import NamedTuple
 
-from tally import heat_days, measuring, ranking
+from tally import heat_days, measuring
 from tally.heat import BAND_ROWS, BINS_X, COLUMNS, shares
 
 # our choice: more than a page of 20,000 pixels that was clicked everywhere; an answer of 700 KB.
@@ -71,9 +71,6 @@ def _hottest(grid: list[Spot]) -> list[Spot]:
 
 def pages(connection: sqlite3.Connection, website: int, days: range, widths: Sequence[int], limit: int) -> Pages:
     """The first `limit` pages by samples and clicks together, then in the order of the texts."""
-    counts = heat_days.counts(connection, website, days.start, days.stop, widths)
-    unset = counts.pop(0, (0, 0))
-    # Of some widths a page may have nothing.
-    totals = {page: [samples + clicks, samples, clicks] for page, (samples, clicks) in counts.items()}
-    rows = ranking.first(connection, {page: own for page, own in totals.items() if own[0]}, limit, ranks=1)
-    return Pages([(text, own[1], own[2]) for text, own in rows], unset)
+    found = heat_days.pages(connection, website, days.start, days.stop, widths, limit)
+    unset = found.pop(0)[2:] if found and not found[0][0] else (0, 0)
+    return Pages([row[1:] for row in found], unset)

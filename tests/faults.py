@@ -1077,6 +1077,13 @@ FAULTS = (
         "tests/test_heat.py",
     ),
     Fault(
+        "a list of heatmaps with pages that have none",
+        "tally/heat_days.py",
+        "samples + clicks >= max(1, coalesce((select points from least), 1))",
+        "samples + clicks >= coalesce((select points from least), 0)",
+        "tests/test_heat.py",
+    ),
+    Fault(
         "a step that packs heatmaps for as long as it likes",
         "tally/heat_days.py",
         "        if time.perf_counter() > end_s:\n            break\n",

@@ -8,6 +8,7 @@ import csv
 import io
 import random
 import sqlite3
+import tracemalloc
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
@@ -451,3 +452,38 @@ async def test_verify(place: Place, monkeypatch: pytest.MonkeyPatch, fault: str)
                 heat_audit.repair(connection, place.number, level, block)
     assert place.wrong() == []
     await place.check(place.today() - 9, place.today())
+
+
+async def test_pages_that_somebody_made_up(house: House) -> None:
+    """However many pages there are, little of them is held: those that may be told, and what has no page."""
+    website, key = await house.website(), await house.key()
+    place, made_up = Place(house, website, key), 20_000
+
+    def store(connection: sqlite3.Connection) -> None:
+        connection.executemany(
+            "insert into label values (?, ?)", [(100_000 + n, f"/{n:05}") for n in reversed(range(made_up))]
+        )
+        rows = [(place.number, TODAY, 100_000 + n, 2, 0, n % 7, 3, 1) for n in range(made_up)]
+        # One of most points, one without a page, one that only phones have seen.
+        rows += [(place.number, TODAY, number, width, 1, 0, 0, 2) for number, width in ((100_007, 2), (0, 2), (1, 0))]
+        connection.execute("insert or ignore into label values (1, '/phones')")
+        connection.executemany("insert into heat values (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+
+    await house.admin(store)
+    for packed in (False, True):
+        if packed:
+            await place.pack(5, TODAY + 1)
+        tracemalloc.start()
+        answer = await place.ask("heatmap-pages", filter_device="desktop", limit=3)
+        (_, peak) = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 1_000_000
+        assert answer.json["meta"]["unset"] == {"samples": 2, "clicks": 0}
+        assert [tuple(row.values()) for row in answer.json["data"]] == [
+            ("/00007", 2, 1),
+            ("/00000", 0, 1),
+            ("/00001", 0, 1),
+        ]
+    assert (await place.ask("heatmap-pages", filter_device="tablet")).json["data"] == []
+    phones = (await place.ask("heatmap-pages", filter_device="mobile")).json["data"]
+    assert [row["samples"] for row in phones] == [2]
