@@ -19,7 +19,8 @@ import pytest
 from conftest import CHROME, OWNER, Answer, Server, until
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from browser.looking import chromium_path
+from browser import looking
+from browser.looking import OpenPage, chromium_path, pages_of
 from browser.stage import Pages, Sent, Wire
 from tally import accounts
 from tally.schema import open_database
@@ -44,6 +45,20 @@ def chromium() -> Iterator[Browser]:
         )
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium as it is, for what is only looked at."""
+    with looking.chromium() as one:
+        yield one
+
+
+@pytest.fixture
+def open_page(browser: Any) -> Iterator[OpenPage]:
+    """Opens pages in contexts of their own; none of them may complain."""
+    with pages_of(browser) as opens:
+        yield opens
 
 
 Visit = Callable[..., Page]

@@ -15,7 +15,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from .history import IMG, Told, told
-from .looking import PATIENCE_MS, ZONE, OpenPage, chromium, pages_of
+from .looking import PATIENCE_MS, ZONE, OpenPage
 
 FIELDS = {
     "pages": ("pathname",),
@@ -32,18 +32,6 @@ Dashboard = Callable[..., Any]
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
     with told(tmp_path_factory.mktemp("dashboard")) as one:
         yield one
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as one:
-        yield one
-
-
-@pytest.fixture
-def open_page(browser: Any) -> Iterator[OpenPage]:
-    with pages_of(browser) as opens:
-        yield opens
 
 
 @pytest.fixture

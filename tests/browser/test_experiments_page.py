@@ -19,7 +19,7 @@ from playwright.sync_api import expect
 from tally.significance import wilson
 
 from .history import IMG, Told, told
-from .looking import ZONE, OpenPage, chromium, pages_of
+from .looking import ZONE, OpenPage
 from .owner import faults
 
 SIZES = {"wide": {"width": 1280, "height": 900}, "narrow": {"width": 390, "height": 844}}
@@ -65,18 +65,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
     with told(tmp_path_factory.mktemp("experiments")) as one:
         run_trials(one)
         yield one
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as one:
-        yield one
-
-
-@pytest.fixture
-def open_page(browser: Any) -> Iterator[OpenPage]:
-    with pages_of(browser) as opens:
-        yield opens
 
 
 @pytest.fixture

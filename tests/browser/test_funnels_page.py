@@ -15,7 +15,7 @@ from playwright.sync_api import expect
 
 from .history import IMG, Told, told
 from .journeys import send_journeys
-from .looking import ZONE, OpenPage, chromium, pages_of
+from .looking import ZONE, OpenPage
 from .owner import faults
 
 SIZES = {"wide": {"width": 1280, "height": 900}, "narrow": {"width": 390, "height": 844}}
@@ -29,18 +29,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
         send_journeys(one, one.second)
         one.website = one.second
         yield one
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as one:
-        yield one
-
-
-@pytest.fixture
-def open_page(browser: Any) -> Iterator[OpenPage]:
-    with pages_of(browser) as opens:
-        yield opens
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from conftest import Server, until
 from playwright.sync_api import expect
 
 from .history import EMAIL, PASSWORD, Told, run
-from .looking import ZONE, OpenPage, chromium, pages_of
+from .looking import ZONE, OpenPage
 from .owner import faults
 from .stage import Pages
 
@@ -129,18 +129,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     finally:
         server.kill()
         pages.close()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as one:
-        yield one
-
-
-@pytest.fixture
-def open_page(browser: Any) -> Iterator[OpenPage]:
-    with pages_of(browser) as opens:
-        yield opens
 
 
 @pytest.fixture

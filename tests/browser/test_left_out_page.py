@@ -20,7 +20,7 @@ from playwright.sync_api import expect
 from tally.left_out import NUMBER_OF, REASONS
 
 from .history import Told, told
-from .looking import ZONE, OpenPage, chromium, pages_of
+from .looking import ZONE, OpenPage
 from .owner import faults
 
 SIZES = {"wide": {"width": 1280, "height": 900}, "narrow": {"width": 390, "height": 844}}
@@ -61,18 +61,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
         # The server notices that somebody else has written.
         until(lambda: one.ask(f"left-out?{question(30)}")["data"]["events"] > 1_000)
         yield one
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as one:
-        yield one
-
-
-@pytest.fixture
-def open_page(browser: Any) -> Iterator[OpenPage]:
-    with pages_of(browser) as opens:
-        yield opens
 
 
 @pytest.fixture
