@@ -11,10 +11,11 @@ bits, and the counts of these, in as many bits as the greatest needs. One point 
 points a day needs less than 2 a point.
 """
 
-import sys
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+
+from tally.arrays import as_bytes, numbers_in
 
 # our choice: our heatmap grid. 50 columns over the page's width, rows of 20 CSS pixels.
 BINS_X = 50
@@ -64,7 +65,7 @@ def packed(cells: Mapping[int, int]) -> bytes:
     counts = array(_COUNTS[size], [cells[cell] for cell in often])
     head = bytes([min(len(once), _MANY) << 2 | size])
     many = [array("H", [len(once)])] if len(once) >= _MANY else []
-    return head + b"".join(map(_bytes, (*many, once, often, counts)))
+    return head + b"".join(map(as_bytes, (*many, once, often, counts)))
 
 
 def add(cells: Cells, blob: bytes) -> None:
@@ -73,12 +74,12 @@ def add(cells: Cells, blob: bytes) -> None:
         return
     begin, once = 1, blob[0] >> 2
     if once == _MANY:
-        begin, once = 3, _numbers("H", blob[1:3])[0]
+        begin, once = 3, numbers_in("H", blob[1:3])[0]
     middle, code = begin + 2 * once, _COUNTS[blob[0] & 3]
-    cells.update(_numbers("H", blob[begin:middle]))
+    cells.update(numbers_in("H", blob[begin:middle]))
     end = middle + 2 * ((len(blob) - middle) // (2 + array(code).itemsize))
     known = cells.get
-    for cell, count in zip(_numbers("H", blob[middle:end]), _numbers(code, blob[end:]), strict=True):
+    for cell, count in zip(numbers_in("H", blob[middle:end]), numbers_in(code, blob[end:]), strict=True):
         cells[cell] = known(cell, 0) + count
 
 
@@ -101,16 +102,3 @@ def shares(depths: Mapping[int, int]) -> list[float]:
         found.append(share)
         reached -= depths.get(row, 0)
     return found
-
-
-def _bytes(numbers: "array[int]") -> bytes:
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return numbers.tobytes()
-
-
-def _numbers(code: str, blob: bytes) -> "array[int] | Sequence[int]":
-    numbers = array(code, blob)
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return numbers

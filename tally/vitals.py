@@ -15,13 +15,13 @@ In the file and in here values are whole numbers (`stored`): microseconds, and m
 100 µs at the finest; a number of 8 digits takes 3 bytes where a float takes 8.
 """
 
-import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, chain, repeat
 from typing import NamedTuple
 
+from tally.arrays import as_bytes, numbers_in
 from tally.events import METRICS, MOST_OF_METRIC
 
 # our choice: half of what is promised would double the cells; 370 of them a metric reach from a millisecond to an hour.
@@ -171,28 +171,15 @@ def unpacked(blob: bytes, metric: str = "") -> Iterable[tuple[int, int]]:
 
 def _joined(ones: "array[int]", slots: "array[int]", counts: "array[int]") -> bytes:
     head = array("H", [len(ones) << 1 | (counts.itemsize > 1)])
-    return b"".join(map(_bytes, (head, ones, slots, counts)))
+    return b"".join(map(as_bytes, (head, ones, slots, counts)))
 
 
 def _split(blob: bytes) -> tuple["array[int]", "array[int]", "array[int]"]:
     """Slots that were met once; those that were met more often, and the counts of these."""
-    (head,) = _numbers("H", blob[:2])
+    (head,) = numbers_in("H", blob[:2])
     middle, width = 2 + (head >> 1) * 2, "I" if head & 1 else "B"
     slots_end = middle + (len(blob) - middle) // (2 + (4 if head & 1 else 1)) * 2
-    return _numbers("H", blob[2:middle]), _numbers("H", blob[middle:slots_end]), _numbers(width, blob[slots_end:])
-
-
-def _bytes(numbers: "array[int]") -> bytes:
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return numbers.tobytes()
-
-
-def _numbers(width: str, blob: bytes) -> "array[int]":
-    numbers = array(width, blob)
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return numbers
+    return numbers_in("H", blob[2:middle]), numbers_in("H", blob[middle:slots_end]), numbers_in(width, blob[slots_end:])
 
 
 def summary(cells: Mapping[int, int], metric: str) -> Summary:

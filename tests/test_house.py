@@ -7,6 +7,7 @@ import pytest
 from conftest import ROOT
 
 FLOORS = (
+    ("arrays",),
     ("heat", "histogram", "repeats", "scalars", "significance"),
     ("assets", "clock", "crawlers", "errors", "hosts", "instants", "migrations", "ndjson", "remembered", "settings"),
     ("country", "events", "labels", "limits", "logins", "origin", "schema", "sessions", "timerange", "useragent"),

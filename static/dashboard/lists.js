@@ -7,7 +7,7 @@ import { get } from "../shared/fetching.js";
 import { fieldName, valueNode, valueText } from "../shared/fields.js";
 import { counted, decimal, duration, number, percent } from "../shared/formats.js";
 import { hint } from "../shared/hint.js";
-import { barList, listDialog } from "../shared/list.js";
+import { barList, listDialog, numbersHead } from "../shared/list.js";
 import { part } from "../shared/part.js";
 import { listNamed } from "./cards.js";
 import { drawSparks, sparkPlace } from "./sparks.js";
@@ -248,15 +248,7 @@ function allTable({ counts, title }, rows, choose) {
   return h(
     "table",
     { class: "table all-table" },
-    h(
-      "thead",
-      null,
-      h(
-        "tr",
-        null,
-        head.map((name, i) => h("th", { scope: "col", class: i ? "num" : null }, name)),
-      ),
-    ),
+    numbersHead(head),
     h("tbody", null, body),
   );
 }

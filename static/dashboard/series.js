@@ -1,8 +1,7 @@
 // The chart of the chosen figure with its legend, and the table behind it. Buckets are said in the view's zone.
 
 import { bucketWords, ticksOf } from "../shared/buckets.js";
-import { chart } from "../shared/chart.js";
-import { failureNotice } from "../shared/dialog.js";
+import { charted } from "../shared/charted.js";
 import { fill, h } from "../shared/dom.js";
 import { counted, dayRange, number, shortNumber } from "../shared/formats.js";
 import { figureNamed } from "./figures.js";
@@ -22,16 +21,8 @@ const A_LABEL_PX = 76;
 export function series(root, { pick, counts = COUNTS }) {
   const legend = h("div", { class: "legend" });
   const tools = h("div", { class: "row no-print" });
-  const host = h("div", { class: "chart-host" });
-  const table = h("div", {
-    class: "table-scroll series-scroll",
-    tabindex: "0",
-    role: "region",
-    "aria-label": "Table of the chart",
-  });
-  const details = h("details", { class: "series-table" }, h("summary", null, "Table of this chart"), table);
-  fill(root, h("div", { class: "series-head" }, legend, tools), host, details);
-  const plot = chart(host);
+  const plot = charted();
+  fill(root, h("div", { class: "series-head" }, legend, tools), plot.nodes);
   let last = null;
 
   async function redraw(view) {
@@ -39,20 +30,12 @@ export function series(root, { pick, counts = COUNTS }) {
     const { span, rows, before } = last;
     const figure = figureNamed(view.figure);
     fill(legend, legendOf(figure, span, before));
-    if (details.open) fill(table, tableOf(last, view, counts));
-    try {
-      await plot.draw(chartData(view, span, rows, before, { pick, counts }));
-    } catch (failure) {
-      fill(
-        host,
-        failureNotice("The chart cannot be drawn.", {
-          message: `The table below has its figures: ${failure.message}.`,
-        }),
-      );
-    }
+    await plot.draw(
+      () => chartData(view, span, rows, before, { pick, counts }),
+      () => tableOf(last, last.view, counts),
+    );
   }
 
-  details.addEventListener("toggle", () => details.open && last && fill(table, tableOf(last, last.view, counts)));
   return {
     tools,
     draw(view, span, rows, before) {

@@ -6,7 +6,7 @@ import { h, refill, unseen } from "../shared/dom.js";
 import { get } from "../shared/fetching.js";
 import { counted, number } from "../shared/formats.js";
 import { hint } from "../shared/hint.js";
-import { barList, listDialog } from "../shared/list.js";
+import { barList, listDialog, numbersHead } from "../shared/list.js";
 
 const SHOWN = 10;
 // CONTRACT: limit is at most 1000.
@@ -94,15 +94,7 @@ export function countsTable(first, columns, rows, cells) {
   return h(
     "table",
     { class: "table all-table" },
-    h(
-      "thead",
-      null,
-      h(
-        "tr",
-        null,
-        head.map((name, i) => h("th", { scope: "col", class: i ? "num" : null }, name)),
-      ),
-    ),
+    numbersHead(head),
     h(
       "tbody",
       null,

@@ -1,7 +1,6 @@
 // How far down a page was seen: in words, as a curve over the depth, and as the table behind it.
 
-import { chart } from "../shared/chart.js";
-import { failureNotice } from "../shared/dialog.js";
+import { charted } from "../shared/charted.js";
 import { fill, h } from "../shared/dom.js";
 import { counted, decimal, percent } from "../shared/formats.js";
 import { depthOf, pixels, reached } from "./places.js";
@@ -14,17 +13,9 @@ const MOST_ROWS = 60;
 /** The part; gives { element, draw(map, kind), end() }. `goTo(row)` shows a depth on the sheet. */
 export function depth({ goTo }) {
   const words = h("p", { class: "depth-words" });
-  const host = h("div", { class: "chart-host" });
-  const table = h("div", {
-    class: "table-scroll series-scroll",
-    tabindex: "0",
-    role: "region",
-    "aria-label": "Table of depths",
-  });
-  const details = h("details", { class: "series-table" }, h("summary", null, "Table of this curve"), table);
-  const there = [words, host, details];
+  const plot = charted("curve");
+  const there = [words, ...plot.nodes];
   const body = h("div", null, there);
-  const plot = chart(host);
   const element = h(
     "section",
     { class: "card depth-card", "aria-labelledby": "depth-title" },
@@ -38,11 +29,10 @@ export function depth({ goTo }) {
         return fill(body, h("p", { class: "nothing soft" }, "No view told how far it was seen in these days."));
       if (!words.isConnected) fill(body, there);
       fill(words, wordsOf(map, kind));
-      fill(table, tableOf(map));
-      return plot.draw(chartOf(map, goTo)).catch((failure) => {
-        const error = { message: `The table below has its figures: ${failure.message}.` };
-        fill(host, failureNotice("The curve cannot be drawn.", error));
-      });
+      return plot.draw(
+        () => chartOf(map, goTo),
+        () => tableOf(map),
+      );
     },
     end: () => plot.end(),
   };

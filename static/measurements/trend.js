@@ -2,8 +2,7 @@
 
 import { withDays } from "../shared/asking.js";
 import { bucketWords, ticksOf } from "../shared/buckets.js";
-import { chart } from "../shared/chart.js";
-import { failureNotice } from "../shared/dialog.js";
+import { charted } from "../shared/charted.js";
 import { fill, h } from "../shared/dom.js";
 import { counted, number, percent } from "../shared/formats.js";
 import { RATINGS, rating, said } from "./vital_words.js";
@@ -16,35 +15,21 @@ const SCALES = { cls: 1000 };
 /** The part in `root`; gives { draw(metric, rows, threshold), end() }. */
 export function trend(root, board) {
   const legend = h("div", { class: "legend" });
-  const host = h("div", { class: "chart-host" });
-  const table = h("div", {
-    class: "table-scroll series-scroll",
-    tabindex: "0",
-    role: "region",
-    "aria-label": "Table of the chart",
-  });
-  const details = h("details", { class: "series-table" }, h("summary", null, "Table of this chart"), table);
-  const nodes = [h("div", { class: "series-head" }, legend), host, details];
-  const plot = chart(host);
-  let last = null;
-  const drawTable = () => details.open && last && fill(table, tableOf(...last));
-  details.addEventListener("toggle", drawTable);
+  const plot = charted();
+  const nodes = [h("div", { class: "series-head" }, legend), ...plot.nodes];
 
   return {
     async draw(metric, rows, threshold) {
-      last = [metric, rows, threshold];
       if (!rows.some((row) => row.samples)) {
         return void fill(root, h("p", { class: "nothing soft" }, `${metric.short} was not measured in these days.`));
       }
       if (!root.contains(legend)) fill(root, nodes);
       fill(legend, legendOf(metric, threshold));
-      drawTable();
-      try {
-        await plot.draw(chartData(board, metric, rows, threshold));
-      } catch (failure) {
-        const message = `The table below has its figures: ${failure.message}.`;
-        fill(host, failureNotice("The chart cannot be drawn.", { message }));
-      }
+      const shown = [metric, rows, threshold];
+      await plot.draw(
+        () => chartData(board, ...shown),
+        () => tableOf(...shown),
+      );
     },
     end: () => plot.end(),
   };

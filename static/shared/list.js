@@ -109,3 +109,9 @@ export function listDialog({ title, load, draw, matches, failed, actions }) {
   search.focus();
   return dialog;
 }
+
+/** The head of a table: the first column's name, and those of the columns with numbers. */
+export function numbersHead(names) {
+  const cells = names.map((name, i) => h("th", { scope: "col", class: i ? "num" : null }, name));
+  return h("thead", null, h("tr", null, cells));
+}
