@@ -7,8 +7,12 @@ Figures come from whole days, parts of days and blocks of them; whoever adds the
 import sqlite3
 from collections.abc import Iterable, Sequence
 from heapq import nsmallest
+from itertools import chain
 
 from tally import queries
+
+# our choice: 8 MB of the longest ones.
+_TEXTS_AT_ONCE = 1_000
 
 Counts = dict[int, list[int]]
 """label -> figures, those that rank it first."""
@@ -31,11 +35,15 @@ def first(connection: sqlite3.Connection, counts: Counts, limit: int, ranks: int
     def rank(figures: Sequence[int]) -> tuple[int, ...]:
         return tuple(-number for number in figures[:ranks])
 
-    chosen = counts
-    if len(counts) > limit:
-        last = nsmallest(limit, map(rank, counts.values()))[-1]
-        # Those that tie with the last one too: texts decide among them.
-        chosen = {value: figures for value, figures in counts.items() if rank(figures) <= last}
-    texts = dict(connection.execute(*queries.texts(list(chosen))).fetchall())
-    rows = [(texts[value], tuple(figures)) for value, figures in chosen.items()]
-    return sorted(rows, key=lambda row: (*rank(row[1]), row[0]))[:limit]
+    last = nsmallest(limit, map(rank, counts.values()))[-1] if len(counts) > limit else ()
+    chosen = [value for value, figures in counts.items() if not last or rank(figures) < last]
+    texts = dict(connection.execute(*queries.texts(chosen)).fetchall())
+    rows = [(texts[value], tuple(counts[value])) for value in chosen]
+    # Of those that tie with the last one texts decide, looked at some at a time: there may be a million.
+    tied = [value for value, figures in counts.items() if last and rank(figures) == last]
+    best: list[tuple[str, int]] = []
+    for start in range(0, len(tied), _TEXTS_AT_ONCE):
+        some = connection.execute(*queries.texts(tied[start : start + _TEXTS_AT_ONCE]))
+        best = nsmallest(limit - len(rows), chain(best, ((text, value) for value, text in some)))
+    rows += [(text, tuple(counts[value])) for text, value in best]
+    return sorted(rows, key=lambda row: (*rank(row[1]), row[0]))

@@ -11,7 +11,7 @@ the order of time, and values of event_data. Of a key only a digest is kept: a f
 import threading
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -44,7 +44,9 @@ class Remembered:
             return found[0]
 
     def put(self, key: tuple[Any, ...], numbers: "array[int]") -> None:
-        """Remembers an array."""
+        """Remembers an array; one that would leave no room for others is not."""
+        if _weight(numbers) > self._most:
+            return
         name = _digest(key)
         with self._lock:
             before = self._arrays.pop(name, None)
@@ -81,9 +83,13 @@ def _weight(numbers: "array[int]") -> int:
     return len(numbers) * numbers.itemsize + _ENTRY_BYTES
 
 
-def packed(rows: Sequence[Sequence[int]]) -> "array[int]":
+def packed(rows: Iterable[Sequence[int]]) -> "array[int]":
     """Rows of numbers, all of one length, as an array."""
-    return array("q", [number for row in rows for number in row])
+    numbers = array("q")
+    # Of a million values, which somebody may have made up, a list of their numbers would be 150 MB.
+    for row in rows:
+        numbers.extend(row)
+    return numbers
 
 
 def unpacked(numbers: "array[int]", columns: int) -> Iterator[tuple[int, ...]]:

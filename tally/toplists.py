@@ -125,7 +125,7 @@ def _filtered(ground: Ground, field: str, spans: list[Span], remembered: Remembe
             counts: Counts = {}
             for span in final:
                 merge(counts, _counted(ground, field, span))
-            return packed([(value, *figures) for value, figures in counts.items()])
+            return packed((value, *figures) for value, figures in counts.items())
 
         pieces.append(unpacked(remembered.find(key, count), 4))
     return pieces
@@ -146,5 +146,5 @@ def _sums(ground: Ground, field: str, tiles: list[tuple[int, int]], version: int
         for start in range(0, len(tiles), _TILES_A_STATEMENT):
             query = queries.sums(ground.website, number, tiles[start : start + _TILES_A_STATEMENT])
             merge(counts, ground.connection.execute(*query))
-        remembered.put(key, packed([(value, *figures) for value, figures in counts.items()]))
+        remembered.put(key, packed((value, *figures) for value, figures in counts.items()))
     return counts

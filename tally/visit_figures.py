@@ -100,7 +100,7 @@ def _remembered(
         merge(counts, visit_days.sums(ground.connection, ground.website, side, tiles))
         for span in rest:
             merge(counts, _raw(ground, side, span, filtered))
-        return packed([(value, *figures) for value, figures in counts.items()])
+        return packed((value, *figures) for value, figures in counts.items())
 
     return unpacked(remembered.find(key, count), 5)
 

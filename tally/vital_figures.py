@@ -114,7 +114,7 @@ def _ranked(
 
     def sums() -> "array[int]":
         counts = _added({}, vital_days.ranks(connection, website, cut, settled, metric))
-        return remembering.packed([(value, *of) for value, of in counts.items()])
+        return remembering.packed((value, *of) for value, of in counts.items())
 
     counts = {value: (poor, events) for value, poor, events in remembering.unpacked(remembered.find(key, sums), 3)}
     _added(counts, vital_days.ranks(connection, website, cut, rest, metric))

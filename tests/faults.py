@@ -1077,6 +1077,13 @@ FAULTS = (
         "tests/test_heat.py",
     ),
     Fault(
+        "a list that forgets the first of those that tie",
+        "tally/ranking.py",
+        "chain(best, ((text, value) for value, text in some))",
+        "((text, value) for value, text in some)",
+        "tests/test_figures.py",
+    ),
+    Fault(
         "a list of heatmaps with pages that have none",
         "tally/heat_days.py",
         "samples + clicks >= max(1, coalesce((select points from least), 1))",

@@ -5,9 +5,11 @@ number as the plain query over raw events, and a test proves it." At random that
 ways in which what was complete changes, one by one, each after a question has been asked.
 """
 
+import sqlite3
 import tracemalloc
 from array import array
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -16,7 +18,7 @@ import pytest
 from conftest import ManualClock
 from rolling import DAY_MS, HOUR_MS, MINUTE_MS, QUARTER_MS, Plain, Works, at_once, make_file
 
-from tally import cuts, figures, visit_days
+from tally import cuts, figures, ranking, visit_days
 from tally.ground import BeyondRetention
 from tally.queries import Scope
 from tally.remembered import _ENTRY_BYTES, KEPT_MS, Remembered, packed, unpacked
@@ -212,6 +214,22 @@ def test_a_day_that_was_called_final_takes_events_again(works: Works) -> None:
         same(works)
 
 
+@pytest.mark.parametrize("limit", [1, 9, 10, 11, 1_500, 5_000])
+def test_a_list_of_which_thousands_tie(limit: int) -> None:
+    """Texts decide among what ranks alike, and no more of them are held than that takes."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("create table label (id integer primary key, text text)")
+        connection.executemany("insert into label values (?, ?)", [(n, f"{-n % 4_999:0200}") for n in range(1, 5_000)])
+        counts = {n: [9, n % 5] if n % 500 == 7 else [1, n % 5] for n in range(1, 5_000)}
+        tracemalloc.start()
+        found = ranking.first(connection, counts, limit, ranks=1)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    rows = [(f"{-n % 4_999:0200}", tuple(figures)) for n, figures in counts.items()]
+    assert found == sorted(rows, key=lambda row: (-row[1][0], row[0]))[:limit]
+    assert limit > 1_000 or peak < 1_000_000
+
+
 def test_remembered_is_bounded() -> None:
     """The rule: "bounded, least recently used go first"."""
     remembered = Remembered(most_bytes=5 * 32 + 3 * _ENTRY_BYTES)
@@ -231,6 +249,7 @@ def test_remembered_replaces() -> None:
     assert list(unpacked(remembered.get(("a",)) or array("q"), 4)) == [(1, 1, 1, 1), (2, 2, 2, 2)]
     remembered.put(("b",), packed([(n, 1, 1, 1) for n in range(3)]))
     assert remembered.get(("b",)) is None
+    assert remembered.get(("a",)) is not None, "nor is anything forgotten for it"
 
 
 def test_what_nobody_asks_for_is_forgotten() -> None:
