@@ -9,7 +9,7 @@ Rules of this file:
   since 1972), never by arithmetic on offsets;
 - shares and means are Fractions until the last step, then rounded half away from zero.
 What it does not know: countries and User-Agents (who sends says what each address and User-Agent of the tests
-gives), origins, crawlers, quotas and rate limits, the read side of the measurements.
+gives), origins, crawlers, quotas and rate limits, percentiles of web vitals, what is concluded from experiments.
 
 How to read it: `collect` is the collect side, `answer` the read side; all between them serves one of the two.
 A question is a path below /api/v1/websites/<id>/ and a list of query parameters, as a client sends them.
@@ -96,6 +96,9 @@ class Row:
     variant: str | None = None
     goal: str | None = None
     value: Json = None
+    points: Json = None
+    viewport: float = 0
+    person: tuple[object, ...] | None = None  # who sent it, also of a measurement
 
     def label(self, name: str) -> str | None:
         """Give what a filter on `name` looks at."""
@@ -374,6 +377,7 @@ def rounded(value: Fraction | None, places: int) -> int | float | None:
     return int(whole) if places == 0 else float(whole)
 
 
+OF_VISITS = ("bounce_rate", "views_per_visit", "visit_duration")
 PLACES = {"bounce_rate": 1, "views_per_visit": 2}  # contract, visits: decimals; all else is whole
 
 
@@ -412,6 +416,71 @@ def figures(chosen: Sequence[Row], visits: Sequence[Sequence[Row]]) -> dict[str,
     }
 
 
+def percent(part: int, whole: int) -> float | int | None:
+    """Give a share in percent with one decimal, None of nothing."""
+    return rounded(Fraction(100 * part, whole), 1) if whole else None
+
+
+def one_after_another(visit: Sequence[Row], steps: Sequence[tuple[str, str]]) -> list[Row]:
+    """Give the events that meet a funnel's steps, as many as are met, each after the one before."""
+    met: list[Row] = []
+    for row in visit:
+        if len(met) == len(steps):
+            break
+        name, value = steps[len(met)]
+        if row.type in (VIEWS if name == "pathname" else CUSTOM) and row.label(name) == value:
+            met.append(row)
+    return met
+
+
+def same_value(one: Json, other: Json) -> bool:
+    """Say whether two JSON scalars are one value: 1 and 1.0 are, 1 and true are not."""
+    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
+
+
+def json_order(value: Json) -> tuple[int, Json]:
+    """Give the place of a JSON scalar: null, false, true, numbers, texts by code point."""
+    if value is None:
+        return 0, 0
+    return (1 if isinstance(value, bool) else 3 if isinstance(value, str) else 2), value
+
+
+def numbers_of(values: Sequence[Json]) -> dict[str, Json] | None:
+    """Give the figures of those values that are numbers; percentiles by the nearest rank."""
+    found = sorted(value for value in values if isinstance(value, int | float) and not isinstance(value, bool))
+    if not found:
+        return None
+    total = sum(map(Fraction, found), Fraction())
+    least = {share: next(n for n in range(1, len(found) + 1) if 100 * n >= share * len(found)) for share in (50, 95)}
+    return {
+        "samples": len(found),
+        "sum": float(total),
+        "mean": float(total / len(found)),
+        "min": found[0],
+        "p50": found[least[50] - 1],
+        "p95": found[least[95] - 1],
+        "max": found[-1],
+    }
+
+
+def width_class(viewport: float) -> str:
+    """Name the class of a viewport: "phones under 640 pixels wide, tablets under 1,024"."""
+    return "mobile" if viewport < 640 else "tablet" if viewport < 1024 else "desktop"
+
+
+def rating(metric: str, value: float) -> str:
+    """Rate a web vital by the published thresholds."""
+    good, poor = {"lcp": (2500, 4000), "inp": (200, 500), "cls": (0.1, 0.25)}[metric]
+    return "good" if value <= good else "poor" if value > poor else "needs_improvement"
+
+
+def rated(values: Sequence[float], metric: str) -> dict[str, Json]:
+    """Count values of a web vital and give the shares of each rating."""
+    ratings = [rating(metric, value) for value in values]
+    shares = {name: percent(ratings.count(name), len(values)) for name in ("good", "needs_improvement", "poor")}
+    return {"samples": len(values), **shares}
+
+
 def change(now: Fraction | None, before: Fraction | None) -> int | float | None:
     """Give the relative change in percent; null where the previous figure is 0 or null."""
     return rounded((now - before) / before * 100, 1) if before and now is not None else None
@@ -432,6 +501,17 @@ class Question:
     def zone(self) -> str:
         """Give the zone asked for."""
         return self.get("tz", "UTC")
+
+    @property
+    def limit(self) -> int:
+        """Give how many rows are asked for at most."""
+        return int(self.get("limit", "10"))
+
+    @property
+    def steps(self) -> list[tuple[str, str]]:
+        """Give the steps of a funnel."""
+        texts = [value.partition(":") for name, value in self.params if name == "step"]
+        return [(name, value) for name, _, value in texts]
 
     @property
     def filters(self) -> dict[str, list[str]]:
@@ -567,13 +647,15 @@ class Model:
             own = {name: event.get(name) for name in ("event_name", "event_data")}
         elif kind == "vitals":
             own = {"vitals": event["vitals"]}
+        elif kind == "heatmap":
+            own = {"points": event["points"], "viewport": event["viewport_width"]}
         elif kind in ("ab_assign", "ab_convert"):
             own = {"experiment": event["experiment"], "variant": variant}
         if kind == "ab_convert":
             own |= {name: event.get(name) for name in ("goal", "value")}
         who = visitor if kind in TRAFFIC else None
         labels = labels_of(event, sender, self.domain)
-        return Row(len(self.rows), event["website_id"], kind, at_ms, who, labels, **own)
+        return Row(len(self.rows), event["website_id"], kind, at_ms, who, labels, person=visitor, **own)
 
     def answer(self, question: Question, now_ms: int, website: str) -> Answer:
         """Answer a question about one of the websites."""
@@ -629,15 +711,25 @@ class Reader:
                 "timeseries": self.timeseries,
                 "top": self.top,
                 "events": self.events,
+                "event-names": self.event_names,
+                "entry-pages": self.side_pages,
+                "exit-pages": self.side_pages,
+                "funnel": self.funnel,
+                "event-data": self.event_data,
+                "vitals": self.vitals,
+                "experiments": self.experiments,
+                "heatmap": self.heatmap,
+                "heatmap-pages": self.heatmap_pages,
             }[kind](question, from_ms, to_ms)
         except Refused:
             return Answer(400)
         zone = question.zone
-        meta |= {
+        meta = {
             "from": written(from_ms, zone),
             "to": written(to_ms, zone),
             "tz": zone,
             "filters": question.filters,
+            **meta,
         }
         return Answer(200, data, meta)
 
@@ -687,6 +779,168 @@ class Reader:
         limit = int(question.get("limit", "10"))
         unset = counts(row for row in chosen if row.labels[name] is None)
         return lines[:limit], {"field": name, "limit": limit, "unset": unset}
+
+    def event_names(self, question: Question, from_ms: int, to_ms: int) -> tuple[Json, dict[str, Json]]:
+        """Answer /event-names."""
+        named = [row for row in self.chosen(question, from_ms, to_ms) if row.event_name is not None]
+        lines: list[dict[str, Any]] = []
+        for name in {row.event_name for row in named}:
+            visitors = {row.visitor for row in named if row.event_name == name}
+            events = len([row for row in named if row.event_name == name])
+            lines.append({"value": name, "visitors": len(visitors), "events": events})
+        lines.sort(key=lambda line: (-line["visitors"], -line["events"], line["value"]))
+        return lines[: question.limit], {"limit": question.limit}
+
+    def side_pages(self, question: Question, from_ms: int, to_ms: int) -> tuple[Json, dict[str, Json]]:
+        """Answer /entry-pages and /exit-pages."""
+        place = 0 if question.path == "entry-pages" else -1
+        pages: dict[str | None, list[list[Row]]] = {}
+        for visit in self.chosen_visits(self.chosen(question, from_ms, to_ms), from_ms, to_ms):
+            views = [row for row in visit if row.type in VIEWS]
+            pages.setdefault(views[place].labels["pathname"] if views else None, []).append(visit)
+        unset = len(pages.pop(None, []))
+        lines: list[dict[str, Any]] = []
+        for page, visits in pages.items():
+            of_visits = figures([], visits)
+            shares = {name: rounded(of_visits[name], PLACES.get(name, 0)) for name in OF_VISITS}
+            lines.append({"value": page, "visits": len(visits), **shares})
+        lines.sort(key=lambda line: (-line["visits"], line["value"]))
+        return lines[: question.limit], {"limit": question.limit, "unset": {"visits": unset}}
+
+    def funnel(self, question: Question, from_ms: int, to_ms: int) -> tuple[Json, dict[str, Json]]:
+        """Answer /funnel."""
+        visits = self.chosen_visits(self.chosen(question, from_ms, to_ms), from_ms, to_ms)
+        followed = [one_after_another(visit, question.steps) for visit in visits]
+        lines = []
+        for n, (name, value) in enumerate(question.steps):
+            reached = [met for met in followed if len(met) > n]
+            before = len([met for met in followed if len(met) > n - 1])
+            waited = mean([met[n].at_ms - met[n - 1].at_ms for met in reached]) if n else None
+            lines.append(
+                {
+                    "field": name,
+                    "value": value,
+                    "visits": len(reached),
+                    "visitors": len({met[0].visitor for met in reached}),
+                    "of_first": percent(len(reached), len([met for met in followed if met])),
+                    "of_previous": percent(len(reached), before) if n else None,
+                    "mean_seconds": None if waited is None else rounded(waited / 1000, 1),
+                }
+            )
+        return lines, {}
+
+    def event_data(self, question: Question, from_ms: int, to_ms: int) -> tuple[Json, dict[str, Json]]:
+        """Answer /event-data."""
+        name, only = question.get("event_name"), dict(question.params).get("property")
+        own = [row for row in self.chosen(question, from_ms, to_ms) if row.event_name == name]
+        properties = {key for row in own for key in row.event_data or {} if only is None or key == only}
+        lines: list[dict[str, Any]] = []
+        for key in properties:
+            having = [row for row in own if key in (row.event_data or {})]
+            groups: list[list[Row]] = []
+            for row in having:
+                alike = [group for group in groups if same_value(group[0].event_data[key], row.event_data[key])]
+                if alike:
+                    alike[0].append(row)
+                else:
+                    groups.append([row])
+            values = [
+                {
+                    "value": group[0].event_data[key],
+                    "events": len(group),
+                    "visitors": len({row.visitor for row in group}),
+                }
+                for group in groups
+            ]
+            values.sort(key=lambda line: (-line["events"], -line["visitors"], json_order(line["value"])))
+            numbers = numbers_of([row.event_data[key] for row in having])
+            of_all = {"property": key, "events": len(having), "distinct": len(values), "numbers": numbers}
+            lines.append({**of_all, "values": values[: question.limit]})
+        lines.sort(key=lambda line: (-line["events"], line["property"]))
+        visitors = len({row.visitor for row in own})
+        meta = {"event_name": name, "property": only, "limit": question.limit, "events": len(own), "visitors": visitors}
+        return lines[:50], {**meta, "properties": len(properties)}
+
+    def measured(self, kind: str, question: Question, from_ms: int, to_ms: int) -> list[Row]:
+        """Give the measurements of a type in [from, to) that match all the filters."""
+        rows = [row for row in self.rows if row.type == kind and from_ms <= row.at_ms < to_ms]
+        return [row for row in rows if question.matches(row)]
+
+    def vitals(self, question: Question, from_ms: int, to_ms: int) -> tuple[Json, dict[str, Json]]:
+        """Answer /vitals for what is exact: counts and ratings of three metrics, or by pathname or device."""
+        rows = self.measured("vitals", question, from_ms, to_ms)
+        by = question.get("by")
+        if not by:
+            values = {name: [row.vitals[name] for row in rows if name in row.vitals] for name in ("lcp", "inp", "cls")}
+            return [{"metric": name, **rated(found, name)} for name, found in values.items()], {"by": None}
+        metric = question.get("metric")
+        lines: list[dict[str, Any]] = []
+        poor: dict[Json, int] = {}
+        for value in {row.labels[by] for row in rows if row.labels[by] is not None}:
+            own = [row for row in rows if row.labels[by] == value]
+            found = [row.vitals[metric] for row in own if metric in row.vitals]
+            poor[value] = len([number for number in found if rating(metric, number) == "poor"])
+            lines.append({"value": value, "events": len(own), **rated(found, metric)})
+        lines.sort(key=lambda line: (-poor[line["value"]], -line["events"], line["value"]))
+        return lines[: question.limit], {"by": by, "metric": metric, "limit": question.limit}
+
+    def experiments(self, question: Question, from_ms: int, to_ms: int) -> tuple[Json, dict[str, Json]]:
+        """Answer /experiments for what is counted: visitors by variant, and who converted, by goal and variant.
+
+        Of one person all assignments are to one variant here.
+        """
+        assigned = self.measured("ab_assign", question, from_ms, to_ms)
+        converted = self.measured("ab_convert", Question(""), from_ms, to_ms)
+        lines: list[dict[str, Any]] = []
+        for name in sorted({row.experiment for row in assigned if row.experiment}):
+            variant_of = {row.person: row.variant for row in assigned if row.experiment == name}
+            done = {(row.person, row.goal) for row in converted if row.experiment == name and row.person in variant_of}
+            variants = sorted({variant for variant in variant_of.values() if variant})
+            goals = {
+                goal: {
+                    variant: len([who for who, goal_ in done if goal_ == goal and variant_of[who] == variant])
+                    for variant in variants
+                }
+                for goal in {goal for _, goal in done}
+            }
+            visitors = {variant: list(variant_of.values()).count(variant) for variant in variants}
+            lines.append({"experiment": name, "variants": visitors, "goals": goals})
+        return lines, {}
+
+    def pointed(self, question: Question, from_ms: int, to_ms: int) -> tuple[list[Row], dict[str, Json]]:
+        """Give the heatmap events of the UTC days that a range touches, of the widths asked for, and meta."""
+        first_ms, end_ms = from_ms // DAY_MS * DAY_MS, -(-to_ms // DAY_MS) * DAY_MS
+        rows = [row for row in self.rows if row.type == "heatmap" and first_ms <= row.at_ms < end_ms]
+        widths = question.filters.get("device")
+        edges = {"from": written(first_ms, question.zone), "to": written(end_ms, question.zone)}
+        meta = {**edges, "widened": (first_ms, end_ms) != (from_ms, to_ms)}
+        return [row for row in rows if widths is None or width_class(row.viewport) in widths], meta
+
+    def heatmap(self, question: Question, from_ms: int, to_ms: int) -> tuple[Json, dict[str, Json]]:
+        """Answer /heatmap."""
+        rows, meta = self.pointed(question, from_ms, to_ms)
+        page = question.get("pathname")
+        points = [point for row in rows if row.labels["pathname"] == page for point in row.points]
+        clicks = [point for point in points if point["kind"] == "click"]
+        cells = [(int(point["y"] // 20), min(int(point["x"] * 50), 49)) for point in clicks]
+        depths = [point["y"] // 20 for point in points if point["kind"] == "scroll"]
+        scroll: list[Json] = []
+        while share := percent(len([depth for depth in depths if depth >= len(scroll)]), len(depths)):
+            scroll.append(share)
+        grid = [[x, y, cells.count((y, x))] for y, x in sorted(set(cells))]
+        sums = {"samples": len(depths), "clicks": len(clicks), "scroll": scroll}
+        data = {"grid": grid, "bins_x": 50, "bin_height": 20, **sums}
+        return data, {**meta, "pathname": page, "cells": len(grid)}
+
+    def heatmap_pages(self, question: Question, from_ms: int, to_ms: int) -> tuple[Json, dict[str, Json]]:
+        """Answer /heatmap-pages."""
+        rows, meta = self.pointed(question, from_ms, to_ms)
+        lines: list[dict[str, Any]] = []
+        for page in {row.labels["pathname"] for row in rows}:
+            kinds = [point["kind"] for row in rows if row.labels["pathname"] == page for point in row.points]
+            lines.append({"value": page, "samples": kinds.count("scroll"), "clicks": kinds.count("click")})
+        lines.sort(key=lambda line: (-line["samples"] - line["clicks"], line["value"]))
+        return lines[: question.limit], {**meta, "limit": question.limit, "unset": {"samples": 0, "clicks": 0}}
 
     def events(self, question: Question, from_ms: int, to_ms: int) -> tuple[Json, dict[str, Json]]:
         """Answer /events with the whole list; `visit` is a number, the same for all events of one visit."""

@@ -16,7 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from itertools import pairwise
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from hypothesis import strategies as st
 from model import ACTIVE_MS, AHEAD_MS, DAY_MS, FIELDS, HOUR_MS, LATE_MS, MINUTE_MS, Question, day_begin, instant, local
@@ -120,10 +122,21 @@ SAID: Mapping[str, tuple[str | None, ...]] = {
     "device": ("desktop", "mobile", "tv", "", None),
 }
 SESSIONS = ("session-a", None, "session-A", "séssion-ß", "s" * 64)
-EVENT_NAMES = ("signup", "Signup", "+49", "kauf ü", "x" * 200)
-EVENT_DATA: tuple[Any, ...] = (None, {"plan": "pro", "n": 3, "x": 1.5, "b": True, "z": None}, {"é": "ü"}, {})
-VITALS = ({"lcp": 2500.5, "cls": 0.1}, {"inp": 200})
-POINTS = ({"x": 0.5, "y": 10, "kind": "click"}, {"x": 1, "y": 2000, "kind": "scroll"})
+EVENT_NAMES = ("signup", "signup", "signup", "Signup", "+49", "kauf ü", "x" * 200)
+EVENT_DATA: tuple[Any, ...] = (
+    None,
+    {"plan": "pro", "n": 3, "x": 1.5, "b": True, "z": None},
+    {"é": "ü"},
+    {},
+    {"plan": 1, "n": "3", "x": -0.5, "b": 1, "z": False},
+)
+VITALS = ({"lcp": 2500.5, "cls": 0.1}, {"inp": 200}, {"lcp": 4000.001, "inp": 200.5, "cls": 0.26})
+POINTS = (
+    ({"x": 0.5, "y": 10, "kind": "click"}, {"x": 1, "y": 2000, "kind": "scroll"}),
+    ({"x": 1, "y": 19.99, "kind": "click"}, {"x": 0, "y": 20, "kind": "click"}),
+    ({"x": 0, "y": 1999.5, "kind": "scroll"},),
+)
+VIEWPORTS = (1280, 1023.5, 390)
 VALUES = (None, 3, 9.5, -2, 0)
 
 # Values a filter may ask for: what the fields above come to, what nobody sent, and the empty text for unset.
@@ -163,7 +176,8 @@ TYPES = (
     *("screen_view",) * 3,
     *("event",) * 4,
     *("app_event",) * 2,
-    *("vitals", "heatmap", "ab_assign", "ab_convert"),
+    *("vitals", "heatmap") * 2,
+    *("ab_assign", "ab_convert"),
 )
 
 
@@ -242,7 +256,28 @@ class Times:
     now_ms: int
     events_ms: list[int] = field(default_factory=list)
     drawn: int = 0
+    sent: dict[str | None, list[tuple[int, str]]] = field(default_factory=dict)  # time and step, by session_id
+    names: list[str] = field(default_factory=list)  # of custom events with event_data
+    pages: list[str] = field(default_factory=list)  # of heatmaps
     apart_ms: int = 0  # not 0 in requests sent at once: what keeps their timestamps apart
+
+    def note(self, event: Mapping[str, Any], at_ms: int) -> None:
+        """Remember what questions may be about."""
+        kind = event["type"]
+        page = "/" + event["name"] if kind == "screen_view" else urlsplit(event.get("url") or "").path or "/"
+        if kind in ("event", "app_event"):
+            self.sent.setdefault(event.get("session_id"), []).append((at_ms, f"event_name:{event['event_name']}"))
+            self.names += [event["event_name"]] if event.get("event_data") else []
+        elif kind in ("pageview", "screen_view"):
+            self.sent.setdefault(event.get("session_id"), []).append((at_ms, f"pathname:{page}"))
+        elif kind == "heatmap":
+            self.pages.append(page)
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Give steps that somebody took one after the other within half an hour."""
+        runs = [sorted(own) for own in self.sent.values()]
+        near = [pair for own in runs for pair in pairwise(own) if pair[1][0] - pair[0][0] <= 30 * MINUTE_MS]
+        return list(dict.fromkeys((one[1], other[1]) for one, other in near))
 
     @property
     def turns_ms(self) -> list[int]:
@@ -337,7 +372,7 @@ def own_fields(draw: st.DrawFn, kind: str, session: str | None, at_once: bool) -
     if kind == "vitals":
         own["vitals"] = pick(draw, VITALS)
     if kind == "heatmap":
-        own |= {"points": list(POINTS), "viewport_width": 1280}
+        own |= {"points": list(pick(draw, POINTS)), "viewport_width": pick(draw, VIEWPORTS)}
     if kind in ("ab_assign", "ab_convert"):
         # One person sees one variant: which of two assignments counts is not this test's question.
         own |= {"experiment": "price", "variant": "A" if session is None else session[-1]}
@@ -361,6 +396,7 @@ def events(draw: st.DrawFn, times: Times, sessions: Sequence[str | None], looks:
         event["timestamp"] = pick(draw, spelled_times(at_ms, pick(draw, (0, 5, -3))))
     extra = draw(below(20))
     times.drawn += 1
+    times.note(event, at_ms)
     if times.apart_ms:
         event["event_id"] = f"at-once-{times.drawn}"
     elif extra < 5 and not kind.startswith("ab_"):
@@ -416,6 +452,8 @@ def bridges(draw: st.DrawFn, times: Times, session: str) -> tuple[list[Delivery]
         event = {"session_id": session, "event_name": "signup"}
         kinds = [(pick(draw, ("pageview", "event")), pick(draw, URLS), start_ms + ms) for ms in offsets_ms]
         found = [{**event, "type": kind, "url": url, "timestamp": at_ms} for kind, url, at_ms in kinds]
+        for one in found:
+            times.note(one, one["timestamp"])
         return Delivery(0, next(iter(ADDRESSES)), CHROME_WINDOWS, None, tuple(found))
 
     return [sent(0, HOUR_MS)], [sent(halfway_ms)]
@@ -466,10 +504,64 @@ ALL_FILTERS = [(name, value) for name, values in FILTER_VALUES.items() for value
 SPLITTING = [(name, value) for name, value in ALL_FILTERS if name in ("type", "pathname") and value]
 FILTERS = st.sampled_from(SPLITTING) | st.sampled_from(ALL_FILTERS)
 TOPS = [f"top/{name}" for name in FIELDS]
+HEATMAPS = ["heatmap", "heatmap-pages"]
 PATHS = {
-    "traffic": ["stats", "timeseries", "stats", "timeseries", "realtime"],
-    "lists": ["events", "events", "stats", *TOPS],
+    "traffic": [
+        *("stats", "timeseries") * 3,
+        *("realtime", "entry-pages", "exit-pages", "funnel", "funnel", "vitals", "experiments"),
+    ],
+    "lists": ["events", "events", "stats", *TOPS, "event-names", "event-data", "event-data", *HEATMAPS],
 }
+LIMITED = ("events", "event-names", "entry-pages", "exit-pages", "event-data", "heatmap-pages")
+# Mostly what many visits meet; then what few do, and what nobody does.
+STEPS = (
+    *("pathname:/", "event_name:signup") * 3,
+    *(
+        "pathname:/shop",
+        "pathname:/shop/",
+        "pathname:/Home",
+        "event_name:Signup",
+        "event_name:+49",
+        "pathname:/nowhere",
+    ),
+)
+# Of what these are asked there is little: half of their questions are about all of it.
+RARE = ("funnel", "event-data", "event-names", "vitals", "experiments", *HEATMAPS)
+
+
+# Of the last two the model knows the counts alone; stats has no CSV.
+WITHOUT_CSV = ("stats", "vitals", "experiments")
+
+
+def is_taken(path: str, name: str) -> bool:
+    """Say whether an endpoint takes a filter: measurements know no type or name, points no field at all."""
+    if path in HEATMAPS:
+        return False
+    without = {"event-data": ("event_name",), "vitals": ("type", "event_name"), "experiments": ("type", "event_name")}
+    return name not in without.get(path, ())
+
+
+def own_params(draw: st.DrawFn, path: str, times: Times) -> list[tuple[str, str]]:
+    """Draw what an endpoint takes for itself alone."""
+    if path == "funnel":
+        pairs = times.pairs()
+        taken = pick(draw, pairs) if pairs and not seldom(draw, 4) else (pick(draw, STEPS), pick(draw, STEPS))
+        return [
+            ("step", step) for step in (*taken, *(pick(draw, STEPS) for _ in range(pick(draw, (0, 0, 0, 1, 2, 6)))))
+        ]
+    if path == "event-data":
+        name = pick(draw, [None, None, "plan", "b", "nothing"])
+        return [
+            ("event_name", pick(draw, [*times.names, pick(draw, EVENT_NAMES)])),
+            *([("property", name)] if name else []),
+        ]
+    if path == "vitals":
+        by = pick(draw, [None, "pathname", "device"])
+        return [("by", by), ("metric", pick(draw, ("lcp", "inp", "cls")))] if by else []
+    found = [("pathname", pick(draw, [*times.pages, "/nowhere"]))] if path == "heatmap" else []
+    if path in HEATMAPS and seldom(draw, 3):
+        found.append(("filter_device", pick(draw, ("desktop", "mobile"))))
+    return found
 
 
 @st.composite
@@ -480,23 +572,25 @@ def asks(draw: st.DrawFn, times: Times, paths: Sequence[str], most_filters: int)
     if path == "realtime":
         return Ask(Question(path), other)
     zone = times.zone if not seldom(draw, 4) else pick(draw, list(CLOCK_CHANGES))
-    params = draw(ranges(times, zone))
+    whole = path in RARE and seldom(draw, 2)
+    params = [] if whole else draw(ranges(times, zone))
     if zone != "UTC":
         params.append(("tz", zone))
-    chosen = draw(st.lists(FILTERS, max_size=most_filters))
-    params += [(f"filter_{name}", value) for name, value in dict.fromkeys(chosen)]
+    chosen = dict.fromkeys(() if whole else draw(st.lists(FILTERS, max_size=most_filters)))
+    params += [(f"filter_{name}", value) for name, value in chosen if is_taken(path, name)]
+    params += own_params(draw, path, times)
     if path == "stats" and seldom(draw, 2):
         params.append(("compare", "previous"))
     if path == "timeseries":
         interval = pick(draw, ["hour", "day", "hour", None])
         params += [("interval", interval)] if interval else []
-    if path == "events" or path.startswith("top/"):
+    if path in LIMITED or path.startswith("top/"):
         limit = pick(draw, [None, 1, 2, 3, 5, 1000])
         params += [("limit", str(limit))] if limit else []
     question = Question(path, tuple(params))
     if path == "events":
         return Ask(question, other, seldom(draw, 4), pick(draw, (0, 1, DAY_MS)), seldom(draw, 2))
-    return Ask(question, other, path != "stats" and seldom(draw, 4))
+    return Ask(question, other, path not in WITHOUT_CSV and seldom(draw, 4))
 
 
 @st.composite

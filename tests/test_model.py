@@ -177,7 +177,11 @@ class Example:
             pages = {page["pathname"]: page["visitors"] for page in data["pages"]}
             self.same(about + " number of pages", len(pages), len(data["pages"]))
             data = {**data, "pages": pages}
+        if step.question.path in COUNTED:
+            data = COUNTED[step.question.path](data)
         self.same(about, data, want.data)
+        if step.question.path == "event-data":  # to Python, true is 1
+            self.same(about + " truths", truths(data), truths(want.data))
         self.same_meta(about, got.json["meta"], want, website)
 
     async def walk(self, step: Ask, want: Answer, website: str) -> None:
@@ -249,6 +253,38 @@ def want_of(verdict: Any) -> tuple[Any, ...]:
     return verdict.status, verdict.accepted, verdict.rejected, verdict.faults
 
 
+def counts_of_vitals(data: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave out what is told to 2 percent, and two metrics that nobody sends."""
+    rows = [{name: value for name, value in row.items() if name[0] != "p" or name == "poor"} for row in data]
+    order = ("lcp", "inp", "cls")
+    own = [row for row in rows if row.get("metric", "lcp") in order]
+    for row in own:
+        row.pop("unit", None)
+    return sorted(own, key=lambda row: order.index(row["metric"])) if data and "metric" in data[0] else own
+
+
+def counts_of_experiments(data: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave out what is concluded."""
+    return [
+        {
+            "experiment": one["experiment"],
+            "variants": {of["variant"]: of["visitors"] for of in one["variants"]},
+            "goals": {
+                goal["goal"]: {of["variant"]: of["conversions"] for of in goal["variants"]} for goal in one["goals"]
+            },
+        }
+        for one in data
+    ]
+
+
+COUNTED = {"vitals": counts_of_vitals, "experiments": counts_of_experiments}
+
+
+def truths(data: list[dict[str, Any]]) -> list[list[bool]]:
+    """Say which values of event_data are true or false."""
+    return [[isinstance(line["value"], bool) for line in of["values"]] for of in data]
+
+
 def describe(question: Question) -> str:
     """Write a question as it is asked."""
     return f"GET {question.path} {' '.join(f'{name}={value!r}' for name, value in question.params)}"
@@ -263,21 +299,39 @@ def cell(value: Any) -> str:
     """Write a CSV cell: "cells that a spreadsheet would run as a formula are made harmless"."""
     if value is None:
         return ""
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, str):
         return "'" + value if value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
     return str(value)
 
 
 def as_csv(question: Question, want: Answer) -> str:
-    """Write the model's answer to timeseries or top as CSV."""
-    names = ["value", "visitors", "pageviews", "events"]
-    if question.path == "timeseries":
-        names = ["time", "visitors", "visits", "pageviews", "events"]
+    """Write the model's answer as CSV."""
+    names, rows = COLUMNS.get(question.path, COLUMNS["top"]), want.data
+    if question.path == "event-data":
+        rows = [{"property": of["property"], **line} for of in want.data for line in of["values"]]
+    if question.path == "heatmap":
+        rows = [dict(zip(names, spot, strict=True)) for spot in want.data["grid"]]
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\r\n")
     lines.writerow(names)
-    lines.writerows([cell(row[name]) for name in names] for row in want.data)
+    lines.writerows([cell(row[name]) for name in names] for row in rows)
     return text.getvalue()
+
+
+OF_PAGES = ["value", "visits", "bounce_rate", "views_per_visit", "visit_duration"]
+COLUMNS = {
+    "top": ["value", "visitors", "pageviews", "events"],
+    "timeseries": ["time", "visitors", "visits", "pageviews", "events"],
+    "event-names": ["value", "visitors", "events"],
+    "entry-pages": OF_PAGES,
+    "exit-pages": OF_PAGES,
+    "funnel": ["field", "value", "visits", "visitors", "of_first", "of_previous", "mean_seconds"],
+    "event-data": ["property", "value", "events", "visitors"],
+    "heatmap": ["x", "y", "count"],
+    "heatmap-pages": ["value", "samples", "clicks"],
+}
 
 
 def read_csv_page(got: Any) -> tuple[list[dict[str, Any]], str | None]:
@@ -619,6 +673,32 @@ def test_model_top_list() -> None:
         ("/z", 1, 1, 0),
     ]
     assert got.meta["unset"] == {"visitors": 1, "pageviews": 0, "events": 1}
+
+
+def test_model_behaviour() -> None:
+    """README, Funnels and event_data: steps one after another with anything between; 1 is 1.0 and not true."""
+    model = model_of(
+        *(view(time, "visitor-1", path) for time, path in (("10:00:00", "/b"), ("10:00:10", "/a"), ("10:01:10", "/b"))),
+        {**custom("10:02:00", "visitor-1"), "event_data": {"n": 1, "plan": "pro"}},
+        {**custom("10:02:01", "visitor-1"), "event_data": {"n": 1.0}},
+        view("10:00:00", "visitor-2", "/a"),
+        {**custom("10:00:30", "visitor-2"), "event_data": {"n": True}},
+        custom("10:00:00", "visitor-3"),
+    )
+
+    def ask(path: str, *params: tuple[str, str]) -> Answer:
+        return model.answer(Question(path, (("from", "2026-11-18"), *params)), ms(NOON), WEBSITE)
+
+    steps = [("step", step) for step in ("pathname:/a", "pathname:/b", "event_name:signup")]
+    rows = [tuple(row.values())[2:] for row in ask("funnel", *steps).data]
+    assert rows == [(2, 2, 100.0, None, None), (1, 1, 50.0, 50.0, 60.0), (1, 1, 50.0, 100.0, 50.0)]
+    found = ask("event-data", ("event_name", "signup"))
+    assert [(of["property"], of["events"], of["distinct"]) for of in found.data] == [("n", 3, 2), ("plan", 1, 1)]
+    assert [tuple(line.values()) for line in found.data[0]["values"]] == [(1, 2, 1), (True, 1, 1)]
+    assert (found.data[0]["numbers"]["samples"], found.meta["events"], found.meta["visitors"]) == (2, 4, 3)
+    assert [(row["value"], row["visits"]) for row in ask("entry-pages").data] == [("/a", 1), ("/b", 1)]
+    assert ask("exit-pages").meta["unset"] == {"visits": 1}
+    assert ask("event-names").data == [{"value": "signup", "visitors": 3, "events": 4}]
 
 
 def test_model_labels() -> None:
