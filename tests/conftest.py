@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -116,6 +117,12 @@ class _LikeTheProcess(TestServer):
 
     async def _make_runner(self, **options: Any) -> web.BaseRunner:
         return Runner(self.app, **options | RUNNER_OPTIONS)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files of few tests first: theirs are the long ones, and no core is to wait for the last of them."""
+    tests = Counter(item.path for item in items)
+    items.sort(key=lambda item: tests[item.path])
 
 
 class House:
