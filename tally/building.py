@@ -183,8 +183,10 @@ class Builder:
     async def _heatmaps(self, website: int) -> None:
         """Packs points: in some steps, so that a website which is sent very many does not hold up the others."""
         end = await self._write(heat_days.due, website, self._clock.wall_ms() // DAY_MS)
-        for _ in range(_PACKS if end is not None else 0):
-            if end is None or not await self._write(heat_days.pack, website, end):
+        if end is None:
+            return
+        for _ in range(_PACKS):
+            if not await self._write(heat_days.pack, website, end):
                 break
 
     async def _write(

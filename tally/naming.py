@@ -49,11 +49,11 @@ def drop_names(connection: sqlite3.Connection, website: int, level: int, block: 
     return len(old)
 
 
-def set_named(connection: sqlite3.Connection, website: int, level: int, block: int, version: int | None = None) -> None:
-    """Says that the names of a block are in; of that version, where one is given."""
+def set_named(connection: sqlite3.Connection, website: int, level: int, block: int, version: int) -> None:
+    """Says that the names of a block are in, unless it is of another version by now."""
     connection.execute(
         "/* naming.named */ delete from unnamed where website = :website and level = :level and block = :block"
-        " and (:version is null or exists (select 1 from built where built.website = :website"
-        " and built.level = :level and built.block = :block and state = 2 and version = :version))",
+        " and exists (select 1 from built where built.website = :website"
+        " and built.level = :level and built.block = :block and state = 2 and version = :version)",
         {"website": website, "level": level, "block": block, "version": version},
     )

@@ -8,7 +8,7 @@ Every statement opens with its own name, so that a slow one names its author, an
 key (website, time); tests/test_plans.py looks at the plan of each.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -351,3 +351,11 @@ def newest(website: int, after_ms: int) -> Query:
 def next_id() -> Query:
     """The end of the ids that have been given out to any process."""
     return "/* queries.next_id */ select value from meta where name = 'next_id'", []
+
+
+def by_level(tiles: Iterable[tuple[int, int]]) -> list[tuple[int, str]]:
+    """Blocks (level, number) as a level and a list for json_each, once for each level."""
+    numbers: dict[int, list[int]] = {}
+    for level, block in tiles:
+        numbers.setdefault(level, []).append(block)
+    return [(level, orjson.dumps(blocks).decode()) for level, blocks in numbers.items()]

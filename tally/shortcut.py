@@ -50,8 +50,8 @@ from tally.ingest import Outcome
 
 # our choice: a browser's head is 1 to 2 KB; aiohttp takes longer ones.
 MOST_HEAD_BYTES = 8_192
-# RFC 9112 2.1, 3, 5 and RFC 9110 5.5, 5.6.2, without anything that is tolerated but not plain.
 _OPENINGS = tuple(f"POST {path} HTTP/1.1\r\n".encode() for path in COLLECT_PATHS)
+# RFC 9112 2.1, 3, 5 and RFC 9110 5.5, 5.6.2, without anything that is tolerated but not plain.
 _FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+): ?((?![ \t])[^\x00-\x08\x0a-\x1f\x7f]*(?<![ \t]))")
 # What comes again and again and tells of nobody is kept; other lines are read each time.
 _KEPT = frozenset(

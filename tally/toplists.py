@@ -34,7 +34,7 @@ def top(connection: sqlite3.Connection, scope: Scope, field: str, limit: int, re
     """The first `limit` values of a field by visitors, pageviews, events (descending) and text."""
     counts = _counts(connection, scope, field, remembered)
     unset = counts.pop(0, (0, 0, 0))
-    return Top(unset, [(text, row[0], row[1], row[2]) for text, row in first(connection, counts, limit, ranks=3)])
+    return Top(unset, [(text, row[0], row[1], row[2]) for _, text, row in first(connection, counts, limit, ranks=3)])
 
 
 def names(
@@ -44,7 +44,7 @@ def names(
     counts = _counts(connection, scope, NAMES, remembered)
     # In rollup that is all of the traffic.
     counts.pop(0, None)
-    return [(text, row[0], row[2]) for text, row in first(connection, counts, limit, ranks=3)]
+    return [(text, row[0], row[2]) for _, text, row in first(connection, counts, limit, ranks=3)]
 
 
 def _counts(connection: sqlite3.Connection, scope: Scope, field: str, remembered: Remembered) -> Counts:

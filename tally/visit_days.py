@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 
 import orjson
 
-from tally import rollups, visiting
+from tally import queries, rollups, visiting
 from tally.queries import Scope
 from tally.ranking import Counts, merge
 from tally.rollups import FINAL_AFTER_MS, KEPT, PAGE_LEVELS
@@ -184,13 +184,10 @@ def sums(
 ) -> Iterable[Sequence[int]]:
     """(label, visits, bounces, views, ms) of the pages in some blocks (level, number), once for each level."""
     first, *rest = _COLUMNS[SIDES[SIDES.index(side)]]
-    of_level: dict[int, list[int]] = {}
-    for level, block in tiles:
-        of_level.setdefault(level, []).append(block)
-    for level, blocks in of_level.items():
+    for level, blocks in queries.by_level(tiles):
         yield from connection.execute(
             f"/* visit_days.sums */ select value, sum({first}), {', '.join(f'sum({name})' for name in rest)}"
             " from visit_page where website = ? and level = ? and block in (select value from json_each(?))"
             f" and {first} group by value",
-            (website, level, orjson.dumps(blocks).decode()),
+            (website, level, blocks),
         )

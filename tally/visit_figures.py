@@ -50,7 +50,7 @@ def pages(
         if span not in final:
             merge(counts, _raw(ground, side, span, filtered=True))
     unset = counts.pop(0, [0])[0]
-    return unset, [Page(text, *figures) for text, figures in first(connection, counts, limit, ranks=1)]
+    return unset, [Page(text, *figures) for _, text, figures in first(connection, counts, limit, ranks=1)]
 
 
 def _complete(ground: Ground, stretches: Iterable[Span]) -> tuple[list[Span], list[Span]]:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from tally import queries
 from tally.enrich import FIELDS
 from tally.events import METRICS
 from tally.rollups import is_final, tiles
@@ -283,7 +284,7 @@ def versions(connection: sqlite3.Connection, website: int, tiles: Tiles) -> list
     """What is another one whenever a histogram of these blocks is: the events of each, which are only ever added to,
     and how often histograms were repaired."""
     events: dict[tuple[int, int], int] = {}
-    for level, blocks in _by_level(tiles):
+    for level, blocks in queries.by_level(tiles):
         for block, count in connection.execute(
             "/* vital_days.versions */ select block, events from histogram where website = ? and cut = 0 and level = ?"
             " and block in (select value from json_each(?)) and value = 0",
@@ -308,7 +309,7 @@ def found(
 ) -> Iterator[tuple[int, int, bytes]]:
     """(block, value, packed histogram) of each row in some blocks (level, number); of some values, or of all."""
     some = "" if values is None else " and value in (select value from json_each(?))"
-    for level, blocks in _by_level(tiles):
+    for level, blocks in queries.by_level(tiles):
         yield from connection.execute(
             "/* vital_days.found */ select block, value, cells from histogram"
             f" where website = ? and cut = ? and level = ? and block in (select value from json_each(?)){some}",
@@ -320,20 +321,13 @@ def ranks(
     connection: sqlite3.Connection, website: int, cut: int, tiles: Iterable[tuple[int, int]], metric: str
 ) -> Iterator[tuple[int, int, int]]:
     """(value, poor values of a metric, events) of each value in some blocks, once for each level."""
-    for level, blocks in _by_level(tiles):
+    for level, blocks in queries.by_level(tiles):
         yield from connection.execute(
             f"/* vital_days.ranks */ select value, sum(poor_{METRICS[METRICS.index(metric)]}), sum(events)"
             " from histogram where website = ? and cut = ? and level = ? and block in (select value from json_each(?))"
             " group by value",
             (website, cut, level, blocks),
         )
-
-
-def _by_level(tiles: Iterable[tuple[int, int]]) -> list[tuple[int, str]]:
-    numbers: dict[int, list[int]] = {}
-    for level, block in tiles:
-        numbers.setdefault(level, []).append(block)
-    return [(level, orjson.dumps(blocks).decode()) for level, blocks in numbers.items()]
 
 
 # --- verifying

@@ -12,14 +12,13 @@ versions; what may still change is read each time. Histograms are unpacked of th
 
 import sqlite3
 from array import array
-from collections.abc import Iterable
-from heapq import nsmallest
 from typing import NamedTuple
 
-from tally import measuring, queries, vital_days
+from tally import measuring, vital_days
 from tally import remembered as remembering
 from tally.ground import refuse_gone
 from tally.queries import Scope
+from tally.ranking import Counts, first, merge
 from tally.remembered import Remembered
 from tally.sessions import DAY_MS
 from tally.vital_days import ALL, CUTS, PATHNAME, Cover
@@ -92,53 +91,38 @@ def by_value(
     ranked.pop(0, None)
     if cut == CUTS[field]:
         ranked = {value: ranked[value] for value in values or () if value in ranked}
-    chosen = _first(ranked, limit)
-    cells: dict[int, Cells] = {value: {} for value in chosen}
-    for _, value, blob in vital_days.found(connection, scope.website, CUTS[field], cover.tiles, chosen):
+    chosen = first(connection, ranked, limit, ranks=2)
+    cells: dict[int, Cells] = {row.value: {} for row in chosen}
+    for _, value, blob in vital_days.found(connection, scope.website, CUTS[field], cover.tiles, list(cells)):
         added(cells[value], unpacked(blob, metric))
     for margin in cover.margins:
-        for value, number in connection.execute(*measuring.vitals_of(_within(scope, margin), field, metric, chosen)):
+        for value, number in connection.execute(
+            *measuring.vitals_of(_within(scope, margin), field, metric, list(cells))
+        ):
             added(cells[value], ((slot_of(metric, number), 1),))
-    texts = dict(connection.execute(*queries.texts(chosen)))
-    rows = [Row(texts[value], ranked[value][1], summary(own, metric)) for value, own in cells.items()]
-    return sorted(rows, key=lambda row: (-row.summary.poor, -row.events, row.value))[:limit]
+    return [Row(text, events, summary(cells[value], metric)) for value, text, (_, events) in chosen]
 
 
 def _ranked(
     connection: sqlite3.Connection, scope: Scope, field: str, metric: str, cover: Cover, remembered: Remembered
-) -> dict[int, tuple[int, int]]:
+) -> Counts:
     """Of each value, how many poor values of the metric it has, and how many events."""
     cut, website = CUTS[field], scope.website
     settled, rest = vital_days.settled(connection, website, cover.tiles)
     key = ("vitals", website, cut, metric, *vital_days.versions(connection, website, settled))
 
     def sums() -> "array[int]":
-        counts = _added({}, vital_days.ranks(connection, website, cut, settled, metric))
+        counts: Counts = {}
+        merge(counts, vital_days.ranks(connection, website, cut, settled, metric))
         return remembering.packed((value, *of) for value, of in counts.items())
 
-    counts = {value: (poor, events) for value, poor, events in remembering.unpacked(remembered.find(key, sums), 3)}
-    _added(counts, vital_days.ranks(connection, website, cut, rest, metric))
+    counts: Counts = {value: of for value, *of in remembering.unpacked(remembered.find(key, sums), 3)}
+    merge(counts, vital_days.ranks(connection, website, cut, rest, metric))
     for margin in cover.margins:
         part = _within(scope, margin)
         refuse_gone(connection, part)
-        _added(counts, connection.execute(*measuring.vital_ranks(part, field, metric, poor_above(metric))))
+        merge(counts, connection.execute(*measuring.vital_ranks(part, field, metric, poor_above(metric))))
     return counts
-
-
-def _added(counts: dict[int, tuple[int, int]], rows: Iterable[tuple[int, int, int]]) -> dict[int, tuple[int, int]]:
-    for value, poor, events in rows:
-        before = counts.get(value)
-        counts[value] = (poor, events) if before is None else (before[0] + poor, before[1] + events)
-    return counts
-
-
-def _first(ranked: dict[int, tuple[int, int]], limit: int) -> list[int]:
-    """The values among which the first `limit` are: with the last one come all that tie with it."""
-    places = {value: (-poor, -events) for value, (poor, events) in ranked.items()}
-    if len(places) <= limit:
-        return list(places)
-    last = nsmallest(limit, places.values())[-1]
-    return [value for value, place in places.items() if place <= last]
 
 
 # --- by day

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hypothesis import Phase
-from rolling import DAY_MS, GAP_MS, HOUR_MS, LATE_MS, MINUTE_MS, Works, make_file
+from rolling import DAY_MS, HOUR_MS, LATE_MS, MINUTE_MS, Works, make_file, runs
 
 from tally.enrich import FIELDS
 from tally.events import TYPES
@@ -69,19 +69,6 @@ def matches(fact: Fact, scope: Scope) -> bool:
     return scope.from_ms <= fact.ts < scope.to_ms and all(told[field] in values for field, values in scope.filters)
 
 
-def visits(known: Sequence[Fact]) -> list[list[Fact]]:
-    """Runs of one visitor's events without a gap of more than 30 minutes."""
-    runs: list[list[Fact]] = []
-    last: dict[int, list[Fact]] = {}
-    for fact in known:
-        run = last.get(fact.visitor)
-        if run is None or fact.ts - run[-1].ts > GAP_MS:
-            run = last[fact.visitor] = []
-            runs.append(run)
-        run.append(fact)
-    return runs
-
-
 def meets(fact: Fact, step: tuple[str, str]) -> bool:
     """Whether an event is a step."""
     field, value = step
@@ -91,7 +78,7 @@ def meets(fact: Fact, step: tuple[str, str]) -> bool:
 def funnel(known: Sequence[Fact], scope: Scope, steps: Sequence[tuple[str, str]]) -> list[tuple[int, int, int]]:
     """Visits, visitors, milliseconds since the step before (0 for the first), of each step, by its definition."""
     found: list[list[tuple[int, int]]] = [[] for _ in steps]
-    for visit in visits(known):
+    for visit in runs(known):
         if scope.from_ms <= visit[0].ts < scope.to_ms and any(matches(fact, scope) for fact in visit):
             rest, before = visit, 0
             for n, step in enumerate(steps):

@@ -15,7 +15,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from conftest import NOON_MS, ROOT, ManualClock
 
@@ -85,7 +85,7 @@ class Plain:
 
     def __init__(self, facts: Iterable[Fact]) -> None:
         self.facts = sorted(facts, key=lambda fact: (fact.ts, fact.id))
-        self.visits = [Visit(run) for run in _runs(self.facts)]
+        self.visits = [Visit(run) for run in runs(self.facts)]
 
     def _chosen(self, scope: Scope) -> list[Fact]:
         return [fact for fact in self.facts if scope.from_ms <= fact.ts < scope.to_ms and _matches(fact, scope)]
@@ -176,9 +176,22 @@ def counted(facts: Sequence[Fact]) -> tuple[int, int, int]:
     return len({fact.visitor for fact in facts}), views, len(facts) - views
 
 
-def _runs(facts: Sequence[Fact]) -> list[list[Fact]]:
-    """`facts`: by time."""
-    open_runs: dict[int, list[Fact]] = {}
+class Dated(Protocol):
+    """Of an event: when it was, and whose."""
+
+    @property
+    def ts(self) -> int: ...
+
+    @property
+    def visitor(self) -> int: ...
+
+
+E = TypeVar("E", bound=Dated)
+
+
+def runs(facts: Sequence[E]) -> list[list[E]]:
+    """Visits: runs of one visitor's events without a gap of more than 30 minutes. `facts`: by time."""
+    open_runs: dict[int, list[E]] = {}
     found = []
     for fact in facts:
         run = open_runs.get(fact.visitor)
@@ -356,9 +369,9 @@ class Works:
             self._visitor += session not in visitors
             visitors.setdefault(session, self._visitor)
         ids = int(connection.execute("select min(coalesce(min(id), 0), 0) from event").fetchone()[0])
-        runs = _runs(sorted(Fact(ts, type_, visitors[session], texts) for ts, type_, session, texts in facts))
+        known = sorted(Fact(ts, type_, visitors[session], texts) for ts, type_, session, texts in facts)
         ordinals: defaultdict[int, int] = defaultdict(int)
-        for visit in map(Visit, runs):
+        for visit in map(Visit, runs(known)):
             visitor = visit.facts[0].visitor
             ordinal, ordinals[visitor] = ordinals[visitor], ordinals[visitor] + 1
             row = (website, visit.begin_ms, visitor, ordinal, visit.ms, visit.views, visit.events)

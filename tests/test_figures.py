@@ -225,8 +225,8 @@ def test_a_list_of_which_thousands_tie(limit: int) -> None:
         found = ranking.first(connection, counts, limit, ranks=1)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    rows = [(f"{-n % 4_999:0200}", tuple(figures)) for n, figures in counts.items()]
-    assert found == sorted(rows, key=lambda row: (-row[1][0], row[0]))[:limit]
+    rows = [(n, f"{-n % 4_999:0200}", tuple(figures)) for n, figures in counts.items()]
+    assert found == sorted(rows, key=lambda row: (-row[2][0], row[1]))[:limit]
     assert limit > 1_000 or peak < 1_000_000
 
 
