@@ -165,8 +165,7 @@ class _Group:
         self._connection = connection
         rows = [row for job in jobs for row in job.rows]
         self._number = ingest.numbers_of(connection, _texts(rows))
-        # By arrival: a group may hold requests from both sides of a month's end.
-        self.months = [month_of(job.arrived_ms) for job in jobs]
+        self.months = _months(jobs)
         self.used = _used(
             connection,
             {(row.website.account, month) for job, month in zip(jobs, self.months, strict=True) for row in job.rows},
@@ -347,6 +346,13 @@ def _texts(rows: Sequence[Row]) -> set[str]:
         if event.type >= AB_ASSIGN:
             texts.update((event.experiment, event.variant, event.goal))
     return texts
+
+
+def _months(jobs: Sequence[Job]) -> list[int]:
+    """Of each job; a group may hold requests from both sides of a month's end."""
+    arrivals = [job.arrived_ms for job in jobs]
+    first, last = month_of(min(arrivals)), month_of(max(arrivals))
+    return [first] * len(jobs) if first == last else list(map(month_of, arrivals))
 
 
 def _used(connection: sqlite3.Connection, months: Iterable[tuple[int, int]]) -> dict[tuple[int, int], int]:
