@@ -60,6 +60,7 @@ function build(board) {
       return refill(
         place,
         scopeWords(board.span()),
+        leftOutWords(meta.left_out),
         data.length > 1 ? overview(data, meta, cards) : null,
         cards,
         reading(),
@@ -76,6 +77,19 @@ function scopeWords({ isOpen }) {
     { class: "soft about" },
     `What is said is of these days alone: choose them from the experiment's first to its last.${open}`,
   );
+}
+
+/** What is not shown of very many; null where everything is. */
+function leftOutWords({ experiments, variants, goals }) {
+  const kinds = [
+    [experiments, "experiment"],
+    [variants, "variant"],
+    [goals, "goal"],
+  ];
+  const some = kinds.filter(([count]) => count).map(([count, one]) => counted(count, one));
+  if (!some.length) return null;
+  const words = `Not shown: ${some.join(", ")}, those with the fewest visitors. Anybody may send names; what is said of the others leaves these out.`;
+  return h("p", { class: "soft about" }, words);
 }
 
 /** All experiments with what can be said of each, in a few words; a press leads to its card. */
