@@ -24,7 +24,7 @@ from report import say
 from servers import Tally
 from traffic import DAY_MS, DOMAIN, EVENTS_A_VISITOR, Traffic, quieter, texts
 
-from tally import accounts, rollups, schema, vital_days
+from tally import accounts, rollups, schema, visit_days, vital_days
 
 SEED = 7
 DAYS = 365
@@ -231,16 +231,17 @@ def _open_work(connection: sqlite3.Connection) -> str:
     behind = sum(state == 1 and folded < min((day + 1) * DAY_MS, now_ms - BEHIND_MS) for _, day, state, folded in days)
     blocks = {(website, level, block) for website, level, block, _, _ in rows if level}
     missing = len(_expected(days) - blocks)
-    waiting = sum(
-        vital_days.next_block(connection, website, now_ms) is not None for website in {row[0] for row in rows}
-    )
+    websites = {row[0] for row in rows}
+    histograms = [found for website in websites if (found := vital_days.next_block(connection, website, now_ms))]
+    pages = [found for website in websites if (found := visit_days.next_block(connection, website, now_ms))]
     parts = (
         (stale, "stale days"),
         (behind, "days to fold"),
         (missing, "blocks of days"),
-        (waiting, "websites whose blocks of histograms are to be built"),
+        (histograms, "as the next blocks of histograms"),
+        (pages, "as the next blocks of entry and exit pages"),
     )
-    return ", ".join(f"{number} {what}" for number, what in parts if number)
+    return ", ".join(f"{how} {what}" for how, what in parts if how)
 
 
 def _expected(days: list[tuple[int, int, int, int]]) -> set[tuple[int, int, int]]:
