@@ -72,7 +72,7 @@ class Store:
         self._writer = writer
         self.path, self.health = health.path, health
         self.mender: Mender
-        self._emptied_ns = -EMPTY_LOG_NS
+        self._empty_again_ns = 0
         self._clock = clock
         self._closing = False
         self._data_version = -1
@@ -221,11 +221,12 @@ class Store:
         if self._used_keys and now_ns - self._noted_ns >= NOTE_USE_NS:
             await self._note_uses()
         is_wanted = self.log_bytes > MOST_LOG_BYTES or self.eraser.wants_empty_log
-        if is_wanted and now_ns - self._emptied_ns >= EMPTY_LOG_NS:
-            self._emptied_ns = now_ns
+        if is_wanted and now_ns >= self._empty_again_ns:
             async with self.readers.held():
-                if await self._writer.run(empty_log):
-                    self.eraser.wants_empty_log = False
+                is_empty = await self._writer.run(empty_log)
+            self.eraser.wants_empty_log &= not is_empty
+            # Else another process reads, such as a backup: ours are not to be held all the time for that.
+            self._empty_again_ns = now_ns + (0 if is_empty else EMPTY_LOG_NS)
 
     async def _note_uses(self) -> None:
         used, self._used_keys, self._noted_ns = self._used_keys, {}, self._clock.monotonic_ns()

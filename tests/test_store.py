@@ -222,8 +222,11 @@ async def test_a_log_that_has_grown_is_emptied(house: House, monkeypatch: pytest
     monkeypatch.setattr("tally.store.MOST_LOG_BYTES", 0)
     await house.store.tick()
     assert house.store.log_bytes == 0
+    assert (await house.collect(view(website, "/20"))).status == 202
+    await house.store.tick()
+    assert house.store.log_bytes == 0, "as soon as it has grown again"
     count = "select count(*) from event"
-    assert await house.store.read(lambda connection: connection.execute(count).fetchall()) == [(20,)]
+    assert await house.store.read(lambda connection: connection.execute(count).fetchall()) == [(21,)]
 
 
 async def test_a_month_that_fills_up_while_others_have_room(make_house: MakeHouse) -> None:
