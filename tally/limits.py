@@ -14,8 +14,9 @@ The clock is passed in as monotonic nanoseconds.
 """
 
 MINUTE_NS = 60_000_000_000
-# our choice: 2 x 32,768 buckets of about 150 bytes are 10 MB; an honest minute of 65,000 clients is beyond one process.
-MOST_BUCKETS = 32_768
+# our choice: 2 x 16,384 buckets of about 150 bytes are 5 MB; an honest minute of 32,000 clients would be 500 new ones
+# a second.
+MOST_BUCKETS = 16_384
 
 
 class Buckets:

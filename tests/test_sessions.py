@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tally.sessions import Salts, Sessions, Touch
+from tally.sessions import IDENTITY_BYTES, Salts, Sessions, Touch
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -351,7 +351,7 @@ def test_a_salt_lives_in_memory_only() -> None:
 @pytest.mark.parametrize("header", ["Mozilla/5.0 \udce9", "\udcff", "\u00e9", "\U0001f600"])
 def test_any_user_agent_can_be_hashed(header: str) -> None:
     """A header's bytes that are no UTF-8 arrive as lone surrogates."""
-    assert len(Salts().client_identity(1, NOON_MS, b"abcd", header)) == 16
+    assert len(Salts().client_identity(1, NOON_MS, b"abcd", header)) == IDENTITY_BYTES
 
 
 @pytest.mark.parametrize(("now_ms", "known"), [(END_MS - 1, True), (END_MS + 1, False), (END_MS + DAY_MS, False)])
