@@ -14,8 +14,8 @@ from typing import NamedTuple
 from tally import cuts, naming, queries, rollups
 from tally.ground import Ground, Span, ground_of, parts_of
 from tally.queries import Scope
-from tally.ranking import Counts, first, merge
-from tally.remembered import Remembered, packed, unpacked
+from tally.ranking import Sums, first
+from tally.remembered import Remembered
 from tally.rollups import NAMES, Blocks, number_of
 from tally.sessions import DAY_MS
 
@@ -32,39 +32,37 @@ class Top(NamedTuple):
 
 def top(connection: sqlite3.Connection, scope: Scope, field: str, limit: int, remembered: Remembered) -> Top:
     """The first `limit` values of a field by visitors, pageviews, events (descending) and text."""
-    counts = _counts(connection, scope, field, remembered)
-    unset = counts.pop(0, (0, 0, 0))
-    return Top(unset, [(text, row[0], row[1], row[2]) for _, text, row in first(connection, counts, limit, ranks=3)])
+    unset, rows = first(connection, _sums(connection, scope, field, remembered), limit, ranks=3)
+    return Top(unset, [(text, visitors, views, events) for _, text, (visitors, views, events) in rows])
 
 
 def names(
     connection: sqlite3.Connection, scope: Scope, limit: int, remembered: Remembered
 ) -> list[tuple[str, int, int]]:
     """The first `limit` names of custom events (text, visitors, events) by both, descending, and text."""
-    counts = _counts(connection, scope, NAMES, remembered)
-    # In rollup that is all of the traffic.
-    counts.pop(0, None)
-    return [(text, row[0], row[2]) for _, text, row in first(connection, counts, limit, ranks=3)]
+    # What is unset is all of the traffic in rollup, and left out.
+    _, rows = first(connection, _sums(connection, scope, NAMES, remembered), limit, ranks=3)
+    return [(text, visitors, events) for _, text, (visitors, _, events) in rows]
 
 
-def _counts(connection: sqlite3.Connection, scope: Scope, field: str, remembered: Remembered) -> Counts:
+def _sums(connection: sqlite3.Connection, scope: Scope, field: str, remembered: Remembered) -> Sums:
     ground = ground_of(connection, scope)
     parts = parts_of(ground)
     if field == NAMES:
         ground = _named(ground)
     tiles: list[tuple[int, int]] = []
     versions = 0
-    pieces: list[Iterable[Sequence[int]]] = _filtered(ground, field, parts.raw, remembered)
+    sums = Sums(3)
+    _add_filtered(sums, ground, field, parts.raw, remembered)
     for stretch in parts.rolled:
         more, version, rest = _complete(ground, stretch)
         tiles += more
         versions += version
         for span in rest:
-            pieces += _piece(ground, field, span, remembered)
-    counts = _sums(ground, field, tiles, versions, remembered)
-    for rows in pieces:
-        merge(counts, rows)
-    return counts
+            for rows in _piece(ground, field, span, remembered):
+                sums.add(rows)
+    _add_tiles(sums, ground, field, tiles, versions, remembered)
+    return sums
 
 
 def _named(ground: Ground) -> Ground:
@@ -111,40 +109,39 @@ def _piece(ground: Ground, field: str, span: Span, remembered: Remembered) -> li
     return [ground.rows(queries.counts(scope, field))]
 
 
-def _filtered(ground: Ground, field: str, spans: list[Span], remembered: Remembered) -> list[Iterable[Sequence[int]]]:
+def _add_filtered(sums: Sums, ground: Ground, field: str, spans: list[Span], remembered: Remembered) -> None:
     """The values of days that are read raw; the sums of those that are whole and final are remembered."""
     final, versions = [span for span in spans if ground.final(span)], array("q")
-    pieces: list[Iterable[Sequence[int]]] = [_counted(ground, field, span) for span in spans if not ground.final(span)]
-    if final:
-        for begin_ms, _ in final:
-            versions.extend((begin_ms, ground.known.days[begin_ms // DAY_MS].version))
-        # Each day with its version: other days with other versions may come to the same sum.
-        key = ("filtered", ground.website, field, ground.scope.filters, versions.tobytes())
+    for span in spans:
+        if not ground.final(span):
+            sums.add(_counted(ground, field, span))
+    if not final:
+        return
+    for begin_ms, _ in final:
+        versions.extend((begin_ms, ground.known.days[begin_ms // DAY_MS].version))
 
-        def count() -> "array[int]":
-            counts: Counts = {}
-            for span in final:
-                merge(counts, _counted(ground, field, span))
-            return packed((value, *figures) for value, figures in counts.items())
+    def count(own: Sums) -> None:
+        for span in final:
+            own.add(_counted(ground, field, span))
 
-        pieces.append(unpacked(remembered.find(key, count), 4))
-    return pieces
+    # Each day with its version: other days with other versions may come to the same sum.
+    key = ("filtered", ground.website, field, ground.scope.filters, versions.tobytes())
+    sums.add_remembered(remembered, key, count)
 
 
 def _counted(ground: Ground, field: str, span: Span) -> Iterable[Sequence[int]]:
     return ground.rows(queries.counts(ground.raw(span, filtered=True), field))
 
 
-def _sums(ground: Ground, field: str, tiles: list[tuple[int, int]], version: int, remembered: Remembered) -> Counts:
-    if not tiles:
-        return {}
+def _add_tiles(
+    sums: Sums, ground: Ground, field: str, tiles: list[tuple[int, int]], version: int, remembered: Remembered
+) -> None:
     number = number_of(field)
-    key = ("tiles", ground.website, number, version, *tiles)
-    known = remembered.get(key)
-    counts: Counts = {} if known is None else {value: figures for value, *figures in unpacked(known, 4)}
-    if known is None:
+
+    def count(own: Sums) -> None:
         for start in range(0, len(tiles), _TILES_A_STATEMENT):
             query = queries.sums(ground.website, number, tiles[start : start + _TILES_A_STATEMENT])
-            merge(counts, ground.connection.execute(*query))
-        remembered.put(key, packed((value, *figures) for value, figures in counts.items()))
-    return counts
+            own.add(ground.connection.execute(*query))
+
+    if tiles:
+        sums.add_remembered(remembered, ("tiles", ground.website, number, version, *tiles), count)

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from tally import visit_days
 from tally.ground import Ground, Span, ground_of, parts_of
 from tally.queries import Scope
-from tally.ranking import Counts, first, merge
-from tally.remembered import Remembered, packed, unpacked
+from tally.ranking import Sums, first
+from tally.remembered import Remembered
 from tally.rollups import PAGE_LEVELS
 from tally.sessions import DAY_MS
 
@@ -38,19 +38,19 @@ def pages(
     ground = ground_of(connection, scope)
     parts = parts_of(ground)
     whole, rest = _complete(ground, parts.rolled)
-    counts: Counts = {}
+    sums = Sums(4)
     if whole:
-        merge(counts, _remembered(ground, side, whole, remembered, filtered=False))
+        _add_remembered(sums, ground, side, whole, remembered, filtered=False)
     final = [span for span in parts.raw if ground.final(span)]
     if final:
-        merge(counts, _remembered(ground, side, final, remembered, filtered=True))
+        _add_remembered(sums, ground, side, final, remembered, filtered=True)
     for span in rest:
-        merge(counts, _raw(ground, side, span, filtered=False))
+        sums.add(_raw(ground, side, span, filtered=False))
     for span in parts.raw:
         if span not in final:
-            merge(counts, _raw(ground, side, span, filtered=True))
-    unset = counts.pop(0, [0])[0]
-    return unset, [Page(text, *figures) for _, text, figures in first(connection, counts, limit, ranks=1)]
+            sums.add(_raw(ground, side, span, filtered=True))
+    unset, rows = first(connection, sums, limit, ranks=1)
+    return unset[0], [Page(text, *figures) for _, text, figures in rows]
 
 
 def _complete(ground: Ground, stretches: Iterable[Span]) -> tuple[list[Span], list[Span]]:
@@ -85,24 +85,22 @@ def _tiles(ground: Ground, spans: Sequence[Span]) -> tuple[list[tuple[int, int]]
     return tiles, [span for span in spans if span[0] // DAY_MS in left]
 
 
-def _remembered(
-    ground: Ground, side: str, spans: Sequence[Span], remembered: Remembered, filtered: bool
-) -> Iterable[tuple[int, ...]]:
+def _add_remembered(
+    sums: Sums, ground: Ground, side: str, spans: Sequence[Span], remembered: Remembered, filtered: bool
+) -> None:
     """The sums over whole days; remembered under each of them with its version."""
     versions = array("q")
     for begin_ms, _ in spans:
         versions.extend((begin_ms, ground.known.days[begin_ms // DAY_MS].version))
-    key = ("pages", ground.website, side, ground.scope.filters if filtered else (), versions.tobytes())
 
-    def count() -> "array[int]":
-        counts: Counts = {}
+    def count(own: Sums) -> None:
         tiles, rest = ([], spans) if filtered else _tiles(ground, spans)
-        merge(counts, visit_days.sums(ground.connection, ground.website, side, tiles))
+        own.add(visit_days.sums(ground.connection, ground.website, side, tiles))
         for span in rest:
-            merge(counts, _raw(ground, side, span, filtered))
-        return packed((value, *figures) for value, figures in counts.items())
+            own.add(_raw(ground, side, span, filtered))
 
-    return unpacked(remembered.find(key, count), 5)
+    key = ("pages", ground.website, side, ground.scope.filters if filtered else (), versions.tobytes())
+    sums.add_remembered(remembered, key, count)
 
 
 def _raw(ground: Ground, side: str, span: Span, filtered: bool) -> Iterable[Sequence[int]]:

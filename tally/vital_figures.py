@@ -11,14 +11,12 @@ versions; what may still change is read each time. Histograms are unpacked of th
 """
 
 import sqlite3
-from array import array
 from typing import NamedTuple
 
 from tally import measuring, vital_days
-from tally import remembered as remembering
 from tally.ground import refuse_gone
 from tally.queries import Scope
-from tally.ranking import Counts, first, merge
+from tally.ranking import Sums, first
 from tally.remembered import Remembered
 from tally.sessions import DAY_MS
 from tally.vital_days import ALL, CUTS, PATHNAME, Cover
@@ -87,11 +85,8 @@ def by_value(
     if cut in (ALL, CUTS[field]):
         in_parts = CUTS[field] != PATHNAME
         cover = vital_days.cover(connection, scope.website, scope.from_ms, scope.to_ms, in_parts)
-    ranked = _ranked(connection, scope, field, metric, cover, remembered)
-    ranked.pop(0, None)
-    if cut == CUTS[field]:
-        ranked = {value: ranked[value] for value in values or () if value in ranked}
-    chosen = first(connection, ranked, limit, ranks=2)
+    sums = _sums(connection, scope, field, metric, cover, remembered)
+    chosen = first(connection, sums, limit, ranks=2, among=values if cut == CUTS[field] else None).rows
     cells: dict[int, Cells] = {row.value: {} for row in chosen}
     for _, value, blob in vital_days.found(connection, scope.website, CUTS[field], cover.tiles, list(cells)):
         added(cells[value], unpacked(blob, metric))
@@ -103,26 +98,24 @@ def by_value(
     return [Row(text, events, summary(cells[value], metric)) for value, text, (_, events) in chosen]
 
 
-def _ranked(
+def _sums(
     connection: sqlite3.Connection, scope: Scope, field: str, metric: str, cover: Cover, remembered: Remembered
-) -> Counts:
+) -> Sums:
     """Of each value, how many poor values of the metric it has, and how many events."""
     cut, website = CUTS[field], scope.website
     settled, rest = vital_days.settled(connection, website, cover.tiles)
-    key = ("vitals", website, cut, metric, *vital_days.versions(connection, website, settled))
-
-    def sums() -> "array[int]":
-        counts: Counts = {}
-        merge(counts, vital_days.ranks(connection, website, cut, settled, metric))
-        return remembering.packed((value, *of) for value, of in counts.items())
-
-    counts: Counts = {value: of for value, *of in remembering.unpacked(remembered.find(key, sums), 3)}
-    merge(counts, vital_days.ranks(connection, website, cut, rest, metric))
+    sums = Sums(2)
+    sums.add_remembered(
+        remembered,
+        ("vitals", website, cut, metric, *vital_days.versions(connection, website, settled)),
+        lambda own: own.add(vital_days.ranks(connection, website, cut, settled, metric)),
+    )
+    sums.add(vital_days.ranks(connection, website, cut, rest, metric))
     for margin in cover.margins:
         part = _within(scope, margin)
         refuse_gone(connection, part)
-        merge(counts, connection.execute(*measuring.vital_ranks(part, field, metric, poor_above(metric))))
-    return counts
+        sums.add(connection.execute(*measuring.vital_ranks(part, field, metric, poor_above(metric))))
+    return sums
 
 
 # --- by day

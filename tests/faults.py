@@ -1079,9 +1079,30 @@ FAULTS = (
     Fault(
         "a list that forgets the first of those that tie",
         "tally/ranking.py",
-        "chain(best, ((text, value) for value, text in some))",
-        "((text, value) for value, text in some)",
+        "tied, some = nsmallest(room, chain(tied, _named(connection, some)), key=itemgetter(1)), []",
+        "tied, some = nsmallest(room, _named(connection, some), key=itemgetter(1)), []",
         "tests/test_figures.py",
+    ),
+    Fault(
+        "of very many labels some are told twice",
+        "tally/ranking.py",
+        "        if self._put_by:\n            self._put_all_by()\n        for part",
+        "        for part",
+        "tests/test_figures.py",
+    ),
+    Fault(
+        "very many labels are all held",
+        "tally/ranking.py",
+        "            if len(self._held) > MOST_HELD:\n                self._put_all_by()\n",
+        "",
+        "tests/test_figures.py",
+    ),
+    Fault(
+        "a log that was emptied may grow for ten seconds",
+        "tally/store.py",
+        "(0 if is_empty else EMPTY_LOG_NS)",
+        "EMPTY_LOG_NS",
+        "tests/test_store.py",
     ),
     Fault(
         "a list of heatmaps with pages that have none",

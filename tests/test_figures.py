@@ -221,13 +221,43 @@ def test_a_list_of_which_thousands_tie(limit: int) -> None:
         connection.execute("create table label (id integer primary key, text text)")
         connection.executemany("insert into label values (?, ?)", [(n, f"{-n % 4_999:0200}") for n in range(1, 5_000)])
         counts = {n: [9, n % 5] if n % 500 == 7 else [1, n % 5] for n in range(1, 5_000)}
+        sums = ranking.Sums(2)
+        sums.add((n, *figures) for n, figures in counts.items())
         tracemalloc.start()
-        found = ranking.first(connection, counts, limit, ranks=1)
+        found = ranking.first(connection, sums, limit, ranks=1).rows
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     rows = [(n, f"{-n % 4_999:0200}", tuple(figures)) for n, figures in counts.items()]
     assert found == sorted(rows, key=lambda row: (-row[2][0], row[1]))[:limit]
     assert limit > 1_000 or peak < 1_000_000
+
+
+@pytest.mark.parametrize("most", [1, 7, 1_000])
+def test_sums_of_few_and_of_many_labels(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each label is told once, with all that was added, however much was put by and however often it is told."""
+    monkeypatch.setattr(ranking, "MOST_HELD", most)
+    monkeypatch.setattr(ranking, "_ROWS_AT_ONCE", 2)
+    sums, plain = ranking.Sums(2), dict[int, list[int]]()
+    for n in range(300):
+        rows = [(n * n % 101, n, 1), (n % 7, 0, n)]
+        sums.add(rows)
+        ranking.merge(plain, rows)
+        if n % 50 == 49:
+            for _ in range(2):
+                assert sorted(sums) == sorted((value, *figures) for value, figures in plain.items())
+
+
+def test_what_very_many_labels_take(tmp_path: Path) -> None:
+    """Three times as many labels as are held: a dictionary of them would take 80 MB."""
+    sums, remembered = ranking.Sums(3), Remembered()
+    rows = ((n % 250_000, 1_000 + n, n, n) for n in range(500_000))
+    tracemalloc.start()
+    sums.add_remembered(remembered, ("these",), lambda own: own.add(rows))
+    assert sum(1 for _ in sums) == 250_000
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert remembered.get(("these",)) is None
+    assert peak < 60_000_000
 
 
 def test_remembered_is_bounded() -> None:
