@@ -108,14 +108,23 @@ def _within_a_day(ground: Ground, span: Span, remembered: Remembered) -> int:
         first = from_ms // QUARTER_MS
         return sum(visitors for _, visitors, *_ in ground.rows(queries.hours(ground.website, first, first + 4)))
     scope = ground.raw(span)
-    later = [row[0] for row in ground.rows(queries.visitors_between(ground.website, to_ms, midnight_ms, _FEW))]
-    if len(later) == _FEW or to_ms - from_ms <= QUARTER_MS:
+    is_little = _events_about(ground, from_ms, to_ms) <= _events_about(ground, to_ms, midnight_ms)
+    few = [] if is_little else ground.rows(queries.visitors_between(ground.website, to_ms, midnight_ms, _FEW))
+    if is_little or len(few) == _FEW:
         return ground.number(queries.visitors(scope))
+    later = [row[0] for row in few]
     first, end = from_ms // QUARTER_MS, midnight_ms // QUARTER_MS
     early = _too_early(ground, from_ms, remembered)
     from_then_on = ground.number(queries.totals(ground.website, first, end, end)) - early
     both = ground.number(queries.how_many_of(ground.website, from_ms, to_ms, later)) if later else 0
     return from_then_on - (len(later) - both)
+
+
+def _events_about(ground: Ground, from_ms: int, to_ms: int) -> int:
+    """Events of the quarters that a span touches: what looking at each of its own may cost."""
+    first, end = from_ms // QUARTER_MS, -(-to_ms // QUARTER_MS)
+    _, views, customs, *_ = ground.rows(queries.totals(ground.website, first, end, end))[0]
+    return int(views) + int(customs)
 
 
 # --- series

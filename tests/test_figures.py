@@ -371,12 +371,15 @@ def test_ties_go_by_text_whatever_the_number_of_a_label(works: Works, limit: int
 
 @pytest.mark.parametrize("later", [0, 1, figures._FEW - 1, figures._FEW, figures._FEW + 1])
 def test_visitors_of_a_part_of_a_day(works: Works, later: int) -> None:
-    """From the range's beginning on, without those who only came afterwards; with many of those, counted."""
+    """From the range's beginning on, without those who only came afterwards; with many of those, counted, and where
+    less lies in the range than behind it."""
     events = [(DAY_0_MS + n * MINUTE_MS, 0, f"session-{n}", WEB) for n in range(40)]
+    events += [(DAY_0_MS + 20 * MINUTE_MS + n, 0, f"session-{n % 7}", WEB) for n in range(2 * later)]
     events += [(DAY_0_MS + 41 * MINUTE_MS + n, 0, f"session-{n % (later + 3)}", WEB) for n in range(2 * later)]
     works.send(*events)
     same(works, DAY_0_MS + 3 * MINUTE_MS, DAY_0_MS + 40 * MINUTE_MS)
     same(works, DAY_0_MS + 15 * MINUTE_MS, DAY_0_MS + 41 * MINUTE_MS)
+    same(works, DAY_0_MS + 21 * MINUTE_MS, DAY_0_MS + 40 * MINUTE_MS)
 
 
 # --- what is gone

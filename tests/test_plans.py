@@ -190,11 +190,14 @@ QUESTIONS = tuple(
         "".join(f"&filter_{field}=x" for field in (*FIELDS, "event_name")) + "&filter_type=vitals",
     )
 )
-# Ends on no quarter, inside one day with others behind it, and whole days.
+# Ends on no quarter, inside one day with many others behind it, or few, and whole days.
 RAGGED = tuple(
     f"{endpoint}?from=2026-11-{times[0]}&to=2026-11-{times[1]}"
     for endpoint in ("stats", "timeseries", "timeseries?interval=hour", "top/os")
-    for times in (("17T10:07:00Z", "18T11:03:00Z"), ("17T09:00:00Z", "17T10:31:00Z"), ("16", "18"))
+    for times in (
+        *(("17T10:07:00Z", "18T11:03:00Z"), ("17T09:00:00Z", "17T10:31:00Z"), ("17T00:07:00Z", "17T11:08:00Z")),
+        ("16", "18"),
+    )
 )
 LISTS = (
     *(f"top/{field}?from={DAY}{filters}" for field in FIELDS for filters in ("", "&filter_pathname=/a")),
@@ -270,7 +273,8 @@ def traffic() -> list[dict[str, Any]]:
         event("ab_assign", "10:00:00", "bob", experiment="e", variant="v"),
         event("ab_convert", "10:00:00", "bob", experiment="e"),
         *lone,
-        *(view("11:00:00", f"/{n}", f"{n}", event_id=f"many-{n}") for n in range(38)),
+        *(view("11:00:00", f"/{n}", f"{n}", event_id=f"many-{n}") for n in range(37)),
+        view("11:20:00", "/late", "late"),
     ]
 
 
