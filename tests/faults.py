@@ -380,6 +380,13 @@ FAULTS = (
         "tests/test_cuts.py tests/test_rollups.py",
     ),
     Fault(
+        "the longer part of a day with the visitors of the shorter one",
+        "tally/cuts.py",
+        "map(sub, figures, counted.get(number, none))",
+        "map(sub, figures, (0, *counted.get(number, none)[1:]))",
+        "tests/test_cuts.py",
+    ),
+    Fault(
         "filtered figures remembered without the version of their day",
         "tally/figures.py",
         'key = ("stats", ground.website, span[0], final and final.version, scope.filters)',

@@ -9,6 +9,7 @@ import sqlite3
 from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -63,10 +64,12 @@ def test_any_part_of_a_day(database: sqlite3.Connection, facts: list[Fact], cut_
     """Half-open ranges: what happened at the very moment belongs to the part that begins there."""
     store(database, facts, field)
     remembered = Remembered()
-    for _ in range(2):  # listed, and remembered
-        day = cuts.Day(database, remembered, W, field, DAY, 1)
-        assert sorted(day.until(DAY * DAY_MS + cut_ms)) == plain([fact for fact in facts if fact[0] < cut_ms])
-        assert sorted(day.since(DAY * DAY_MS + cut_ms)) == plain([fact for fact in facts if fact[0] >= cut_ms])
+    # Listed, and remembered; then what the other part leaves.
+    for events in (cuts._EVENTS_A_VALUE, cuts._EVENTS_A_VALUE, 0):
+        with patch.object(cuts, "_EVENTS_A_VALUE", events):
+            day = cuts.Day(database, remembered, W, field, DAY, 1)
+            assert sorted(day.until(DAY * DAY_MS + cut_ms)) == plain([fact for fact in facts if fact[0] < cut_ms])
+            assert sorted(day.since(DAY * DAY_MS + cut_ms)) == plain([fact for fact in facts if fact[0] >= cut_ms])
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
@@ -107,7 +110,7 @@ def test_another_version_is_another_list(database: sqlite3.Connection) -> None:
 def test_half_of_a_list_forgotten_is_listed_anew(database: sqlite3.Connection) -> None:
     """What is remembered may go at any time, one array without the others."""
     store(database, [(5, 0, 1, 1), (7, 3, 1, 2)], "os")
-    for lost in range(3):  # times, codes, labels
+    for lost in range(3):  # times, codes, values
         remembered = Remembered()
         cuts.Day(database, remembered, W, "os", DAY, 1).since(DAY * DAY_MS)
         del remembered._arrays[list(remembered._arrays)[lost]]
@@ -115,9 +118,9 @@ def test_half_of_a_list_forgotten_is_listed_anew(database: sqlite3.Connection) -
 
 
 def test_a_day_is_kept_small(database: sqlite3.Connection, tmp_path: Path) -> None:
-    """A thousand events of a field with few values: 4 bytes of time, 1 of code each."""
+    """A thousand events of a field with few values: 4 bytes of time, 1 of code each, and 32 a value."""
     store(database, [(n, 0, n, n % 20) for n in range(1, 1_001)], "browser")
     remembered = Remembered()
     cuts.Day(database, remembered, W, "browser", DAY, 1).since(DAY * DAY_MS)
-    times, codes, labels = (kept.itemsize * len(kept) for kept, _ in remembered._arrays.values())
-    assert (times, codes, labels) == (array("I").itemsize * 1_000, 1_000, 8 * 20)
+    times, codes, values = (kept.itemsize * len(kept) for kept, _ in remembered._arrays.values())
+    assert (times, codes, values) == (array("I").itemsize * 1_000, 1_000, 32 * 20)

@@ -24,7 +24,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from rolling import DAY_MS, HOUR_MS, LATE_MS, MINUTE_MS, QUARTER_MS, Plain, Works, left_over, make_file, wrong_tables
 
-from tally import figures, ranking, retention, rollups, toplists, visit_days
+from tally import cuts, figures, ranking, retention, rollups, toplists, visit_days
 from tally.enrich import FIELDS
 from tally.queries import Scope
 from tally.timerange import Range, buckets
@@ -38,6 +38,7 @@ LIMITS = {
     (rollups, "ROWS_A_STEP"): 4,
     (retention, "ROWS_A_STEP"): 4,
     (figures, "_FEW"): 3,
+    (cuts, "_EVENTS_A_VALUE"): 0,
     (ranking, "MOST_HELD"): 3,
     (toplists, "_TILES_A_STATEMENT"): 3,
     (visit_days, "_CROWD"): 0.001,  # 86 seconds of a day
