@@ -88,7 +88,10 @@ class Sums:
         count(own)
         if not own.are_many:
             remembered.put(key, packed(own))
-        self.add(own)
+        if self._held or self._put_by:
+            self.add(own)
+        else:
+            self._held, self._put_by = own._held, own._put_by
 
     def __iter__(self) -> Iterator[tuple[int, ...]]:
         if self._put_by:

@@ -51,17 +51,20 @@ def _sums(connection: sqlite3.Connection, scope: Scope, field: str, remembered: 
     if field == NAMES:
         ground = _named(ground)
     tiles: list[tuple[int, int]] = []
+    left: list[Span] = []
     versions = 0
-    sums = Sums(3)
-    _add_filtered(sums, ground, field, parts.raw, remembered)
     for stretch in parts.rolled:
         more, version, rest = _complete(ground, stretch)
         tiles += more
+        left += rest
         versions += version
-        for span in rest:
-            for rows in _piece(ground, field, span, remembered):
-                sums.add(rows)
+    sums = Sums(3)
+    # What is most first: it is not to be held twice.
     _add_tiles(sums, ground, field, tiles, versions, remembered)
+    _add_filtered(sums, ground, field, parts.raw, remembered)
+    for span in left:
+        for rows in _piece(ground, field, span, remembered):
+            sums.add(rows)
     return sums
 
 
@@ -112,11 +115,6 @@ def _piece(ground: Ground, field: str, span: Span, remembered: Remembered) -> li
 def _add_filtered(sums: Sums, ground: Ground, field: str, spans: list[Span], remembered: Remembered) -> None:
     """The values of days that are read raw; the sums of those that are whole and final are remembered."""
     final, versions = [span for span in spans if ground.final(span)], array("q")
-    for span in spans:
-        if not ground.final(span):
-            sums.add(_counted(ground, field, span))
-    if not final:
-        return
     for begin_ms, _ in final:
         versions.extend((begin_ms, ground.known.days[begin_ms // DAY_MS].version))
 
@@ -124,9 +122,13 @@ def _add_filtered(sums: Sums, ground: Ground, field: str, spans: list[Span], rem
         for span in final:
             own.add(_counted(ground, field, span))
 
-    # Each day with its version: other days with other versions may come to the same sum.
-    key = ("filtered", ground.website, field, ground.scope.filters, versions.tobytes())
-    sums.add_remembered(remembered, key, count)
+    if final:
+        # Each day with its version: other days with other versions may come to the same sum.
+        key = ("filtered", ground.website, field, ground.scope.filters, versions.tobytes())
+        sums.add_remembered(remembered, key, count)
+    for span in spans:
+        if not ground.final(span):
+            sums.add(_counted(ground, field, span))
 
 
 def _counted(ground: Ground, field: str, span: Span) -> Iterable[Sequence[int]]:
