@@ -5,6 +5,7 @@ none kept in a module. Background work lives in the store, opened and closed wit
 command `analytics-server` (also `python analytics_server.py`); what its words do is in tally/commands.py.
 """
 
+import asyncio
 import re
 import secrets
 import sys
@@ -164,9 +165,14 @@ async def _rooms(
 ) -> AsyncIterator[None]:
     """What is open while the application is: the store, and the rooms that stand on it."""
     limits = {"free": settings.free_events, "pro": settings.pro_events}
-    countries = Countries(settings.geoip_db)
     ingest = Ingest(Sessions(settings.max_identities), limits.get, clock)
+    # Unpacked beside the look at the database, which takes as long.
+    unpacking = asyncio.create_task(asyncio.to_thread(Countries, settings.geoip_db))
+    if settings.geoip_db is not None:
+        # What is wrong with a file that was named is told before a database is made.
+        await unpacking
     async with opened(settings.db, ingest, clock, settings.query_seconds, settings.keep_days) as store:
+        countries = await unpacking
         clients, client_websites = Buckets(settings.client_per_minute), Buckets(settings.website_per_minute)
         callers = Callers(clock, countries, trusted, settings.forwarded_header)
         store.timekeeper.proxies = callers.noted

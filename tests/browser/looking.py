@@ -8,6 +8,7 @@ unless the test took it away from `page.problems`.
 """
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,6 +40,20 @@ class Problems(list[str]):
     def forgive(self, *words: str) -> None:
         """Takes away what a test provoked itself."""
         self[:] = [problem for problem in self if not any(word in problem for word in words)]
+
+
+def fail_and_recover(page: Any, address: str, asked: re.Pattern[str], words: str) -> None:
+    """Opens a page of which one question is answered 503: it says so in `words` and in the server's, and shows what it
+    should once that is over and somebody tries again."""
+    body = {"ok": False, "error": {"code": "query_timeout", "message": "This question takes too long."}}
+    page.route(asked, lambda route: route.fulfill(status=503, json=body))
+    page.goto(address)
+    notice = page.locator(".notice", has_text=words)
+    expect(notice).to_contain_text("This question takes too long.")
+    page.unroute(asked)
+    notice.get_by_role("button", name="Try again").click()
+    expect(notice).to_have_count(0)
+    page.problems.forgive("status of 503")
 
 
 def chromium_path() -> str:

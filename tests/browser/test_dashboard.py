@@ -15,7 +15,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from .history import IMG, Told, told
-from .looking import PATIENCE_MS, ZONE, OpenPage
+from .looking import PATIENCE_MS, ZONE, OpenPage, fail_and_recover
 
 FIELDS = {
     "pages": ("pathname",),
@@ -421,17 +421,9 @@ def test_the_chart_can_be_read_by_keyboard(dashboard: Dashboard) -> None:
 )
 def test_what_fails_says_so_and_recovers(site: Told, open_page: OpenPage, part: str, words: str) -> None:
     page = site.log_in(open_page())
-    pattern = re.compile(f"/api/account/websites/[^/]+/{part}")
-    body = {"ok": False, "error": {"code": "query_timeout", "message": "This question takes too long."}}
-    page.route(pattern, lambda route: route.fulfill(status=503, json=body))
-    page.goto(f"{site.url}/websites/{site.website}")
-    notice = page.locator(".notice", has_text=words)
-    expect(notice).to_contain_text("This question takes too long.")
-    page.unroute(pattern)
-    notice.get_by_role("button", name="Try again").click()
-    expect(notice).to_have_count(0)
+    address = f"{site.url}/websites/{site.website}"
+    fail_and_recover(page, address, re.compile(f"/api/account/websites/[^/]+/{part}"), words)
     drawn(page)
-    page.problems.forgive("status of 503")
 
 
 def test_events_that_are_no_longer_kept_are_told_in_the_servers_words(site: Told, open_page: OpenPage) -> None:

@@ -16,7 +16,7 @@ from playwright.sync_api import expect
 
 from .history import IMG, Told, told
 from .journeys import RARE, VISITS, send_journeys
-from .looking import ZONE, OpenPage
+from .looking import ZONE, OpenPage, fail_and_recover
 from .owner import faults
 
 SIZES = {"wide": {"width": 1280, "height": 900}, "narrow": {"width": 390, "height": 844}}
@@ -276,18 +276,10 @@ def test_an_event_without_data_says_how_to_send_some(shown: Shown) -> None:
 )
 def test_what_fails_says_so_and_recovers(site: Told, open_page: OpenPage, part: str, words: str) -> None:
     page = site.log_in(open_page())
-    pattern = re.compile(rf"/api/account/websites/[^/]+/{part}\?")
-    body = {"ok": False, "error": {"code": "query_timeout", "message": "This question takes too long."}}
-    page.route(pattern, lambda route: route.fulfill(status=503, json=body))
     # Without an event in the address, it is the names that say which one is shown.
-    page.goto(f"{site.url}/websites/{site.website}/events?{'' if part == 'event-names' else 'event=signup'}")
-    notice = page.locator(".notice", has_text=words)
-    expect(notice).to_contain_text("This question takes too long.")
-    page.unroute(pattern)
-    notice.get_by_role("button", name="Try again").click()
-    expect(notice).to_have_count(0)
+    address = f"{site.url}/websites/{site.website}/events?{'' if part == 'event-names' else 'event=signup'}"
+    fail_and_recover(page, address, re.compile(rf"/api/account/websites/[^/]+/{part}\?"), words)
     drawn(page)
-    page.problems.forgive("status of 503")
 
 
 # --- for everybody
