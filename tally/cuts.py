@@ -28,7 +28,7 @@ from tally.remembered import Remembered, packed, unpacked
 from tally.rollups import FINAL
 from tally.sessions import DAY_MS
 
-# our choice: listing so many takes 13 MB for a moment, and all fields of seven such days are remembered; larger days
+# our choice: listing so many takes 13 MB for a moment, and all fields of five such days are remembered; larger days
 # are counted from raw rows.
 MOST_EVENTS = 40_000
 _CUSTOM, _LAST, _FIRST = 1, 2, 4

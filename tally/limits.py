@@ -14,8 +14,7 @@ The clock is passed in as monotonic nanoseconds.
 """
 
 MINUTE_NS = 60_000_000_000
-# our choice: 2 x 16,384 buckets of about 150 bytes are 5 MB; an honest minute of 32,000 clients would be 500 new ones
-# a second.
+# our choice: 2 x 16,384 buckets of about 150 bytes are 5 MB; an honest minute of more is 273 fresh clients a second.
 MOST_BUCKETS = 16_384
 
 

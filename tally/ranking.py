@@ -5,7 +5,7 @@ Figures come from whole days, parts of days and blocks of them; whoever adds the
 
 A list may have a million labels: somebody may make them up. In a dictionary each would take 300 bytes, so `Sums` puts
 by what it holds whenever that is much, as arrays of numbers; in several of them by label, of which each is added up by
-itself in the end.
+itself: in the end, and whenever they have grown to twice what that came to.
 """
 
 import sqlite3
@@ -64,6 +64,7 @@ class Sums:
         self.columns = columns
         self._held: Counts = {}
         self._put_by: list[array[int]] = []
+        self._most_numbers = 4 * MOST_HELD * (1 + columns)
 
     @property
     def are_many(self) -> bool:
@@ -86,20 +87,18 @@ class Sums:
             return
         own = Sums(self.columns)
         count(own)
-        if not own.are_many:
-            remembered.put(key, packed(own))
+        # One more than there is room for, which is refused.
+        remembered.put(key, packed(islice(own, remembered.most_bytes // (8 * (1 + self.columns)) + 1)))
         if self._held or self._put_by:
             self.add(own)
         else:
-            self._held, self._put_by = own._held, own._put_by
+            self._held, self._put_by, self._most_numbers = own._held, own._put_by, own._most_numbers
 
     def __iter__(self) -> Iterator[tuple[int, ...]]:
         if self._put_by:
             self._put_all_by()
         for part in self._put_by:
-            counts: Counts = {}
-            merge(counts, unpacked(part, 1 + self.columns))
-            yield from _rows(counts)
+            yield from _rows(self._added_up(part))
         yield from _rows(self._held)
 
     def _put_all_by(self) -> None:
@@ -107,6 +106,15 @@ class Sums:
         for row in _rows(self._held):
             self._put_by[row[0] % _PARTS].extend(row)
         self._held.clear()
+        if sum(map(len, self._put_by)) > self._most_numbers:
+            for place, part in enumerate(self._put_by):
+                self._put_by[place] = packed(_rows(self._added_up(part)))
+            self._most_numbers = max(self._most_numbers, 2 * sum(map(len, self._put_by)))
+
+    def _added_up(self, part: "array[int]") -> Counts:
+        counts: Counts = {}
+        merge(counts, unpacked(part, 1 + self.columns))
+        return counts
 
 
 def _rows(counts: Counts) -> Iterator[tuple[int, ...]]:

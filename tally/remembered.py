@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any
 
-# our choice: 5,000 paths over a range take 160 KB, the hours of a year 280, a day of 27,000 events 30 to 60 a field.
+# our choice: 5,000 paths over a range take 160 KB, the hours of a year 280, a day of 27,000 events 30 to 170 a field.
 MOST_BYTES = 6_000_000
 # A digest, its place in the table, and the array around its numbers.
 _ENTRY_BYTES = 400
@@ -27,7 +27,7 @@ class Remembered:
     """Arrays by key."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
-        self._most = most_bytes
+        self.most_bytes = most_bytes
         self._lock = threading.Lock()
         self._arrays: OrderedDict[bytes, tuple[array[int], int]] = OrderedDict()
         self._size = self._now_ms = 0
@@ -45,14 +45,14 @@ class Remembered:
 
     def put(self, key: tuple[Any, ...], numbers: "array[int]") -> None:
         """Remembers an array; one that would leave no room for others is not."""
-        if _weight(numbers) > self._most:
+        if _weight(numbers) > self.most_bytes:
             return
         name = _digest(key)
         with self._lock:
             before = self._arrays.pop(name, None)
             self._size += _weight(numbers) - (0 if before is None else _weight(before[0]))
             self._arrays[name] = numbers, self._now_ms
-            while self._size > self._most:
+            while self._size > self.most_bytes:
                 self._drop_oldest()
 
     def find(self, key: tuple[Any, ...], count: "Callable[[], array[int]]") -> "array[int]":

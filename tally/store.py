@@ -222,11 +222,11 @@ class Store:
             await self._note_uses()
         is_wanted = self.log_bytes > MOST_LOG_BYTES or self.eraser.wants_empty_log
         if is_wanted and now_ns >= self._empty_again_ns:
+            # Where it fails, or another process reads, such as a backup, ours are not to be held all the time for that.
+            self._empty_again_ns = now_ns + EMPTY_LOG_NS
             async with self.readers.held():
-                is_empty = await self._writer.run(empty_log)
-            self.eraser.wants_empty_log &= not is_empty
-            # Else another process reads, such as a backup: ours are not to be held all the time for that.
-            self._empty_again_ns = now_ns + (0 if is_empty else EMPTY_LOG_NS)
+                if await self._writer.run(empty_log):
+                    self.eraser.wants_empty_log, self._empty_again_ns = False, now_ns
 
     async def _note_uses(self) -> None:
         used, self._used_keys, self._noted_ns = self._used_keys, {}, self._clock.monotonic_ns()

@@ -248,16 +248,29 @@ def test_sums_of_few_and_of_many_labels(most: int, monkeypatch: pytest.MonkeyPat
 
 
 def test_what_very_many_labels_take(tmp_path: Path) -> None:
-    """Three times as many labels as are held: a dictionary of them would take 80 MB."""
+    """Three times as many labels as are held, each again and again: a dictionary of them would take 80 MB, and their
+    rows 48."""
     sums, remembered = ranking.Sums(3), Remembered()
-    rows = ((n % 250_000, 1_000 + n, n, n) for n in range(500_000))
+    rows = ((n % 250_000, 1_000 + n, n, n) for n in range(1_500_000))
     tracemalloc.start()
     sums.add_remembered(remembered, ("these",), lambda own: own.add(rows))
     assert sum(1 for _ in sums) == 250_000
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert remembered.get(("these",)) is None
-    assert peak < 60_000_000
+    assert peak < 45_000_000
+
+
+def test_many_labels_are_remembered_as_long_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranking, "MOST_HELD", 10)
+    rows = [(n, n + 1) for n in range(100)]
+    for room, is_known in ((8 * 2 * 100, True), (8 * 2 * 100 - 1, False)):
+        remembered = Remembered(most_bytes=room + _ENTRY_BYTES)
+        for _ in range(2):
+            sums = ranking.Sums(1)
+            sums.add_remembered(remembered, ("these",), lambda own: own.add(rows))
+            assert sorted(sums) == rows
+        assert (remembered.get(("these",)) is not None) == is_known
 
 
 def test_remembered_is_bounded() -> None:

@@ -4,7 +4,7 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -293,6 +293,27 @@ async def test_somebody_elses_reading_does_not_hold_up_the_chores(
     house.clock.advance(10)
     await house.store.tick()
     assert house.store.log_bytes == 0
+
+
+async def test_a_log_that_cannot_be_emptied_is_not_tried_all_the_time(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it is tried nobody reads."""
+    tried = []
+
+    def fail(connection: sqlite3.Connection) -> bool:
+        tried.append(connection)
+        raise sqlite3.OperationalError("disk I/O error")
+
+    website = await house.website()
+    assert (await house.collect(view(website))).status == 202
+    monkeypatch.setattr("tally.store.MOST_LOG_BYTES", 0)
+    monkeypatch.setattr("tally.store.empty_log", fail)
+    for _ in range(20):
+        with suppress(sqlite3.Error):
+            await house.store.tick()
+        house.clock.advance(1)
+    assert len(tried) == 2
 
 
 async def test_a_page_of_long_texts_is_shorter(house: House) -> None:
