@@ -665,8 +665,14 @@ FAULTS = (
     Fault(
         "retention that believes the wall clock",
         "tally/building.py",
-        "retention.let_go, website, self._keep_days, self._clock.sure_ms()",
-        "retention.let_go, website, self._keep_days, self._clock.wall_ms()",
+        "retention.next_day, website, self._keep_days, self._clock.sure_ms())\n"
+        "            if day is not None and not await self._pages(website, 0, day):\n"
+        "                return\n"
+        "            if not await self._write(retention.let_go, website, self._keep_days, self._clock.sure_ms())",
+        "retention.next_day, website, self._keep_days, self._clock.wall_ms())\n"
+        "            if day is not None and not await self._pages(website, 0, day):\n"
+        "                return\n"
+        "            if not await self._write(retention.let_go, website, self._keep_days, self._clock.wall_ms())",
         "tests/test_clock.py",
     ),
     Fault(

@@ -65,7 +65,7 @@ from strategies import (
 from tally import running
 from tally.settings import Settings
 
-EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "800"))  # our choice: with two kinds of world, 1,600 in a run
+EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "600"))  # our choice: with two kinds of world, 1,200 in a run
 EXAMPLES_A_FILE = 100  # our choice: every new website makes the server read all of its file's websites again
 NO_LIMIT = 10**9  # requests a minute; the limits have tests of their own
 BETWEEN = "arrived-between-pages"
