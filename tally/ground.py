@@ -10,6 +10,8 @@ A question that needs raw rows which the owner has let go raises BeyondRetention
 """
 
 import sqlite3
+from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -62,6 +64,13 @@ class Ground:
     def version_of(self, first: int, end: int) -> int:
         """The sum of the versions of the days in [first, end)."""
         return sum(known.version for day, known in self.known.days.items() if first <= day < end)
+
+    def versions(self, spans: Iterable[Span]) -> bytes:
+        """Whole days, each with its version: other days with other versions may come to the same sum."""
+        found = array("q")
+        for begin_ms, _ in spans:
+            found.extend((begin_ms, self.known.days[begin_ms // DAY_MS].version))
+        return found.tobytes()
 
     def final(self, span: Span) -> Day | None:
         """The day that a span is, where it is a whole one that is over for good."""

@@ -42,14 +42,11 @@ class Buckets:
 
     def take(self, key: bytes | int, now_ns: int) -> None:
         """Takes a token; the caller has looked with `wait_s`."""
-        # As _full_at, without the call: twice a request.
-        full_at = self._young.get(key) or self._old.get(key, 0)
-        if full_at < now_ns:
-            full_at = now_ns
+        full_at = self._full_at(key, now_ns) + self._interval_ns
         if now_ns - self._turned_ns >= self._span_ns or len(self._young) >= self._most:
             self.turned_early += now_ns - self._turned_ns < self._span_ns
             self._old, self._young, self._turned_ns = self._young, {}, now_ns
-        self._young[key] = full_at + self._interval_ns
+        self._young[key] = full_at
 
     def give_back(self, key: bytes | int, now_ns: int) -> None:
         """Puts back a token taken for a request that was refused after all."""

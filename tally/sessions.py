@@ -184,11 +184,8 @@ class Sessions:
                 if not mask >> at // QUARTER_MS & 1:
                     now_in = mask | 1 << at // QUARTER_MS
                     low, high = now_in & _LOW, now_in >> 64
-                self._before.setdefault(identity, old)
-                self._packed[identity] = _SINGLE.pack(
-                    visitor, day, low, high, ordinal, begin, end, views, events, view, latest
-                )
-                self._packed.move_to_end(identity)
+                longer = _SINGLE.pack(visitor, day, low, high, ordinal, begin, end, views, events, view, latest)
+                self._put(identity, longer, old)
                 now = _make(Visit, (ordinal, day_ms + begin, day_ms + end, views, events, day_ms + view, latest))
                 return _make(Touch, (visitor, now, (was,), mask))
             visits = [was]

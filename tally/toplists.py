@@ -6,7 +6,6 @@ under, so a late event or an import makes them others.
 """
 
 import sqlite3
-from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -114,17 +113,14 @@ def _piece(ground: Ground, field: str, span: Span, remembered: Remembered) -> li
 
 def _add_filtered(sums: Sums, ground: Ground, field: str, spans: list[Span], remembered: Remembered) -> None:
     """The values of days that are read raw; the sums of those that are whole and final are remembered."""
-    final, versions = [span for span in spans if ground.final(span)], array("q")
-    for begin_ms, _ in final:
-        versions.extend((begin_ms, ground.known.days[begin_ms // DAY_MS].version))
+    final = [span for span in spans if ground.final(span)]
 
     def count(own: Sums) -> None:
         for span in final:
             own.add(_counted(ground, field, span))
 
     if final:
-        # Each day with its version: other days with other versions may come to the same sum.
-        key = ("filtered", ground.website, field, ground.scope.filters, versions.tobytes())
+        key = ("filtered", ground.website, field, ground.scope.filters, ground.versions(final))
         sums.add_remembered(remembered, key, count)
     for span in spans:
         if not ground.final(span):

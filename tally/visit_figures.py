@@ -8,7 +8,6 @@ and events; their sum is remembered, as in tally/toplists.py. Days cut by the ra
 """
 
 import sqlite3
-from array import array
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -89,9 +88,6 @@ def _add_remembered(
     sums: Sums, ground: Ground, side: str, spans: Sequence[Span], remembered: Remembered, filtered: bool
 ) -> None:
     """The sums over whole days; remembered under each of them with its version."""
-    versions = array("q")
-    for begin_ms, _ in spans:
-        versions.extend((begin_ms, ground.known.days[begin_ms // DAY_MS].version))
 
     def count(own: Sums) -> None:
         tiles, rest = ([], spans) if filtered else _tiles(ground, spans)
@@ -99,7 +95,7 @@ def _add_remembered(
         for span in rest:
             own.add(_raw(ground, side, span, filtered))
 
-    key = ("pages", ground.website, side, ground.scope.filters if filtered else (), versions.tobytes())
+    key = ("pages", ground.website, side, ground.scope.filters if filtered else (), ground.versions(spans))
     sums.add_remembered(remembered, key, count)
 
 

@@ -88,12 +88,11 @@ def by_value(
     sums = _sums(connection, scope, field, metric, cover, remembered)
     chosen = first(connection, sums, limit, ranks=2, among=values if cut == CUTS[field] else None).rows
     cells: dict[int, Cells] = {row.value: {} for row in chosen}
-    for _, value, blob in vital_days.found(connection, scope.website, CUTS[field], cover.tiles, list(cells)):
+    labels = list(cells)
+    for _, value, blob in vital_days.found(connection, scope.website, CUTS[field], cover.tiles, labels):
         added(cells[value], unpacked(blob, metric))
     for margin in cover.margins:
-        for value, number in connection.execute(
-            *measuring.vitals_of(_within(scope, margin), field, metric, list(cells))
-        ):
+        for value, number in connection.execute(*measuring.vitals_of(_within(scope, margin), field, metric, labels)):
             added(cells[value], ((slot_of(metric, number), 1),))
     return [Row(text, events, summary(cells[value], metric)) for value, text, (_, events) in chosen]
 

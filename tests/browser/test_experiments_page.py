@@ -393,19 +393,12 @@ def test_of_very_many_it_says_how_many_are_not_shown(site: Told, shown: Shown) -
     expect(page.get_by_text("Not shown")).to_have_count(0)
     variants = [("button", f"v{n:02}") for n in range(22)]
     sent = [*variants, *((f"experiment {n:03}", "control") for n in range(100))]
-    for first in range(0, len(sent), 50):
-        site.send(
-            site.empty,
-            *(
-                {
-                    "type": "ab_assign",
-                    "experiment": experiment,
-                    "variant": variant,
-                    "session_id": f"many-{first + n:04}",
-                }
-                for n, (experiment, variant) in enumerate(sent[first : first + 50])
-            ),
-        )
+    events = [
+        {"type": "ab_assign", "experiment": experiment, "variant": variant, "session_id": f"many-{n:04}"}
+        for n, (experiment, variant) in enumerate(sent)
+    ]
+    for first in range(0, len(events), 50):
+        site.send(site.empty, *events[first : first + 50])
     page.goto(f"{site.url}/websites/{site.empty}/experiments?range=7d")
     expect(drawn(page).get_by_text("Not shown: 1 experiment, 2 variants, those with the fewest")).to_be_visible()
     expect(page.locator(".trial")).to_have_count(100)
