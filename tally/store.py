@@ -16,9 +16,10 @@ readers are held for that moment.
 import asyncio
 import contextlib
 import sqlite3
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from tally import accounts
 from tally.accounts import Key, Website
@@ -48,8 +49,18 @@ MOST_LOG_BYTES = 64 * 1_048_576
 EMPTY_LOG_NS = 10_000_000_000
 # CONTRACT: the end within 10 seconds; our choice.
 CLOSE_S = 2.0
-# our choice: a writer that spends more of its time on commits than this is left alone by the work in the background.
+# our choice: where commits take more than this of the time that other steps leave them, the work in the background
+# waits. It asks before each of its steps; in a shorter span than this one group would look like many.
 BUSY_SHARE = 0.3
+BUSY_OVER_NS = 10_000_000
+
+
+class Work(NamedTuple):
+    """How long the writer's thread has worked at a moment: at everything, and at commits."""
+
+    at_ns: int
+    all_ns: int
+    commits_ns: int
 
 
 class Store:
@@ -83,7 +94,8 @@ class Store:
         self._noted_ns = -NOTE_USE_NS
         self.builder: Builder
         self.eraser: Eraser
-        self._commit_ns_before = 0
+        # As it was when the writer's work was looked at last, and what was found.
+        self._work = Work(0, 0, 0)
         self._is_busy = False
 
     def note_change(self, website: int) -> None:
@@ -91,7 +103,13 @@ class Store:
         self._changes[website] = self._changes.get(website, 0) + 1
 
     def is_busy(self) -> bool:
-        """Whether the writer had much to do in the last second."""
+        """Whether commits have kept the writer busy since this was asked last, or a little longer."""
+        now, before = Work(time.monotonic_ns(), self._writer.worked_ns, self._writer.started_ns), self._work
+        if now.at_ns - before.at_ns >= BUSY_OVER_NS:
+            commits_ns = now.commits_ns - before.commits_ns
+            others_ns = now.all_ns - before.all_ns - commits_ns
+            self._is_busy = commits_ns > BUSY_SHARE * (now.at_ns - before.at_ns - others_ns)
+            self._work = now
         return self._is_busy
 
     @property
@@ -210,8 +228,6 @@ class Store:
         """The chores of every second."""
         await self.refresh()
         now_ms, now_ns = self._clock.wall_ms(), self._clock.monotonic_ns()
-        self._is_busy = self.counters.took.total - self._commit_ns_before > BUSY_SHARE * TICK_S * 1e9
-        self._commit_ns_before = self.counters.took.total
         for chore in self.each_second:
             chore(now_ms)
         if not self.health.takes_events:

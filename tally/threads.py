@@ -47,6 +47,8 @@ class Thread(aiosqlite.Connection):
 
     # When the step under way began, 0 where there is none.
     busy_since_ns = 0
+    # How long all steps took, and those of `start` among them.
+    worked_ns = started_ns = 0
     _is_shut = False
     _connect_again: Callable[[], sqlite3.Connection]
 
@@ -63,6 +65,7 @@ class Thread(aiosqlite.Connection):
             # Not before: it may have become another one while the step waited.
             return step(self._conn)
         finally:
+            self.worked_ns += time.monotonic_ns() - self.busy_since_ns
             self.busy_since_ns = 0
 
     async def shut(self) -> None:
@@ -94,10 +97,12 @@ class Thread(aiosqlite.Connection):
         loop = asyncio.get_running_loop()
 
         def do() -> None:
+            before_ns = self.worked_ns
             try:
                 result: T | Exception = self._do(step)
             except Exception as failure:
                 result = failure
+            self.started_ns += self.worked_ns - before_ns
             loop.call_soon_threadsafe(tell, result)
 
         # aiosqlite's queue takes steps without a future as well: so ends its own `__del__`.

@@ -104,6 +104,13 @@ FAULTS = (
         "tests/test_store.py",
     ),
     Fault(
+        "work in the background that leaves commits as much as it takes",
+        "tally/store.py",
+        "(now.at_ns - before.at_ns - others_ns)",
+        "(now.at_ns - before.at_ns)",
+        "tests/test_store.py::test_the_work_in_the_background_waits_for_commits_and_for_nothing_else",
+    ),
+    Fault(
         "a 202 for what is in a deleted file",
         "tally/commits.py",
         "        files.check_database()\n        files.check_log()\n",

@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -209,6 +210,31 @@ async def test_a_question_waits_no_longer_than_it_may_take(make_house: MakeHouse
     go_on.set()
     assert [await one for one in busy] == [True] * len(busy)
     assert await house.store.read(lambda connection: connection.execute("select 7").fetchall()) == [(7,)]
+
+
+async def test_the_work_in_the_background_waits_for_commits_and_for_nothing_else(house: House) -> None:
+    """Asked between two of its steps, however short: its own step is no reason to wait, a line of commits is."""
+    store, begun = house.store, house.store._writer.started_ns
+    await asyncio.sleep(0.02)
+    store.is_busy()
+    await store._writer.run(lambda _: time.sleep(0.2))
+    await asyncio.sleep(0.1)
+    assert (store.is_busy(), store._writer.started_ns) == (False, begun)
+    website = await house.website()
+    for _ in range(20):
+        assert (await house.collect(view(website))).status == 202
+    assert begun < store._writer.started_ns < store._writer.worked_ns
+    store.is_busy()
+    told = asyncio.get_running_loop().create_future()
+    # A fifth of the span, and all that the step before it leaves.
+    await store._writer.run(lambda _: time.sleep(0.8))
+    store._writer.start(lambda _: time.sleep(0.2), told.set_result)
+    await told
+    assert store.is_busy()
+    # Asked again at once it says what it said.
+    assert store.is_busy()
+    await asyncio.sleep(0.1)
+    assert not store.is_busy()
 
 
 async def test_a_log_that_has_grown_is_emptied(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
