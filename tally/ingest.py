@@ -19,6 +19,7 @@ ids are taken from the file in blocks, so that they keep growing over restarts w
 
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from hashlib import blake2b
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
@@ -378,10 +379,15 @@ def _seen(connection: sqlite3.Connection, keys: Sequence[tuple[int, bytes]]) -> 
 def _insert(
     connection: sqlite3.Connection, table: str, columns: int, rows: Sequence[tuple[object, ...]], verb: str = "insert"
 ) -> None:
-    row = "(" + ", ".join("?" * columns) + ")"
     for part in _parts(rows):
-        statement = f"/* ingest.{table} */ {verb} into {table} values {', '.join([row] * len(part))}"
-        connection.execute(statement, list(chain.from_iterable(part)))
+        connection.execute(_insertion(table, columns, len(part), verb), list(chain.from_iterable(part)))
+
+
+# The same text each time: sqlite3 finds a statement by the hash of its text, which is then counted once.
+@cache
+def _insertion(table: str, columns: int, rows: int, verb: str) -> str:
+    row = "(" + ", ".join("?" * columns) + ")"
+    return f"/* ingest.{table} */ {verb} into {table} values {', '.join([row] * rows)}"
 
 
 def _parts(rows: Sequence[T]) -> Iterable[Sequence[T]]:
