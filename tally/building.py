@@ -21,6 +21,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from tally import heat_days, moments, naming, retention, rollups, visit_days, vital_days
 from tally.clock import Clock
+from tally.ranking import Counts
 from tally.rollups import FINAL, OPEN, STALE, Day
 from tally.schema import transaction
 from tally.sessions import DAY_MS
@@ -147,16 +148,24 @@ class Builder:
 
     async def _pages(self, website: int, level: int, block: int) -> bool:
         """Counts the entry and exit pages of a block; False where a day changed meanwhile."""
-        while await self._write(visit_days.drop, website, level, block):
-            pass
         place = website, level, block
+        while await self._write(visit_days.drop, *place):
+            pass
         before = await self._write(visit_days.version, *place)
-        counts = await self._reader.run(lambda connection: visit_days.of_block(connection, *place))
-        without_view = counts.pop(0)
-        rows = list(counts.items())
-        for start in range(0, len(rows), rollups.ROWS_A_STEP):
-            await self._write(visit_days.add, place, rows[start : start + rollups.ROWS_A_STEP])
+        without_view: list[int] = []
+        for part in await self._reader.run(lambda connection: visit_days.parts_of(connection, *place)):
+            # Many parts take minutes.
+            if await self._write(visit_days.version, *place) != before:
+                return False
+            counts = await self._count_pages(place, part)
+            without_view = counts.pop(0, without_view)
+            rows = list(counts.items())
+            for start in range(0, len(rows), rollups.ROWS_A_STEP):
+                await self._write(visit_days.add, place, rows[start : start + rollups.ROWS_A_STEP])
         return await self._write(visit_days.end, place, before, without_view)
+
+    async def _count_pages(self, place: tuple[int, int, int], part: visit_days.Part) -> Counts:
+        return await self._reader.run(lambda connection: visit_days.of_block(connection, *place, part))
 
     async def _let_go(self, website: int) -> None:
         """Takes away what is over. A day's pages are counted as long as its events are there."""

@@ -50,9 +50,9 @@ EMPTY_LOG_NS = 10_000_000_000
 # CONTRACT: the end within 10 seconds; our choice.
 CLOSE_S = 2.0
 # our choice: where commits take more than this of the time that other steps leave them, the work in the background
-# waits. It asks before each of its steps; in a shorter span than this one group would look like many.
-BUSY_SHARE = 0.3
-BUSY_OVER_NS = 10_000_000
+# waits. It asks before each of its steps, but in a shorter span than this a few commits would look like many.
+BUSY_SHARE = 0.5
+BUSY_OVER_NS = 100_000_000
 
 
 class Work(NamedTuple):
@@ -108,7 +108,8 @@ class Store:
         if now.at_ns - before.at_ns >= BUSY_OVER_NS:
             commits_ns = now.commits_ns - before.commits_ns
             others_ns = now.all_ns - before.all_ns - commits_ns
-            self._is_busy = commits_ns > BUSY_SHARE * (now.at_ns - before.at_ns - others_ns)
+            # A step counts where it ends, and may have begun long before.
+            self._is_busy = commits_ns > BUSY_SHARE * max(0, now.at_ns - before.at_ns - others_ns)
             self._work = now
         return self._is_busy
 

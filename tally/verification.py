@@ -168,8 +168,7 @@ def _pages(connection: sqlite3.Connection, website: int) -> Iterator[Verdict]:
             if (
                 (known is None or known.state != KEPT)
                 and visit_days.version(connection, website, level, block) is not None
-                and visit_days.stored(connection, website, level, block)
-                != visit_days.of_block(connection, website, level, block)
+                and not visit_days.is_right(connection, website, level, block)
             ):
                 yield Verdict(level, block, PAGES)
 

@@ -5,6 +5,9 @@ since any other is counted within 10 ms. A block is there once it has its row of
 row comes last, if no day has changed since the block was counted. Whoever makes a day stale takes the row away
 (tally/rollups.py), and the block is built anew once the day is over for good again.
 
+Somebody may make up a million pages: then a block is counted in parts by label, each of which walks over the same
+visits and holds its own pages. The second way below holds the visits of a day as well, however many parts there are.
+
 Two ways to count a part of a day, of which the cheaper is chosen: a look for each visit, or one walk over all views.
 Looks pass over what others do meanwhile; only where visits hold custom events before the first or behind the last view
 is that much, which the length of such visits bounds.
@@ -16,6 +19,7 @@ from collections.abc import Iterable, Sequence
 import orjson
 
 from tally import queries, rollups, visiting
+from tally.enrich import FIELDS
 from tally.queries import Scope
 from tally.ranking import Counts, merge
 from tally.rollups import FINAL_AFTER_MS, KEPT, PAGE_LEVELS
@@ -24,6 +28,8 @@ from tally.visiting import SIDES
 
 # our choice: with so many visits of views and custom events at once, a walk over all views (0.5 µs each) is cheaper.
 _CROWD = 20
+# our choice: 20 MB.
+MOST_PAGES = 60_000
 _COLUMNS = {
     "entry": ("entries", "entry_bounces", "entry_views", "entry_ms"),
     "exit": ("exits", "exit_bounces", "exit_views", "exit_ms"),
@@ -31,20 +37,28 @@ _COLUMNS = {
 _ALL_COLUMNS = ", ".join((*_COLUMNS["entry"], *_COLUMNS["exit"]))
 _NONE = [0] * 8
 
+Part = tuple[int, int]
+"""Those labels that leave the first number when they are divided by the second."""
+WHOLE: Part = (0, 1)
 
-def counted(connection: sqlite3.Connection, scope: Scope, side: str) -> Iterable[Sequence[int]]:
+
+def counted(connection: sqlite3.Connection, scope: Scope, side: str, part: Part = WHOLE) -> Iterable[Sequence[int]]:
     """(label, visits, bounces, views, ms) of the pages of a part of one UTC day; 0 is no view."""
     mixed_ms = connection.execute(*visiting.mixed_ms(scope)).fetchone()[0]
     if mixed_ms <= _CROWD * (scope.to_ms - scope.from_ms):
-        return connection.execute(*visiting.pages(scope, side)).fetchall()
+        return _of_part(connection.execute(*visiting.pages(scope, side)), part)
     end_ms = -(-scope.to_ms // DAY_MS) * DAY_MS
     page_of: dict[tuple[int, int], int] = {}
     for visitor, visit, page in connection.execute(*visiting.views(scope.website, scope.from_ms, end_ms, side)):
         page_of.setdefault((visitor, visit), page)
     counts: Counts = {}
     rows = connection.execute(*visiting.visits(scope))
-    merge(counts, ((page_of.get((visitor, visit), 0), 1, *rest) for visitor, visit, *rest in rows))
-    return [(value, *figures) for value, figures in counts.items()]
+    merge(counts, _of_part(((page_of.get((visitor, visit), 0), 1, *rest) for visitor, visit, *rest in rows), part))
+    return ((value, *figures) for value, figures in counts.items())
+
+
+def _of_part(rows: Iterable[Sequence[int]], part: Part) -> Iterable[Sequence[int]]:
+    return rows if part == WHOLE else (row for row in rows if row[0] % part[1] == part[0])
 
 
 # --- building, in steps, each in a transaction of the caller's
@@ -91,35 +105,57 @@ def version(connection: sqlite3.Connection, website: int, level: int, block: int
     return None if lowest is None or lowest < 2 else int(total)
 
 
-def of_block(connection: sqlite3.Connection, website: int, level: int, block: int) -> Counts:
-    """What a block is to hold: label -> the eight figures, 0 among them; from the blocks below, or from its days."""
-    counts: Counts = {0: [*_NONE]}
+def parts_of(connection: sqlite3.Connection, website: int, level: int, block: int) -> list[Part]:
+    """The parts in which a block is to be counted: it has no more pages than its days have paths."""
+    (paths,) = connection.execute(
+        "/* visit_days.paths */ select count(*) from rollup"
+        " where website = ? and field = ? and level = ? and block = ?",
+        (website, FIELDS.index("pathname"), level, block),
+    ).fetchone()
+    parts = 1 + paths // MOST_PAGES
+    return [(part, parts) for part in range(parts)]
+
+
+def of_block(connection: sqlite3.Connection, website: int, level: int, block: int, part: Part = WHOLE) -> Counts:
+    """What a part of a block is to hold: label -> the eight figures, in the first part 0 among them; from the blocks
+    below, or from its days."""
+    counts: Counts = {} if part[0] else {0: [*_NONE]}
     if level == PAGE_LEVELS[-1]:
-        merge(counts, _stored(connection, website, 3, range(block << 3, (block + 1) << 3)))
+        merge(counts, _stored(connection, website, 3, range(block << 3, (block + 1) << 3), part))
         return counts
     days = connection.execute(
         "/* visit_days.days */ select block, state from built where website = ? and level = 0 and block >= ?"
         " and block < ?",
         (website, block << level, (block + 1) << level),
     ).fetchall()
-    merge(counts, _stored(connection, website, 0, [day for day, state in days if state == KEPT]))
+    merge(counts, _stored(connection, website, 0, [day for day, state in days if state == KEPT], part))
     for day in (day for day, state in days if state != KEPT):
         scope = Scope(website, day * DAY_MS, (day + 1) * DAY_MS)
-        merge(counts, ((value, *figures, 0, 0, 0, 0) for value, *figures in counted(connection, scope, "entry")))
-        merge(counts, ((value, 0, 0, 0, 0, *figures) for value, *figures in counted(connection, scope, "exit")))
+        merge(counts, ((value, *figures, 0, 0, 0, 0) for value, *figures in counted(connection, scope, "entry", part)))
+        merge(counts, ((value, 0, 0, 0, 0, *figures) for value, *figures in counted(connection, scope, "exit", part)))
     return counts
 
 
-def stored(connection: sqlite3.Connection, website: int, level: int, block: int) -> Counts:
-    """What a block holds."""
-    return {value: figures for value, *figures in _stored(connection, website, level, [block])}
+def stored(connection: sqlite3.Connection, website: int, level: int, block: int, part: Part = WHOLE) -> Counts:
+    """What a part of a block holds."""
+    return {value: figures for value, *figures in _stored(connection, website, level, [block], part)}
 
 
-def _stored(connection: sqlite3.Connection, website: int, level: int, blocks: Iterable[int]) -> Iterable[Sequence[int]]:
+def is_right(connection: sqlite3.Connection, website: int, level: int, block: int) -> bool:
+    """Whether a block holds what it is to hold."""
+    place = website, level, block
+    return all(
+        stored(connection, *place, part) == of_block(connection, *place, part) for part in parts_of(connection, *place)
+    )
+
+
+def _stored(
+    connection: sqlite3.Connection, website: int, level: int, blocks: Iterable[int], part: Part
+) -> Iterable[Sequence[int]]:
     return connection.execute(
         f"/* visit_days.stored */ select value, {_ALL_COLUMNS} from visit_page"
-        " where website = ? and level = ? and block in (select value from json_each(?))",
-        (website, level, orjson.dumps(list(blocks)).decode()),
+        " where website = ? and level = ? and block in (select value from json_each(?)) and visit_page.value % ? = ?",
+        (website, level, orjson.dumps(list(blocks)).decode(), part[1], part[0]),
     )
 
 

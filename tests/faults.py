@@ -106,7 +106,7 @@ FAULTS = (
     Fault(
         "work in the background that leaves commits as much as it takes",
         "tally/store.py",
-        "(now.at_ns - before.at_ns - others_ns)",
+        "max(0, now.at_ns - before.at_ns - others_ns)",
         "(now.at_ns - before.at_ns)",
         "tests/test_store.py::test_the_work_in_the_background_waits_for_commits_and_for_nothing_else",
     ),
@@ -336,6 +336,13 @@ FAULTS = (
         "    if lowest is None or lowest < FINAL:\n        return False\n",
         "",
         "tests/test_building.py",
+    ),
+    Fault(
+        "a block of very many pages of which only a part is counted",
+        "tally/visit_days.py",
+        "return [(part, parts) for part in range(parts)]",
+        "return [(0, parts)]",
+        "tests/test_building.py::test_very_many_pages_are_counted_in_parts",
     ),
     Fault(
         "pages of a block that an import changed while they were counted",

@@ -540,8 +540,7 @@ def wrong_tables(connection: sqlite3.Connection, website: int) -> list[str]:
         of_days = {state for day, (state, _) in days.items() if day >> level == block}
         if not of_days <= set(FINAL):
             wrong.append(f"pages of block {block} of level {level} are built over days that are not final")
-        want = visit_days.of_block(connection, website, level, block)
-        if (level or of_days != {KEPT}) and visit_days.stored(connection, website, level, block) != want:
+        if (level or of_days != {KEPT}) and not visit_days.is_right(connection, website, level, block):
             wrong.append(f"pages in block {block} of level {level}")
     return wrong
 

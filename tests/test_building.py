@@ -4,9 +4,11 @@
 the same transaction as a late event; killed at any point they are right after the next start."
 """
 
+import asyncio
 import random
 import shutil
 import sqlite3
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,7 +28,7 @@ from rolling import (
     wrong_tables,
 )
 
-from tally import accounts, building, rollups
+from tally import accounts, building, rollups, visit_days
 from tally.clock import Clock
 from tally.schema import open_database, transaction
 from tally.timerange import Range, buckets
@@ -79,6 +81,7 @@ def start(begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     """Copies of that file at work, with the smallest limits."""
     monkeypatch.setattr(rollups, "FOLD_EVENTS", FOLD_EVENTS)
     monkeypatch.setattr(rollups, "ROWS_A_STEP", ROWS_A_STEP)
+    monkeypatch.setattr(visit_days, "MOST_PAGES", 2)
     started: list[Works] = []
 
     def new() -> Works:
@@ -251,6 +254,43 @@ def test_no_step_writes_much(start: Start) -> None:
     assert {name: rows for name, rows in most.items() if rows > MOST_ROWS[name]} == {}
     # It is the limits that hold them: without, these would write more.
     assert all(most[name] > ROWS_A_STEP / 2 for name in ("drop_values", "drop_pairs", "add_values", "merge"))
+
+
+def test_very_many_pages_are_counted_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """tally/visit_days.py: "Somebody may make up a million pages". Held at once, as many as here would take 2 MB."""
+    monkeypatch.setattr(visit_days, "MOST_PAGES", 1_000)
+    path = tmp_path / "analytics.db"
+    make_file(path, 1)
+    works = Works(path, ManualClock(NOW_MS))
+    works._steps = 1 << 30
+    day, pages = DAY_0_MS // DAY_MS >> 6 << 6, 7_000
+    with transaction(works.writer):
+        works.writer.executemany("insert into built values (1, 0, ?, 2, 0, 0)", [(day + n,) for n in range(64)])
+        # What it goes by: how many paths these days have.
+        paths = ((day >> 6, value) for value in range(1, pages))
+        works.writer.executemany("insert into rollup values (1, 0, 6, ?, ?, 1, 1, 0)", paths)
+        for n in range(8):
+            rows = ((n, value, value % 7 + n) for value in range(pages))
+            works.writer.executemany(
+                f"insert into visit_page values (1, 3, {day >> 3} + ?, ?, 1, 0, ?, 0, 0, 0, 0, 0)", rows
+            )
+    tracemalloc.start()
+    assert asyncio.run(works.builder._pages(1, 6, day >> 6))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1_000_000
+    statement = "select count(*), min(entries), max(entries), sum(entry_views) from visit_page where level = 6"
+    assert works.writer.execute(statement).fetchall() == [
+        (pages, 8, 8, sum(8 * (value % 7) + 28 for value in range(pages)))
+    ]
+    assert visit_days.is_right(works.looker, 1, 6, day >> 6)
+    for value in (0, 1, pages - 1):
+        with transaction(works.writer):
+            works.writer.execute("update visit_page set exits = 1 where level = 6 and value = ?", (value,))
+        assert not visit_days.is_right(works.looker, 1, 6, day >> 6)
+        with transaction(works.writer):
+            works.writer.execute("update visit_page set exits = 0 where level = 6 and value = ?", (value,))
+    works.close()
 
 
 def test_a_large_day_is_written_in_parts(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ LIMITS = {
     (rollups, "FOLD_EVENTS"): 3,
     (rollups, "ROWS_A_STEP"): 4,
     (retention, "ROWS_A_STEP"): 4,
+    (visit_days, "MOST_PAGES"): 2,
     (figures, "_FEW"): 3,
     (cuts, "_EVENTS_A_VALUE"): 0,
     (ranking, "MOST_HELD"): 3,
