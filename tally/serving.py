@@ -36,9 +36,10 @@ from tally.threads import lock_file
 GRACE_S = 3.0
 SHUTDOWN_S = 2.5
 
-# our choice, a twenty-fifth of the default: while a question is computed on one thread, an event passes through two
-# others. Of 0.1, 0.2, 0.5 and 1 ms, single events went 5 to 15 % faster with the first two.
-SWITCH_S = 0.0002
+# our choice, a hundredth of the default: while a question is computed on one thread, an event passes through two
+# others. With 0.05, 0.2, 1 and 5 ms single events reached 0.54, 0.52, 0.50 and 0.49 of a bare handler's rate (30 rounds
+# of each in turn); questions beside them and batches went no slower with the first.
+SWITCH_S = 0.00005
 
 # our choice, seven times what Python 3.11 has: a group of requests is some thousand objects, and only failures leave
 # cycles behind. Of the work on an event the collector's was 1.6 %.
