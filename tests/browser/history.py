@@ -27,6 +27,15 @@ DAYS, VISITORS_A_DAY = 70, 9
 DAY_S = 86_400
 
 
+def late_times_ms() -> list[int]:
+    """A moment ago, noons and midnights of three days, and one on the day before: as late as an event may be sent."""
+    now_ms = int(time.time() * 1000)
+    midnight_ms = now_ms // (DAY_S * 1000) * DAY_S * 1000
+    halves = [midnight_ms - k * DAY_S * 500 + 1 for k in range(1, 6)]
+    # From noon on the last of them is more than 72 hours ago.
+    return [now_ms - 1000, *(max(half, now_ms - 72 * 3_600_000 + 60_000) for half in halves)]
+
+
 class Told:
     """A running server and what was put into it."""
 

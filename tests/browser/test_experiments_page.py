@@ -5,7 +5,6 @@ What it shows was sent through collect, over four UTC days. Everything is waited
 """
 
 import re
-import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -18,7 +17,7 @@ from playwright.sync_api import expect
 
 from tally.significance import wilson
 
-from .history import IMG, Told, told
+from .history import IMG, Told, late_times_ms, told
 from .looking import ZONE, OpenPage
 from .owner import faults
 
@@ -38,9 +37,7 @@ Shown = Callable[..., Any]
 
 def run_trials(site: Told) -> None:
     """Each visitor is a session of its own; a third of them come with a phone."""
-    now_ms = int(time.time() * 1000)
-    midnight_ms = now_ms // DAY_MS * DAY_MS
-    times = (now_ms - 1000, *(midnight_ms - k * DAY_MS // 2 + 1 for k in range(1, 6)))
+    times = late_times_ms()
     sent: dict[str, list[dict[str, Any]]] = {CHROME: [], SAFARI_IPHONE: []}
     for experiment, variants in TRIALS.items():
         for variant, (visitors, goals) in variants.items():

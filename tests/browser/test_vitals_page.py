@@ -5,7 +5,6 @@ What it shows was sent through collect, over four UTC days. Everything is waited
 
 import random
 import re
-import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,7 +14,7 @@ import pytest
 from conftest import CHROME, SAFARI_IPHONE
 from playwright.sync_api import expect
 
-from .history import Told, told
+from .history import Told, late_times_ms, told
 from .looking import ZONE, OpenPage
 from .owner import faults
 
@@ -29,14 +28,12 @@ Shown = Callable[..., Any]
 def measure(site: Told) -> None:
     """Four UTC days of page loads, of two kinds of device."""
     draw = random.Random(7)
-    now_ms = int(time.time() * 1000)
-    midnight_ms = now_ms // DAY_MS * DAY_MS
+    times = late_times_ms()
     for agent, factor in ((CHROME, 1.0), (SAFARI_IPHONE, 1.8)):
         events = []
         for n in range(160):
             path, slow = list(PATHS.items())[min(n % 14, 11)] if n % 3 else ("/checkout", 3.0)
-            # The 72 hours in which an event may come late, and today so far.
-            timestamp = draw.choice((now_ms - 1000, *(midnight_ms - k * DAY_MS // 2 + 1 for k in range(1, 6))))
+            timestamp = draw.choice(times)
             scale = factor * slow
             vitals = {"lcp": draw.randint(700, 3_000) * scale, "cls": draw.random() * 0.1 * scale}
             vitals |= {"fcp": draw.randint(400, 1_600) * scale} | ({"inp": draw.randint(30, 300)} if n % 3 else {})
