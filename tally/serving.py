@@ -41,10 +41,6 @@ SHUTDOWN_S = 2.5
 # of each in turn); questions beside them and batches went no slower with the first.
 SWITCH_S = 0.00005
 
-# our choice, seven times what Python 3.11 has: a group of requests is some thousand objects, and only failures leave
-# cycles behind. Of the work on an event the collector's was 1.6 %.
-GC_OBJECTS = 5_000
-
 # <malloc.h> of glibc, and what is asked of it: one heap for all threads, where it would give each its own (7 MB less
 # with 100,000 visitors in memory); and blocks such as the 19 MiB of a password's hash go back to the system when they
 # are freed, where it would keep them for the next one (20 MB less after the second login).
@@ -131,7 +127,6 @@ async def serve(app: web.Application, settings: Settings) -> None:
         # What is there now stays until the end: Python's collector need not go through it again and again.
         gc.collect()
         gc.freeze()
-        gc.set_threshold(GC_OBJECTS)
         ending = _signals()
         await _listen(runner, settings)
         await ending.wait()
