@@ -104,7 +104,7 @@ class Store:
         self._changes[website] = self._changes.get(website, 0) + 1
 
     def is_busy(self) -> bool:
-        """Whether commits have kept the writer busy since this was asked last, or a little longer."""
+        """Whether commits kept the writer busy since it was asked last; within BUSY_OVER_NS, what was found then."""
         now, before = Work(time.monotonic_ns(), self._writer.worked_ns, self._writer.started_ns), self._work
         if now.at_ns - before.at_ns >= BUSY_OVER_NS:
             commits_ns = now.commits_ns - before.commits_ns

@@ -237,8 +237,7 @@ def test_a_slow_reader_of_much(serve: Serve, website: str) -> None:
     with crowd(server, 1_500, BIG * 4, buffer_bytes=4_096):
         honest.goes_on()
         until(lambda: files(server) < honest.files + 1_400)
-        # Some 50 MB where the machine has nothing else to do. Where it has, all may have been answered before the first
-        # of them go, 260 MB, which is where it would stay without a bound.
+        # Some 50 MB where the machine has nothing else to do; where it has, 258 for a moment, until they are gone.
         until(lambda: server.resident_bytes() < honest.rss + 200 * MB)
         honest.goes_on()
     honest.everybody_else_has_gone()

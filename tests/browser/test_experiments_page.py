@@ -22,7 +22,6 @@ from .looking import ZONE, OpenPage
 from .owner import faults
 
 SIZES = {"wide": {"width": 1280, "height": 900}, "narrow": {"width": 390, "height": 844}}
-DAY_MS = 86_400_000
 # experiment: {variant: (visitors, {goal: how many of them convert})}
 TRIALS: dict[str, dict[str, tuple[int, dict[str, int]]]] = {
     "button": {"control": (300, {"order": 30, "mail": 60}), "blue": (300, {"order": 90, "mail": 62})},

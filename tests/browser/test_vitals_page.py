@@ -21,7 +21,6 @@ from .owner import faults
 SIZES = {"wide": {"width": 1280, "height": 900}, "narrow": {"width": 390, "height": 844}}
 PATHS = {"/": 1.0, "/pricing": 1.4, "/checkout": 3.0, **{f"/blog/{n}": 0.5 for n in range(9)}}
 NAMES = ("lcp", "inp", "cls", "fcp", "ttfb")
-DAY_MS = 86_400_000
 Shown = Callable[..., Any]
 
 
