@@ -1,4 +1,4 @@
-// static/tracker/README.md
+// tracker/README.md
 {
 const safe = (work) => (...given) => {
 	try {
@@ -17,7 +17,7 @@ safe(() => {
 	const api = dataset.api || new URL("api/collect", src), own = `tally.${website_id}.`;
 	const shelf = safe(() => localStorage)() || {}, tab = safe(() => sessionStorage)() || {};
 	const context = navigator.maxTouchPoints > 1 && /Macintosh/.test(navigator.userAgent) ? { device: "tablet", os: "iOS" } : {};
-	let queue = [], flying = 0, last, timer, later;
+	let queue = [], timer, later, last, flying = 0;
 	let off = !/^http/.test(location) || shelf["tally.ignore"] || "respectGpc" in dataset && navigator.globalPrivacyControl;
 
 	const on = (type, work) => addEventListener(type, safe(work), true);
@@ -40,7 +40,7 @@ safe(() => {
 	});
 
 	const post = safe(async (list, all) => {
-		let keys = [], now = Date.now(), size = 0, done;
+		let keys = [], now = Date.now(), done, size = 0;
 		while (list[0] && (size += list[0].length) < 19e3 && keys.length < 50) keys.push(list.shift());
 		const events = keys.map((key) => ({ ...JSON.parse(key.slice(own.length)), timestamp: shelf[key] && +shelf[key] }));
 		const body = JSON.stringify({ website_id, context, events });
@@ -50,31 +50,30 @@ safe(() => {
 			else try {
 				const { status, headers } = await fetch(api, { method: "POST", credentials: "omit", keepalive: true, body });
 				done = status != 429 && status < 500;
-				if (!done) shelf["tally.until"] = Date.now() + headers.get("Retry-After") * 1e3;
+				done || (shelf["tally.until"] = Date.now() + headers.get("Retry-After") * 1e3);
 			} catch {}
 		flying -= body.length;
-		for (const key of keys)
-			if (done) delete shelf[key];
-			else if (kept().length < 500) shelf[key] ||= now;
+		for (const key of keys) done ? delete shelf[key] : kept().length < 500 && (shelf[key] ||= now);
 		clearTimeout(later);
 		later = setTimeout(resend, done ? 99 : 3e4);
+		return new Promise((work) => setTimeout(work, 99, done));
 	});
 
 	const resend = safe(() => {
-		const work = (all) => all && post(kept());
-		if (!off && kept()[0]) return navigator.locks?.request(own, { ifAvailable: true }, work) || work(1);
+		if (!off && kept()[0]) return navigator.locks?.request(own, { ifAvailable: true }, async (all) => {
+			while (all && kept()[0]) all = await post(kept());
+		}) || post(kept());
 	});
 
 	const view = safe(() => {
 		if (/^#tally-(ignore|count)$/.test(location.hash)) part("choice", (off = 1));
-		if (last == here()) return;
-		push({ type: "pageview", referrer: last || document.referrer });
+		if (last != here()) push({ type: "pageview", referrer: last || document.referrer });
 		last = here();
 	});
 
 	const track = (what) => ({ target }) => {
 		const data = {}, node = target.closest(what);
-		for (const { name, value } of node.attributes) if (name.startsWith("data-track-")) data[name.slice(11)] = value;
+		for (const { name, value } of node.attributes) if (/^data-track-/.test(name)) data[name.slice(11)] = value;
 		tally.track(node.dataset.track, data);
 	};
 
@@ -97,18 +96,16 @@ safe(() => {
 
 	for (const name of ["pushState", "replaceState"]) {
 		const work = history[name];
-		history[name] = (...given) => {
-			work.apply(history, given);
-			view();
-		};
+		history[name] = (...given) => view(work.apply(history, given));
 	}
-	on("popstate", view);
 	on("pageshow", (event) => event.persisted && push({ type: "pageview" }));
-	on("visibilitychange", flush);
-	on("pagehide", flush);
+	on("popstate", view);
 	on("online", resend);
+	on("pagehide", flush);
 	on("submit", track("form[data-track]"));
 	on("click", track("[data-track]:not(form)"));
-	document.prerendering ? on("prerenderingchange", start) : start();
+	on("visibilitychange", flush);
+	on("prerenderingchange", start);
+	document.prerendering || start();
 })();
 }

@@ -229,6 +229,15 @@ def test_no_more_than_500_are_kept(stage: Stage, visit: Visit) -> None:
     until(lambda: shelf(page) == {"own": "theirs"})
 
 
+# Counts what a tab sends, and tells it again and again that it is online, whereupon it would send what waits.
+COUNT_AND_ASK = """() => {
+    const send = fetch
+    window.requests = 0
+    window.fetch = (...given) => (requests++, send(...given))
+    setInterval(() => navigator.onLine && dispatchEvent(new Event("online")), 5)
+}"""
+
+
 @pytest.mark.parametrize("secure", [True, False])
 def test_tabs_share_the_queue(running: Any, pages: Pages, visit: Visit, chromium: Browser, secure: bool) -> None:
     """Several tabs: nothing lost, nothing twice; where there are locks, nothing even sent twice."""
@@ -244,6 +253,8 @@ def test_tabs_share_the_queue(running: Any, pages: Pages, visit: Visit, chromium
         for number, tab in enumerate(tabs):
             tab.evaluate("(n) => { for (let i = 0; i < 60; i++) tally.track(`tab ${n}`, { i }) }", number)
         until(lambda: len(waiting(tabs[0])) == 180)
+        for tab in tabs:
+            tab.evaluate(COUNT_AND_ASK)
         context.set_offline(False)
         names = [name for number in range(3) for name in [f"tab {number}"] * 60]
         stage.counted("/", "/", "/", *names)
@@ -252,6 +263,7 @@ def test_tabs_share_the_queue(running: Any, pages: Pages, visit: Visit, chromium
         assert seen == {(f"tab {number}", i) for number in range(3) for i in range(60)}
         if secure:
             assert sorted(sent_names(stage.wire.posts)) == sorted([*["pageview"] * 3, *names])
+            assert sorted(tab.evaluate("requests") for tab in tabs) == [0, 0, 4], "one tab sends all"
     finally:
         context.close()
         stage.close()
