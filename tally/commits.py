@@ -4,6 +4,11 @@ Group commit without a timer: the writer takes all that is queued, writes it in 
 then everyone is told. While it commits, the next group gathers. Nobody is told before the commit. There is no task
 between loop and thread: one call hands a group over, one comes back with what became of it.
 
+Loop and writer share one interpreter, and where both have work they take turns at it, which costs more than the work
+itself. So a group that follows another is handed over once the loop has found nothing new several times in a row: who
+was just answered has mostly sent the next by then, and the loop has read it before the writer begins. 32 clients that
+wait for their answers come in groups of 30 for 23, and a tenth faster. Where groups are small, nobody waits for more.
+
 If a group fails for a reason that lies in the file or the disk, everyone in it is told 503 and nothing is kept; so are
 those who wait while the file takes nothing (tally/health.py). Before and after each group, and before anybody is told,
 the writer's thread looks whether the file is still where it was: what a deleted one took in between is told 503 too.
@@ -28,6 +33,9 @@ Tell = Callable[[Outcome | Exception], None]
 
 # our choice: what one transaction holds; 2,000 events take 50 to 90 ms, twice that with event_ids.
 MOST_EVENTS_A_GROUP = 2_000
+# our choice: of 1, 4, 8, 16 and 30 looks 8 were fastest or as fast, a look is 3 us; and so many events are enough.
+MOST_LOOKS = 8
+ENOUGH_EVENTS = 64
 # our choice: about a second's worth of writing.
 MOST_EVENTS_WAITING = 20_000
 # our choice: what is usual lies in the middle of them.
@@ -87,6 +95,16 @@ class Commits:
         """Comes back once nothing waits."""
         await self._is_idle.wait()
 
+    def _gather(self, looks: int, left: int, before: int) -> None:
+        """Hands a group over once nothing new has come for so many `looks`; so many are `left`, with those waiting that
+        waited `before`."""
+        found = len(self._waiting)
+        left = looks if found > before else left - 1
+        if left > 0 and self.queue < ENOUGH_EVENTS:
+            asyncio.get_running_loop().call_soon(self._gather, looks, left, found)
+        else:
+            self._write_group()
+
     def _write_group(self) -> None:
         if not self._waiting:
             self._is_idle.set()
@@ -116,7 +134,8 @@ class Commits:
             self._held(jobs, result)
             for (_, tell), outcome in zip(group, result.outcomes, strict=True):
                 tell(outcome)
-            loop.call_soon(self._write_group)
+            looks = min(len(group) - 1, MOST_LOOKS)
+            loop.call_soon(self._gather, looks, looks, 0)
 
         self._writer.start(lambda connection: self._write(connection, jobs), written)
 

@@ -18,11 +18,11 @@ ids are taken from the file in blocks, so that they keep growing over restarts w
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 from hashlib import blake2b
 from itertools import chain
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from tally import heat, moments, rollups, trials, vital_days, vitals
 from tally.accounts import Website, key_salt, month_of
@@ -39,19 +39,17 @@ from tally.events import (
     Rejection,
 )
 from tally.labels import Labels
+from tally.rows import marks, parts
 from tally.schema import transaction
 from tally.sessions import DAY_MS, Sessions, Visit
 
 # our choice: at most this many ids are skipped by a restart.
 ID_BLOCK = 10_000
-_ROWS_A_STATEMENT = 64
 
 MONTH_FULL = Rejection("monthly_limit_reached", "This month's events are used up: send it again next month (UTC).")
 NO_ASSIGNMENT = Rejection(
     "no_assignment", "This visitor has no assignment today: send ab_assign first, or the variant with it.", "variant"
 )
-
-T = TypeVar("T")
 
 
 class Row(NamedTuple):
@@ -215,13 +213,15 @@ class _Group:
         """Writes what was gathered."""
         run = self._connection
         _insert(run, "event", 22, self._events)
-        _insert(run, "vitals", 22, self._vitals)
-        vital_days.add(run, self._vitals)
+        if self._vitals:
+            _insert(run, "vitals", 22, self._vitals)
+            vital_days.add(run, self._vitals)
         _insert(run, "ab", 23, self._ab)
         self._store_visits()
         moments.add(run, self._deltas.rows())
         self._roll()
-        run.executemany(
+        _each(
+            run,
             "/* ingest.heat */ insert into heat values (?, ?, ?, ?, ?, ?, ?, ?)"
             " on conflict do update set points = points + excluded.points",
             [(*bin, points) for bin, points in self._heat.items()],
@@ -240,13 +240,15 @@ class _Group:
             for (website, visitor, _), v in self.visits.items()
         ]
         gone = self._replaced.difference(row[:4] for row in rows)
-        self._connection.executemany(
+        _each(
+            self._connection,
             "/* ingest.visit_gone */ delete from visit"
             " where website = ? and begin_ms = ? and visitor = ? and visit = ?",
             gone,
         )
         _insert(self._connection, "visit", 7, rows, "insert or replace")
-        self._connection.executemany(
+        _each(
+            self._connection,
             "/* ingest.join */ update event set visit = ?"
             " where website = ? and ts between ? and ? and visitor = ? and visit = ?",
             self._joined,
@@ -364,11 +366,10 @@ def _used(connection: sqlite3.Connection, months: Iterable[tuple[int, int]]) -> 
 def _seen(connection: sqlite3.Connection, keys: Sequence[tuple[int, bytes]]) -> dict[tuple[int, bytes], int]:
     """When each of the event_ids was first seen, those that were."""
     found: dict[tuple[int, bytes], int] = {}
-    for part in _parts(keys):
-        marks = ", ".join(["(?, ?)"] * len(part))
+    for part in parts(keys):
         # Asked of a list by `in`, SQLite would walk the whole table for it.
         statement = (
-            f"/* ingest.seen */ with sent (website, digest) as (values {marks})"
+            f"/* ingest.seen */ with sent (website, digest) as (values {marks(2, len(part))})"
             " select seen.website, seen.digest, arrived_ms from sent cross join seen using (website, digest)"
         )
         for website, digest, arrived_ms in connection.execute(statement, list(chain.from_iterable(part))):
@@ -376,25 +377,20 @@ def _seen(connection: sqlite3.Connection, keys: Sequence[tuple[int, bytes]]) -> 
     return found
 
 
+def _each(connection: sqlite3.Connection, statement: str, rows: Collection[tuple[object, ...]]) -> None:
+    # Without rows it would still let go of the interpreter, which the loop may then hold for a while.
+    if rows:
+        connection.executemany(statement, rows)
+
+
 def _insert(
     connection: sqlite3.Connection, table: str, columns: int, rows: Sequence[tuple[object, ...]], verb: str = "insert"
 ) -> None:
-    for part in _parts(rows):
+    for part in parts(rows):
         connection.execute(_insertion(table, columns, len(part), verb), list(chain.from_iterable(part)))
 
 
 # The same text each time: sqlite3 finds a statement by the hash of its text, which is then counted once.
 @cache
 def _insertion(table: str, columns: int, rows: int, verb: str) -> str:
-    row = "(" + ", ".join("?" * columns) + ")"
-    return f"/* ingest.{table} */ {verb} into {table} values {', '.join([row] * rows)}"
-
-
-def _parts(rows: Sequence[T]) -> Iterable[Sequence[T]]:
-    """The rows in parts of 64, 32, 16 ... 1: a handful of statements, each prepared once, however many rows."""
-    start, size = 0, _ROWS_A_STATEMENT
-    while start < len(rows):
-        while size > len(rows) - start:
-            size //= 2
-        yield rows[start : start + size]
-        start += size
+    return f"/* ingest.{table} */ {verb} into {table} values {marks(columns, rows)}"

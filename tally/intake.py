@@ -24,6 +24,7 @@ from tally.enrich import FIELDS
 from tally.events import AB_ASSIGN, AB_CONVERT, APP_EVENT, SCREEN_VIEW, VITALS, Rejection
 from tally.labels import Labels
 from tally.portable import Line
+from tally.rows import marks, parts
 from tally.sessions import DAY_MS
 from tally.visits import Visits
 
@@ -36,7 +37,6 @@ NO_ASSIGNMENT = Rejection(
     "variant",
 )
 _EXPERIMENT, _VARIANT = len(FIELDS), len(FIELDS) + 1
-_ROWS_A_STATEMENT = 50
 
 
 class Part:
@@ -213,10 +213,8 @@ def is_kept(connection: sqlite3.Connection, website: int, day: int) -> bool:
 
 
 def _insert(connection: sqlite3.Connection, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
-    marks = f"({', '.join('?' * len(rows[0]))})" if rows else ""
-    for start in range(0, len(rows), _ROWS_A_STATEMENT):
-        part = rows[start : start + _ROWS_A_STATEMENT]
+    for part in parts(rows):
         connection.execute(
-            f"/* intake.insert */ insert into {table} values {', '.join([marks] * len(part))}",
+            f"/* intake.insert */ insert into {table} values {marks(len(part[0]), len(part))}",
             list(chain.from_iterable(part)),
         )

@@ -8,7 +8,7 @@ from conftest import ROOT
 
 FLOORS = (
     ("arrays",),
-    ("heat", "histogram", "repeats", "scalars", "significance"),
+    ("heat", "histogram", "repeats", "rows", "scalars", "significance"),
     ("assets", "clock", "crawlers", "errors", "hosts", "instants", "migrations", "ndjson", "remembered", "settings"),
     ("country", "events", "labels", "limits", "logins", "origin", "schema", "sessions", "timerange", "useragent"),
     ("accounts", "callers", "enrich", "health", "logs", "moments", "notes", "passwords", "tables", "visits", "vitals"),

@@ -12,6 +12,7 @@ import pytest
 from conftest import House, MakeHouse
 
 from tally.errors import ApiError
+from tally.ingest import Job
 
 
 def view(website: str, path: str = "/", **more: Any) -> dict[str, Any]:
@@ -69,6 +70,20 @@ async def test_concurrent_requests_share_a_commit(house: House) -> None:
     # At least one waited for the lock with whatever had come by then, the rest went together.
     assert house.store.counters.took.count - before <= 3
     assert house.sql("select count(*) from event") == [(40,)]
+
+
+async def test_who_was_just_answered_is_waited_for(house: House) -> None:
+    """Clients that send when they are answered stay together, although the next requests come one after the other."""
+
+    async def client(number: int) -> None:
+        for _ in range(10):
+            await house.store.write(Job([], 0))
+            for _ in range(number % 4):
+                await asyncio.sleep(0)
+
+    before = house.store.counters.took.count
+    await asyncio.gather(*map(client, range(24)))
+    assert house.store.counters.took.count - before == 10
 
 
 @pytest.fixture
