@@ -61,7 +61,7 @@ safe(() => {
 
 	const resend = safe(() => {
 		if (!off && kept()[0]) return navigator.locks?.request(own, { ifAvailable: true }, async (all) => {
-			while (all && kept()[0]) all = await post(kept());
+			while (all && !off && kept()[0]) all = await post(kept());
 		}) || post(kept());
 	});
 

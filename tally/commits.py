@@ -7,7 +7,7 @@ between loop and thread: one call hands a group over, one comes back with what b
 Loop and writer share one interpreter, and where both have work they take turns at it, which costs more than the work
 itself. So a group that follows another is handed over once the loop has found nothing new several times in a row: who
 was just answered has mostly sent the next by then, and the loop has read it before the writer begins. 32 clients that
-wait for their answers come in groups of 30 for 23, and a tenth faster. Where groups are small, nobody waits for more.
+wait for their answers come in groups of 30 rather than 23, and up to a tenth faster. A request alone waits for nobody.
 
 If a group fails for a reason that lies in the file or the disk, everyone in it is told 503 and nothing is kept; so are
 those who wait while the file takes nothing (tally/health.py). Before and after each group, and before anybody is told,
@@ -33,9 +33,11 @@ Tell = Callable[[Outcome | Exception], None]
 
 # our choice: what one transaction holds; 2,000 events take 50 to 90 ms, twice that with event_ids.
 MOST_EVENTS_A_GROUP = 2_000
-# our choice: of 1, 4, 8, 16 and 30 looks 8 were fastest or as fast, a look is 3 us; and so many events are enough.
+# our choice: of 1, 4, 8, 16 and 30 looks 8 were fastest or as fast. A look is a turn of the loop, 3 us where it has
+# nothing else to do; so many events, or so long, are enough in any case.
 MOST_LOOKS = 8
 ENOUGH_EVENTS = 64
+MOST_GATHER_NS = 2_000_000
 # our choice: about a second's worth of writing.
 MOST_EVENTS_WAITING = 20_000
 # our choice: what is usual lies in the middle of them.
@@ -95,13 +97,13 @@ class Commits:
         """Comes back once nothing waits."""
         await self._is_idle.wait()
 
-    def _gather(self, looks: int, left: int, before: int) -> None:
-        """Hands a group over once nothing new has come for so many `looks`; so many are `left`, with those waiting that
-        waited `before`."""
+    def _gather(self, looks: int, left: int, before: int, end_ns: int) -> None:
+        """Hands a group over after so many `looks` without anybody new, or at `end_ns`; so many are `left`, and so many
+        waited `before`, at the last look."""
         found = len(self._waiting)
         left = looks if found > before else left - 1
-        if left > 0 and self.queue < ENOUGH_EVENTS:
-            asyncio.get_running_loop().call_soon(self._gather, looks, left, found)
+        if left > 0 and self.queue < ENOUGH_EVENTS and self._clock.monotonic_ns() < end_ns:
+            asyncio.get_running_loop().call_soon(self._gather, looks, left, found, end_ns)
         else:
             self._write_group()
 
@@ -128,14 +130,15 @@ class Commits:
             if isinstance(result, Exception):
                 self._failed(group, result, is_alone)
                 return
-            self.counters.took.add(self._clock.monotonic_ns() - begun_ns)
+            now_ns = self._clock.monotonic_ns()
+            self.counters.took.add(now_ns - begun_ns)
             self.counters.sizes.add(events)
             self._health.held()
             self._held(jobs, result)
             for (_, tell), outcome in zip(group, result.outcomes, strict=True):
                 tell(outcome)
             looks = min(len(group) - 1, MOST_LOOKS)
-            loop.call_soon(self._gather, looks, looks, 0)
+            loop.call_soon(self._gather, looks, looks, 0, now_ns + MOST_GATHER_NS)
 
         self._writer.start(lambda connection: self._write(connection, jobs), written)
 

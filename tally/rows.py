@@ -1,4 +1,4 @@
-"""Many rows in a few statements: whoever writes or looks up a number of rows does it in parts of these sizes.
+"""Many rows in a few statements: parts of a few sizes, and the marks that stand for them.
 
 A statement of many rows costs less than many of one, and lets go of the interpreter once instead of each time. sqlite3
 keeps each prepared by its text, so its text must be the same each time: there are as many texts as sizes.
@@ -9,7 +9,7 @@ from functools import cache
 from typing import TypeVar
 
 T = TypeVar("T")
-# our choice: up to 24 rows, which are what clients that wait for their answers bring, are one statement or two.
+# our choice: up to 40 rows are one statement or two.
 _SIZES = (64, 48, 32, 24, 20, 16, 12, 10, 8, 7, 6, 5, 4, 3, 2, 1)
 
 

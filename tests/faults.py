@@ -111,6 +111,27 @@ FAULTS = (
         "tests/test_store.py::test_who_was_just_answered_is_waited_for",
     ),
     Fault(
+        "groups that wait as long as somebody comes",
+        "tally/commits.py",
+        "self.queue < ENOUGH_EVENTS and ",
+        "",
+        "tests/test_store.py::test_enough_is_not_waited_with",
+    ),
+    Fault(
+        "groups that wait however slowly others come",
+        "tally/commits.py",
+        " and self._clock.monotonic_ns() < end_ns",
+        "",
+        "tests/test_store.py::test_enough_is_not_waited_with",
+    ),
+    Fault(
+        "newcomers for whom a group does not wait anew",
+        "tally/commits.py",
+        "left = looks if found > before else left - 1",
+        "left -= 1",
+        "tests/test_store.py::test_who_was_just_answered_is_waited_for",
+    ),
+    Fault(
         "work in the background that leaves commits as much as it takes",
         "tally/store.py",
         "max(0, now.at_ns - before.at_ns - others_ns)",

@@ -78,12 +78,35 @@ async def test_who_was_just_answered_is_waited_for(house: House) -> None:
     async def client(number: int) -> None:
         for _ in range(10):
             await house.store.write(Job([], 0))
-            for _ in range(number % 4):
+            for _ in range(number % 12):
                 await asyncio.sleep(0)
 
     before = house.store.counters.took.count
     await asyncio.gather(*map(client, range(24)))
     assert house.store.counters.took.count - before == 10
+
+
+@pytest.mark.parametrize(("seconds_a_turn", "expected"), [(0, 64), (0.001, 3)], ids=["many events", "for long"])
+async def test_enough_is_not_waited_with(
+    house: House, monkeypatch: pytest.MonkeyPatch, seconds_a_turn: float, expected: int
+) -> None:
+    """A group that has gathered enough, or for long enough, begins while others still come."""
+    store, website, jobs, groups, told = house.store, await house.website(), list[Job](), list[int](), list[object]()
+    put, write = store.put, store.ingest.write
+    monkeypatch.setattr(store, "put", lambda job, tell: (jobs.append(job), put(job, tell)))
+    assert (await house.collect(view(website))).status == 202
+    monkeypatch.setattr(store.ingest, "write", lambda c, group: (groups.append(len(group)), write(c, group))[1])
+    await asyncio.gather(*(store.write(jobs[0]) for _ in range(9)))
+    sent = 0
+    while not told and sent < 2_000:
+        put(jobs[0], told.append)
+        sent += 1
+        await asyncio.sleep(0)
+        house.clock.advance(seconds_a_turn)
+    while len(told) < sent:
+        await asyncio.sleep(0)
+    assert groups[:2] == [9, expected]
+    assert house.sql("select count(*) from event") == [(1 + 9 + sent,)]
 
 
 @pytest.fixture
@@ -227,8 +250,12 @@ async def test_a_question_waits_no_longer_than_it_may_take(make_house: MakeHouse
     assert await house.store.read(lambda connection: connection.execute("select 7").fetchall()) == [(7,)]
 
 
-async def test_the_work_in_the_background_waits_for_commits_and_for_nothing_else(house: House) -> None:
+async def test_the_work_in_the_background_waits_for_commits_and_for_nothing_else(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Asked between two of its steps, however short: its own step is no reason to wait, a line of commits is."""
+    # The answer is of the span since it was asked last, which is to be ours alone.
+    monkeypatch.setattr(house.store.builder, "_is_busy", lambda: False)
     store, begun = house.store, house.store._writer.started_ns
     await asyncio.sleep(0.02)
     store.is_busy()

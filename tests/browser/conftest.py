@@ -202,8 +202,9 @@ class Stage:
 
 
 @pytest.fixture
-def stage(running: Server, pages: Pages) -> Iterator[Stage]:
-    stage = Stage(running, pages)
+def stage(running: Server, pages: Pages, request: pytest.FixtureRequest) -> Iterator[Stage]:
+    """A website, of the domain that a test is given as this fixture's parameter."""
+    stage = Stage(running, pages, getattr(request, "param", "example.test"))
     yield stage
     stage.close()
     # Promised: "no preflight ever (asserted in the browser test)".

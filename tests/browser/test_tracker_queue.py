@@ -20,6 +20,8 @@ from browser.stage import Pages, Reply, Sent
 from tally.schema import open_database
 
 HOUR_MS = 3_600_000
+# Chromium takes names under localhost for secure without TLS, and only there are locks.
+both = pytest.mark.parametrize("stage", ["example.test", "shop.localhost"], indirect=True, ids=["plain", "with locks"])
 
 
 def shelf(page: Page) -> dict[str, str]:
@@ -55,6 +57,7 @@ def test_offline_and_back(stage: Stage, visit: Visit) -> None:
     assert all(abs(event["timestamp"] - now_ms()) < HOUR_MS and event["event_id"] for event in late)
 
 
+@both
 def test_left_while_offline_and_sent_by_the_next_page(stage: Stage, visit: Visit) -> None:
     stage.put("/next")
     page = visit(stage.put("/"))
@@ -115,6 +118,45 @@ def test_a_refusal_that_passes_is_tried_again(stage: Stage, visit: Visit, reply:
     stage.counted("/")
 
 
+@both
+def test_what_was_refused_waits_for_half_a_minute(stage: Stage, visit: Visit) -> None:
+    """Each time anew, where the server does not say how long."""
+    stage.wire.replies += [Reply(500)] * 3
+    page = visit()
+    page.clock.install()
+    page.goto(stage.put("/"))
+    until(lambda: len(stage.wire.posts) == 1 or page.clock.run_for(1000))
+    until(lambda: waiting(page) == ["pageview"])
+    for tries in (2, 3):
+        page.clock.run_for(15_000)
+        assert len(stage.wire.posts) == tries - 1
+        until(lambda tries=tries: len(stage.wire.posts) == tries or page.clock.run_for(1000))
+        for _ in range(10):
+            page.clock.run_for(1000)
+        assert len(stage.wire.posts) == tries
+    until(lambda: waiting(page) == [] or page.clock.run_for(10_000))
+    stage.counted("/")
+
+
+@both
+def test_nothing_more_is_sent_of_who_wants_to_be_ignored(stage: Stage, visit: Visit) -> None:
+    """Also where the part that notes it for good cannot be loaded."""
+    page = visit(stage.put("/"))
+    stage.counted("/")
+    page.context.route("**/choice.js", lambda route: route.abort())
+    page.context.set_offline(True)
+    page.evaluate("for (let i = 0; i < 120; i++) tally.track('kept', { i })")
+    until(lambda: len(waiting(page)) == 120)
+    stage.wire.held.clear()
+    page.context.set_offline(False)
+    until(lambda: len(stage.wire.posts) == 2)
+    page.evaluate("location.hash = '#tally-ignore'")
+    stage.wire.held.set()
+    until(lambda: len(waiting(page)) == 70)
+    time.sleep(1)
+    assert [len(sent.events) for sent in stage.wire.posts] == [1, 50]
+
+
 @pytest.mark.parametrize("status", [400, 403, 404, 413, 415])
 def test_a_refusal_that_stays_is_not(stage: Stage, visit: Visit, status: int) -> None:
     stage.wire.replies.append(Reply(status, {"Retry-After": "1"}))
@@ -130,6 +172,7 @@ def test_a_refusal_that_stays_is_not(stage: Stage, visit: Visit, status: int) ->
     assert sent_names(stage.wire.posts) == ["pageview", "next"]
 
 
+@both
 def test_retry_after_is_honoured(stage: Stage, visit: Visit) -> None:
     """Nothing is sent before it has passed, by no page of the website; then everything once."""
     stage.wire.replies.append(Reply(429, {"Retry-After": "3600"}))
@@ -204,6 +247,7 @@ def test_a_server_that_is_killed_and_started_again(serve: Serve, pages: Pages, t
         stage.close()
 
 
+@both
 def test_much_is_sent_in_whole_batches(stage: Stage, visit: Visit) -> None:
     page = visit(stage.put("/"))
     stage.counted("/")
@@ -216,6 +260,7 @@ def test_much_is_sent_in_whole_batches(stage: Stage, visit: Visit) -> None:
     assert [len(sent.events) for sent in stage.wire.posts] == [1, 50, 50, 20]
 
 
+@both
 def test_no_more_than_500_are_kept(stage: Stage, visit: Visit) -> None:
     """The storage is the page's own: it is not to be filled."""
     page = visit(stage.put("/"))
@@ -229,11 +274,11 @@ def test_no_more_than_500_are_kept(stage: Stage, visit: Visit) -> None:
     until(lambda: shelf(page) == {"own": "theirs"})
 
 
-# Counts what a tab sends, and tells it again and again that it is online, whereupon it would send what waits.
+# Counts what a tab has sent, and tells it again and again that it is online, whereupon it would send what waits.
 COUNT_AND_ASK = """() => {
     const send = fetch
     window.requests = 0
-    window.fetch = (...given) => (requests++, send(...given))
+    window.fetch = (...given) => send(...given).then((answer) => (requests++, answer))
     setInterval(() => navigator.onLine && dispatchEvent(new Event("online")), 5)
 }"""
 
@@ -241,7 +286,6 @@ COUNT_AND_ASK = """() => {
 @pytest.mark.parametrize("secure", [True, False])
 def test_tabs_share_the_queue(running: Any, pages: Pages, visit: Visit, chromium: Browser, secure: bool) -> None:
     """Several tabs: nothing lost, nothing twice; where there are locks, nothing even sent twice."""
-    # Chromium takes names under localhost for secure without TLS.
     stage = Stage(running, pages, "shop.localhost" if secure else "example.test")
     context = chromium.new_context(user_agent=CHROME)
     try:
@@ -262,6 +306,8 @@ def test_tabs_share_the_queue(running: Any, pages: Pages, visit: Visit, chromium
         seen = {(event["event_name"], event["event_data"]["i"]) for event in stage.events() if event["event_name"]}
         assert seen == {(f"tab {number}", i) for number in range(3) for i in range(60)}
         if secure:
+            # Whoever took what was sent for what waits would have come to send it by now.
+            time.sleep(0.5)
             assert sorted(sent_names(stage.wire.posts)) == sorted([*["pageview"] * 3, *names])
             assert sorted(tab.evaluate("requests") for tab in tabs) == [0, 0, 4], "one tab sends all"
     finally:
