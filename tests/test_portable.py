@@ -1007,7 +1007,7 @@ def test_a_process_that_is_ended_can_be_gone_on_with(command: Command, tmp_path:
     with (tmp_path / "in").open("w") as file:
         file.writelines(json.dumps(a_line(timestamp=n * 60_000, pathname=f"/{n % 100}")) + "\n" for n in range(many))
     # It is to be amid its work when the test has seen that it has begun, on a busy machine too.
-    given = "import in --website example.com".split()
+    given = ["import", "in", "--website", "example.com"]
     words = ["nice", "-n", "19", sys.executable, str(ROOT / "analytics_server.py"), *given]
     process = subprocess.Popen(
         words, cwd=tmp_path, env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
