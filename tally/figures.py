@@ -216,8 +216,9 @@ def _like(edges: Sequence[Span], stretch: Span, n: int) -> int:
         return n
     end = bisect_right(edges, stretch[1], n, key=itemgetter(1))
     if length == HOUR_MS:
-        # No bucket of an hour is longer than that: where n of them last n hours, none is shorter either.
-        return bisect_left(range(end), True, n, key=lambda m: edges[m][1] - from_ms < (m + 1 - n) * HOUR_MS)
+        # Where buckets are hours none is longer: if n of them last n hours, none is shorter either. Where they are days
+        # and an hour is all that the range has of the first, those behind it are longer, and so are all together.
+        return bisect_left(range(end), True, n, key=lambda m: edges[m][1] - from_ms != (m + 1 - n) * HOUR_MS)
     while n < end and edges[n][1] - edges[n][0] == length:
         n += 1
     return n

@@ -132,6 +132,13 @@ FAULTS = (
         "tests/test_store.py::test_who_was_just_answered_is_waited_for",
     ),
     Fault(
+        "days taken for hours where a range begins an hour before midnight",
+        "tally/figures.py",
+        "edges[m][1] - from_ms != (m + 1 - n) * HOUR_MS",
+        "edges[m][1] - from_ms < (m + 1 - n) * HOUR_MS",
+        "tests/test_figures.py::test_a_series_that_begins_or_ends_amid_a_day",
+    ),
+    Fault(
         "work in the background that leaves commits as much as it takes",
         "tally/store.py",
         "max(0, now.at_ns - before.at_ns - others_ns)",

@@ -335,13 +335,31 @@ def test_what_was_answered_does_not_change_what_is_remembered(works: Works) -> N
 
 
 def series_of(
-    works: Works, days: tuple[int, int], interval: Interval, filters: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    works: Works, days: tuple[float, float], interval: Interval, filters: tuple[tuple[str, tuple[str, ...]], ...] = ()
 ) -> None:
     """A series over some of the days is the plain one."""
-    scope = works.scope(DAY_0_MS + days[0] * DAY_MS, DAY_0_MS + days[1] * DAY_MS, filters)
+    scope = works.scope(DAY_0_MS + round(days[0] * DAY_MS), DAY_0_MS + round(days[1] * DAY_MS), filters)
     span = Range(scope.from_ms, scope.to_ms, ZoneInfo("UTC"), None)
     edges = [(bucket.from_ms, bucket.to_ms) for bucket in buckets(span, interval)]
     assert works.series(scope, edges) == works.plain().series(scope, edges)
+
+
+@pytest.mark.parametrize("interval", ["day", "hour"])
+@pytest.mark.parametrize("hours", [1, 2, 0.5, 23])
+@pytest.mark.parametrize("built", [True, False])
+def test_a_series_that_begins_or_ends_amid_a_day(works: Works, interval: Interval, hours: float, built: bool) -> None:
+    """Where an hour is all that the range has of a day, its bucket is as long as one of an hour; the next is not."""
+    works.bring(*(seen_on(day, minute=60 * hour) for day in range(5) for hour in (0, 1, 12, 22, 23)))
+    works.advance(40 * DAY_MS)
+    if built:
+        works.build()
+    for days in (
+        (1 - hours / 24, 4),
+        (1 - hours / 24, 3 + hours / 24),
+        (1, 3 + hours / 24),
+        (1 - hours / 24, 1 + hours / 24),
+    ):
+        series_of(works, days, interval)
 
 
 @pytest.mark.parametrize("interval", ["day", "hour"])
