@@ -5,7 +5,7 @@
 -- in the order of tally/enrich.py FIELDS. Nothing here holds an address, a User-Agent, a session_id or anything
 -- computed from one: a visitor is a random number drawn in memory.
 --
--- A change of this file is a new entry in tally/schema.py MIGRATIONS too.
+-- From the first release on, a change of this file needs a migration in tally/schema.py as well.
 
 -- Facts about the file itself: key_salt (hex; API keys are stored as hashes keyed with it), next_id (see tally/ingest.py).
 create table meta (
@@ -200,14 +200,6 @@ create table built (
 
 -- rollups.unfinished: where website = ? and level = 0 and state < 2
 create index built_unfinished on built (website, block) where level = 0 and state < 2;
-
--- Days and blocks from before event names were counted: none of their names are in rollup yet, or ever where raw rows are gone.
-create table unnamed (
-  website  integer not null,
-  level    integer not null,
-  block    integer not null,
-  primary key (website, level, block)
-) strict, without rowid;
 
 -- Which visitors of an open day have a value already: what tells a fold who is new to it. By visitor, so that all of a
 -- new visitor's pairs lie on one page: by field they lay on fifteen.

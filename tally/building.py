@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
-from tally import heat_days, moments, naming, retention, rollups, visit_days, vital_days
+from tally import heat_days, moments, retention, rollups, visit_days, vital_days
 from tally.clock import Clock
 from tally.ranking import Counts
 from tally.rollups import FINAL, OPEN, STALE, Day
@@ -107,10 +107,9 @@ class Builder:
         if await self._write(_end, website, day, version, state, totals):
             self._look[website] = True
 
-    async def _values(self, website: int, day: int, field: int, above: int = -1) -> None:
-        """Writes a field's values above one of a day that is over."""
-        counted = await self._reader.run(lambda connection: rollups.counted(connection, website, day, field))
-        rows = [row for row in counted if row[0] > above]
+    async def _values(self, website: int, day: int, field: int) -> None:
+        """Writes a field's values of a day that is over."""
+        rows = await self._reader.run(lambda connection: rollups.counted(connection, website, day, field))
         for start in range(0, len(rows), rollups.ROWS_A_STEP):
             part = rows[start : start + rollups.ROWS_A_STEP]
             await self._write(rollups.add_values, (website, field, 0, day), part)
@@ -126,25 +125,12 @@ class Builder:
         await self._write(rollups.set_block, website, level, block)
 
     async def _blocks(self, website: int) -> None:
-        """Builds what can be built above the days, and adds names to what is from before there were any."""
-        while unnamed := await self._write(naming.next_unnamed, website):
-            await self._names(website, *unnamed)
+        """Build what can be built above the days."""
         while found := await self._write(rollups.next_block, website, self._clock.sure_ms()):
             await self._block(website, *found)
         while found := await self._write(visit_days.next_block, website, self._clock.sure_ms()):
             if not await self._pages(website, *found):
                 break
-
-    async def _names(self, website: int, level: int, block: int, version: int) -> None:
-        while await self._write(naming.drop_names, website, level, block):
-            pass
-        if level:
-            after = 0
-            while after < rollups.LAST_VALUE:
-                after = await self._write(rollups.merge, website, rollups.ALL, level, block, after)
-        else:
-            await self._values(website, block, rollups.ALL, above=0)
-        await self._write(naming.set_named, website, level, block, version)
 
     async def _pages(self, website: int, level: int, block: int) -> bool:
         """Counts the entry and exit pages of a block; False where a day changed meanwhile."""
@@ -178,9 +164,7 @@ class Builder:
             self._changed(website)
 
     async def _histograms(self, website: int) -> None:
-        """Adds what is from before there were histograms, then the blocks that are ready."""
-        while await self._write(vital_days.catch_up, website):
-            pass
+        """Build the histogram blocks that are ready."""
         while found := await self._write(vital_days.next_block, website, self._clock.wall_ms()):
             await self._write(vital_days.begin_block, website, *found)
             for cut in (vital_days.DEVICE, vital_days.PATHNAME):

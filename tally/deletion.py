@@ -36,7 +36,6 @@ TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("rollup", ("field", "level", "block", "value")),
     ("moment", ("quarter",)),
     ("built", ("level", "block")),
-    ("unnamed", ("level", "block")),
     ("visit_page", ("level", "block", "value")),
     ("vitals", ("ts", "id")),
     ("histogram", ("cut", "level", "block", "value")),
@@ -117,8 +116,8 @@ def erase(connection: sqlite3.Connection, website: int) -> bool:
         # How far imports into it had come, and what was left to do for it.
         marks = f"import:{website}:"
         connection.execute(
-            "/* deletion.marks */ delete from meta where name >= ? and name < ? or name in (?, ?, ?)",
-            (marks, marks[:-1] + ";", f"importing:{website}", f"histograms:{website}", f"repairs:{website}"),
+            "/* deletion.marks */ delete from meta where name >= ? and name < ? or name in (?, ?)",
+            (marks, marks[:-1] + ";", f"importing:{website}", f"repairs:{website}"),
         )
     return erased
 

@@ -24,15 +24,13 @@ from tally.instants import iso
 from tally.limits import Buckets
 from tally.queries import Scope
 from tally.remembered import Remembered
-from tally.sessions import DAY_MS
 from tally.store import Store
 
 # our choice: from what is answered out of memory to what is given up.
 _TIMES_NS = tuple(ms * 1_000_000 for ms in (1, 5, 25, 100, 500, 2_500, 10_000))
 
-# What is counted from single events alone, and what was counted of days only since an update.
+# What is counted from single events alone.
 _NEVER_COUNTED = frozenset(("events", "funnel", "event-data"))
-_COUNTED_LATER = frozenset(("event-names", "entry-pages", "exit-pages"))
 
 T = TypeVar("T")
 
@@ -73,15 +71,7 @@ class Reader:
 
 def _otherwise(asked: Question) -> str:
     """What else helps where single events are gone: what is counted of the days before them, if anything is."""
-    if asked.endpoint in _NEVER_COUNTED:
-        return ""
-    if not asked.filters and not asked.range.from_ms % DAY_MS and not asked.range.to_ms % DAY_MS:
-        # Only those of _COUNTED_LATER come here.
-        return (
-            ". For some of these days this list was never counted: their events went before the update that brought it"
-        )
-    some = " whose events went after the update that brought this list" if asked.endpoint in _COUNTED_LATER else ""
-    return f", or without filters for whole UTC days{some}"
+    return "" if asked.endpoint in _NEVER_COUNTED else ", or without filters for whole UTC days"
 
 
 READER = web.AppKey("reader", Reader)

@@ -102,11 +102,10 @@ def mark_stale(connection: sqlite3.Connection, website: int, days: Iterable[int]
 
 
 def _unbuild(connection: sqlite3.Connection, website: int, day: int) -> None:
-    for table in ("built", "unnamed"):
-        connection.executemany(
-            f"/* rollups.unbuild */ delete from {table} where website = ? and level = ? and block = ?",
-            [(website, level, day >> level) for level in LEVELS[1:]],
-        )
+    connection.executemany(
+        "/* rollups.unbuild */ delete from built where website = ? and level = ? and block = ?",
+        [(website, level, day >> level) for level in LEVELS[1:]],
+    )
     # What is kept of a day whose events are gone stays.
     connection.executemany(
         "/* rollups.unbuild_pages */ delete from visit_page where website = ? and level = ? and block = ? and value = 0"
@@ -266,18 +265,13 @@ def add_values(connection: sqlite3.Connection, place: tuple[int, int, int, int],
 def set_day(connection: sqlite3.Connection, website: int, day: int, version: int, new: int) -> bool:
     """Calls a stale day open (nothing folded) or final, if nobody has marked it stale again meanwhile."""
     folded_ms = (day + 1) * DAY_MS if new == FINAL else day * DAY_MS
-    is_right = bool(
+    return bool(
         connection.execute(
             "/* rollups.set_day */ update built set state = ?, folded_ms = ?"
             " where website = ? and level = 0 and block = ? and state = 0 and version = ?",
             (new, folded_ms, website, day, version),
         ).rowcount
     )
-    if is_right:
-        connection.execute(
-            "/* rollups.named */ delete from unnamed where website = ? and level = 0 and block = ?", (website, day)
-        )
-    return is_right
 
 
 # --- blocks of days
@@ -341,12 +335,6 @@ def set_block(connection: sqlite3.Connection, website: int, level: int, block: i
     connection.execute(
         "/* rollups.set_block */ insert into built values (?, ?, ?, ?, 0, ?)",
         (website, level, block, FINAL, int(version)),
-    )
-    below = LEVELS[LEVELS.index(level) - 1]
-    connection.execute(
-        "/* rollups.still_unnamed */ insert into unnamed select ?, ?, ? where exists (select 1 from unnamed"
-        " where website = ? and level = ? and block >= ? and block < ?)",
-        (website, level, block, website, below, first >> below, end >> below),
     )
     return True
 

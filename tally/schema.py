@@ -1,8 +1,11 @@
 """The database file: made, recognised, brought up to date.
 
 `PRAGMA application_id` says that a file is Tally's, `PRAGMA user_version` which version of schema.sql it follows. A new
-file gets schema.sql, an older one the MIGRATIONS it lacks, each in one transaction together with its version: killed
-at any point the file is at the one version or the other. A newer file is refused: it belongs to a newer Tally.
+file gets schema.sql, an older one the MIGRATIONS it lacks, each in one transaction together with its version number:
+after a crash at any point the file has the one version or the other. A newer file is refused.
+
+A change of schema.sql after the first release adds a function to MIGRATIONS. Once released it is never changed. It
+contains its statements in full (schema.sql goes on changing) and is quick: the server listens only afterwards.
 
 Every connection of the product is opened here, so that every one has the same settings.
 """
@@ -12,14 +15,16 @@ import os
 import secrets
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tally.assets import asset
-from tally.migrations import MIGRATIONS, Migration
 
 APPLICATION_ID = 0x54414C59  # "TALY"
 
+Migration = Callable[[sqlite3.Connection], None]
+# The n-th brings a file of version n + 1 to n + 2: statements only, no commit. Empty until the first release.
+MIGRATIONS: tuple[Migration, ...] = ()
 
 VERSION = 1 + len(MIGRATIONS)
 

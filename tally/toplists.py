@@ -7,15 +7,14 @@ under, so a late event or an import makes them others.
 
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
-from tally import cuts, naming, queries, rollups
+from tally import cuts, queries, rollups
 from tally.ground import Ground, Span, ground_of, parts_of
 from tally.queries import Scope
 from tally.ranking import Sums, first
 from tally.remembered import Remembered
-from tally.rollups import NAMES, Blocks, number_of
+from tally.rollups import NAMES, number_of
 from tally.sessions import DAY_MS
 
 # SQLite takes at most 500 parts of a union.
@@ -47,8 +46,6 @@ def names(
 def _sums(connection: sqlite3.Connection, scope: Scope, field: str, remembered: Remembered) -> Sums:
     ground = ground_of(connection, scope)
     parts = parts_of(ground)
-    if field == NAMES:
-        ground = _named(ground)
     tiles: list[tuple[int, int]] = []
     left: list[Span] = []
     versions = 0
@@ -65,16 +62,6 @@ def _sums(connection: sqlite3.Connection, scope: Scope, field: str, remembered: 
         for rows in _piece(ground, field, span, remembered):
             sums.add(rows)
     return sums
-
-
-def _named(ground: Ground) -> Ground:
-    """The ground of event names: of what has none of them in rollup nothing is folded, and no block is built."""
-    unnamed = naming.unnamed(ground.connection, ground.website)
-    days = {
-        day: known._replace(folded_ms=day * DAY_MS) if (0, day) in unnamed else known
-        for day, known in ground.known.days.items()
-    }
-    return replace(ground, known=Blocks(days, ground.known.built - unnamed))
 
 
 def _complete(ground: Ground, stretch: Span) -> tuple[list[tuple[int, int]], int, list[Span]]:

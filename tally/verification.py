@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from tally import heat_audit, moments, naming, queries, rollups, trials, visit_days, vital_days
+from tally import heat_audit, moments, queries, rollups, trials, visit_days, vital_days
 from tally.rollups import ALL, KEPT, LEVELS, STALE
 
 _OF_MOMENT = (
@@ -74,10 +74,9 @@ def verdicts(connection: sqlite3.Connection, website: int) -> Iterator[Verdict]:
     yield from _pages(connection, website)
     row = connection.execute(*queries.last_kept(website)).fetchone()
     last_kept = -1 if row is None else row[0]
-    if not vital_days.is_pending(connection, website):
-        for day in sorted({*_lookups(connection, _OF_VITALS, website), *_lookups(connection, _OF_HISTOGRAM, website)}):
-            wrong = _vitals(connection, website, day, is_gone=day <= last_kept)
-            yield from (wrong,) if wrong else ()
+    for day in sorted({*_lookups(connection, _OF_VITALS, website), *_lookups(connection, _OF_HISTOGRAM, website)}):
+        wrong = _vitals(connection, website, day, is_gone=day <= last_kept)
+        yield from (wrong,) if wrong else ()
     for day in sorted({*_lookups(connection, _OF_AB, website), *_lookups(connection, _OF_TRIAL, website)}):
         if day > last_kept and not _is_trial_right(connection, website, day):
             yield Verdict(0, day, TRIALS)
@@ -129,8 +128,7 @@ def _day(connection: sqlite3.Connection, website: int, day: int) -> Verdict:
         return Verdict(0, day, "totals")
     for field in range(ALL + 1):
         counted = rollups.counted(connection, website, day, field, known.folded_ms)
-        wanted = _known(connection, website, (field, 0, day), sorted(counted))
-        if wanted != _known(connection, website, (field, 0, day), _values(connection, website, field, 0, (day,))):
+        if sorted(counted) != _values(connection, website, field, 0, (day,)):
             return Verdict(0, day, f"values of {rollups.name_of(field)}")
     return Verdict(0, day)
 
@@ -141,20 +139,9 @@ def _block(connection: sqlite3.Connection, website: int, level: int, block: int)
         step = level - below
         parts = _values(connection, website, field, below, range(block << step, (block + 1) << step))
         found = _values(connection, website, field, level, (block,))
-        wanted, found = (_known(connection, website, (field, level, block), rows) for rows in (parts, found))
-        if wanted != found:
+        if parts != found:
             return Verdict(level, block, f"values of {rollups.name_of(field)}")
     return Verdict(level, block)
-
-
-def _known(
-    connection: sqlite3.Connection, website: int, place: tuple[int, int, int], rows: list[tuple[int, ...]]
-) -> list[tuple[int, ...]]:
-    """Of values those that a place (field, level, block) can be right about: without names, where these are not in."""
-    field, level, block = place
-    if field != ALL or (level, block) not in naming.unnamed(connection, website):
-        return rows
-    return [row for row in rows if row[0] == 0]
 
 
 def _pages(connection: sqlite3.Connection, website: int) -> Iterator[Verdict]:

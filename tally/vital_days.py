@@ -44,7 +44,6 @@ _PATHNAME_AT, _DEVICE_AT = (3 + FIELDS.index(field) for field in ("pathname", "d
 _UNSETTLED_DAYS = 4
 # our choice: 10 to 20 ms.
 _VALUES_A_STEP = 200
-_EVENTS_A_STEP = 400
 
 Tiles = list[tuple[int, int]]
 """Blocks (level, number)."""
@@ -118,47 +117,6 @@ def _take_down(connection: sqlite3.Connection, website: int, level: int, block: 
         " where website = ? and cut = 0 and level in (?, ?) and block = ? and value = 0",
         (website, level, -level, block),
     )
-
-
-# --- what was there before histograms were
-
-
-def is_pending(connection: sqlite3.Connection, website: int) -> bool:
-    """Whether events from before histograms were kept are still to be added: then nothing may be read from these."""
-    return _pending(connection, website) is not None
-
-
-def catch_up(connection: sqlite3.Connection, website: int) -> bool:
-    """Adds some of the events from before histograms were kept; whether there are more."""
-    place = _pending(connection, website)
-    if place is None:
-        return False
-    end, ts_ms, id = place
-    rows = connection.execute(
-        "/* vital_days.before */ select * from vitals where website = ? and (ts, id) > (?, ?) and id < ?"
-        " order by ts, id limit ?",
-        (website, ts_ms, id, end, _EVENTS_A_STEP),
-    ).fetchall()
-    add(connection, rows)
-    if rows:
-        connection.execute(
-            "/* vital_days.came_to */ update meta set value = ? where name = ?",
-            (f"{end} {rows[-1][1]} {rows[-1][2]}", f"histograms:{website}"),
-        )
-    else:
-        connection.execute("/* vital_days.caught_up */ delete from meta where name = ?", (f"histograms:{website}",))
-    return bool(rows)
-
-
-def _pending(connection: sqlite3.Connection, website: int) -> tuple[int, int, int] | None:
-    """The end of the ids from before, and the last event (ts, id) that was added; None where there is nothing to do."""
-    row = connection.execute(
-        "/* vital_days.pending */ select value from meta where name = ?", (f"histograms:{website}",)
-    ).fetchone()
-    if row is None:
-        return None
-    end, ts_ms, id = map(int, row[0].split())
-    return end, ts_ms, id
 
 
 # --- building blocks, in steps, each in a transaction of the caller's

@@ -50,8 +50,6 @@ def overall(connection: sqlite3.Connection, scope: Scope) -> Cells:
 
 def _cut(connection: sqlite3.Connection, scope: Scope) -> tuple[int | None, list[int] | None]:
     """Which histograms answer for a scope's filters, and of which values; None where none do."""
-    if vital_days.is_pending(connection, scope.website):
-        return None, None
     if not scope.filters:
         return ALL, None
     field, texts = scope.filters[0]

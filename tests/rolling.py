@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from conftest import NOON_MS, ROOT, ManualClock
+from conftest import NOON_MS, ManualClock
 
 from tally import accounts, figures, moments, rollups, toplists, visit_days, visit_figures
 from tally.accounts import Website
@@ -30,7 +30,7 @@ from tally.ingest import Ingest, Job, Row
 from tally.queries import Scope
 from tally.remembered import Remembered
 from tally.rollups import ALL, KEPT, LEVELS, OPEN, STALE
-from tally.schema import APPLICATION_ID, connect_reader, open_database, transaction
+from tally.schema import connect_reader, open_database, transaction
 from tally.sessions import Salts, Sessions
 from tally.threads import Thread
 
@@ -260,17 +260,6 @@ def make_file(path: Path, websites: int = 2) -> None:
         for number in range(websites):
             accounts.add_website(connection, owner, f"{number}.example.com", "", (), number)
     connection.close()  # empties the log, so that the file alone can be copied
-
-
-def file_of_version(path: Path, version: int) -> sqlite3.Connection:
-    """An empty file of an older version, made by its own schema, which never changes; open."""
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute("pragma auto_vacuum = incremental")
-    connection.execute("pragma journal_mode = wal")
-    connection.executescript((ROOT / "tests" / "data" / f"schema_{version}.sql").read_text("utf-8"))
-    connection.execute(f"pragma application_id = {APPLICATION_ID}")
-    connection.execute(f"pragma user_version = {version}")
-    return connection
 
 
 class Works:
@@ -577,7 +566,6 @@ def left_over(connection: sqlite3.Connection, website: int) -> list[str]:
     for what, statement in (
         ("days that are not final", "select block from built where website = ? and level = 0 and state < 2"),
         ("pairs", "select * from pair where website = ?"),
-        ("blocks without names", "select * from unnamed where website = ?"),
         (
             "pages of no block",
             "select level, block from visit_page as page where website = ?1 and not exists (select 1 from visit_page"

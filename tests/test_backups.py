@@ -23,14 +23,13 @@ import pytest
 from conftest import NOON_MS, ROOT, ManualClock, Serve, clean_environment, until
 from past import built, sql
 from test_command import OTHER_FILES, Done, noise, refused, succeeded
-from test_migrations import old  # noqa: F401  a file of version 1
 
 from analytics_server import main
 from tally import accounts, backups
 from tally.backups import BackupError, Stopped, make_backup
 from tally.nightly import AGAIN_NS, Nightly
 from tally.restoring import drop_leftovers
-from tally.schema import VERSION, open_database
+from tally.schema import open_database
 from tally.threads import lock_file
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
@@ -127,13 +126,6 @@ def test_a_copy_is_looked_at_whole(run: Run, db: Path, folder: Path) -> None:
     refused(run("backup", folder / "copy.db"), 1, "damaged")
     refused(run("backup", "--keep", 2, folder), 1, "damaged")
     assert names(folder) == []
-
-
-def test_an_older_database_is_copied_as_it_is(old: Path, folder: Path) -> None:  # noqa: F811
-    """Before an update, of all times, a backup must not begin with the update."""
-    make_backup(old, folder / "copy.db")
-    for path in (old, folder / "copy.db"):
-        assert sql(path, "pragma user_version") == [(1,)]
 
 
 def test_commits_do_not_begin_it_anew(db: Path, folder: Path) -> None:
@@ -546,14 +538,6 @@ def test_what_is_no_backup(kind: str, run: Run, db: Path, copy: Path, tmp_path: 
     after = {path.name: path.read_bytes() for path in db.parent.iterdir()}
     assert after.pop("analytics.db.lock", b"") == b""
     assert after == before
-
-
-def test_an_older_backup_is_brought_up_to_date(run: Run, db: Path, old: Path, tmp_path: Path) -> None:  # noqa: F811
-    make_backup(old, tmp_path / "copy.db")
-    succeeded(run("restore", tmp_path / "copy.db"))
-    assert sql(db, "pragma user_version") == [(VERSION,)]
-    assert sql(db, "pragma integrity_check") == [("ok",)]
-    assert sql(tmp_path / "copy.db", "pragma user_version") == [(1,)]
 
 
 def test_a_file_copied_by_hand_with_its_log(run: Run, db: Path, copy: Path, tmp_path: Path) -> None:

@@ -214,12 +214,11 @@ MOST_ROWS = {
     "_begin": 97,
     "_end": 97,
     # tally/vital_days.py's own are weighed by test_vital_days.py.
-    **dict.fromkeys(("catch_up", "next_block"), 0),
     "due": 0,  # and tally/heat_days.py's by test_heat.py
     # tally/visit_days.py
     **dict.fromkeys(("drop", "add"), ROWS_A_STEP),
     "end": 1,
-    **dict.fromkeys(("next_unnamed", "version", "next_day"), 0),
+    **dict.fromkeys(("version", "next_day"), 0),
     "_fold": FOLD_EVENTS * (2 * FIELDS_A_ROLLUP + 2) + 1,
 }
 

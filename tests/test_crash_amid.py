@@ -1,6 +1,6 @@
-"""Killed amid work: a migration, rollups, retention, a deletion, an import, a backup, each beside events that come in.
+"""Killed amid work: rollups, retention, a deletion, an import, a backup, each beside events that come in.
 
-What each promises, where it is built: a migration, "the one version or the other"; totals and rollups, "killed at any
+What each promises, where it is built: totals and rollups, "killed at any
 point, the file says what is right"; what is let go or deleted, "killed at any point, the next start goes on"; an
 import, "the same command goes on where this one was interrupted"; a backup is whole or not there.
 
@@ -10,7 +10,6 @@ machine. tests/crashing.py keeps the ledger of the events that come in meanwhile
 
 import json
 import random
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -38,14 +37,13 @@ from crashing import (
     sending,
     unlike_raw_rows,
 )
-from rolling import DAY_MS, Plain, file_of_version, fill, wrong_tables
+from rolling import DAY_MS, Plain, fill, wrong_tables
 
 from tally import deletion, retention
 from tally.clock import Clock
 from tally.deletion import TABLES
-from tally.migrations import MIGRATIONS
 from tally.queries import Scope
-from tally.schema import VERSION, connect_reader, open_database, transaction
+from tally.schema import connect_reader, open_database, transaction
 
 
 @pytest.fixture
@@ -68,81 +66,6 @@ def started(db: Path, *words: str) -> "subprocess.Popen[str]":
 def killed(process: "subprocess.Popen[str]") -> None:
     process.kill()
     process.communicate(timeout=60)
-
-
-# --- a migration
-
-
-def a_file_of_version_1(path: Path, days: int) -> None:
-    """Two websites with four events on each of so many days, ended in good order: there is no log."""
-    with closing(file_of_version(path, 1)) as connection:
-        connection.execute("begin")
-        connection.execute("insert into meta values ('key_salt', '00'), ('next_id', 1000001)")
-        connection.execute("insert into account values (1, 'owner@example.com', 'business', null, 0)")
-        connection.execute("insert into label values (1, '/a')")
-        today = Clock().wall_ms() // DAY_MS
-        for website in (1, 2):
-            id_ = f"{website:08}-0000-4000-8000-000000000000"
-            connection.execute("insert into website values (?, ?, 1, 'example.com', '', 0)", (website, id_))
-            of_visitor = [
-                (website, (today - n // 4) * DAY_MS + n % 4 * 1_000, 4 * website * days + n, n) for n in range(4 * days)
-            ]
-            rest = f"0, {', '.join('0' * 13)}, 0, null"
-            connection.executemany(f"insert into event values (?, ?, ?, 0, ?, 0, 1, {rest[3:]})", of_visitor)
-            visits = [(website, ts, visitor) for _, ts, _, visitor in of_visitor]
-            connection.executemany("insert into visit values (?, ?, ?, 0, 0, 1, 0)", visits)
-        connection.execute("commit")
-
-
-def shape(path: Path) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(path)) as connection:
-        return connection.execute("select type, name, sql from sqlite_schema order by 1, 2").fetchall()
-
-
-def traffic(path: Path) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(path)) as connection:
-        return connection.execute("select website, ts, id, visitor, pathname from event order by 1, 2, 3").fetchall()
-
-
-def wait_for(path: Path, process: "subprocess.Popen[str]") -> None:
-    """Waits, without a rest, until a file is there."""
-    while not path.exists():
-        assert process.poll() is None, process.communicate()
-
-
-@parts
-def test_amid_a_migration(part: int, serve: Serve, tmp_path: Path) -> None:
-    """The steps that there are, from version 1 on, of a file with six thousand days of traffic: SQLite's log appears
-    when the server opens the file, and it dies a little later. The file is of one version, whole, and loses nothing."""
-    draw = chance_of(part, "kills amid a migration")
-    old = tmp_path / "old.db"
-    a_file_of_version_1(old, 3_000)
-    events, shapes = traffic(old), {}
-    for version in range(1, VERSION + 1):
-        at = shutil.copyfile(old, tmp_path / f"version{version}.db")
-        begun = time.monotonic()
-        open_database(at, create=False, migrations=MIGRATIONS[: version - 1]).close()
-        takes_s = time.monotonic() - begun
-        shapes[version] = shape(at)
-    versions = []
-    for kill in range(10):
-        path = shutil.copyfile(old, tmp_path / f"{kill}.db")
-        process = started(path, "serve", "--port", "0")
-        wait_for(path.with_name(path.name + "-wal"), process)
-        time.sleep(1.5 * takes_s * draw.random())
-        killed(process)
-        with closing(sqlite3.connect(path)) as connection:
-            assert connection.execute("pragma integrity_check").fetchall() == [("ok",)]
-            ((version,),) = connection.execute("pragma user_version").fetchall()
-        versions.append(version)
-        assert shape(path) == shapes[version]
-        assert traffic(path) == events
-    print("killed at versions", versions)
-    server = serve(db=path)
-    assert server.request("GET", "/healthz").status == 200
-    assert server.terminate() == 0
-    assert shape(path) == shapes[VERSION]
-    assert traffic(path) == events
 
 
 # --- work in the background

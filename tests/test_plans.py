@@ -42,7 +42,6 @@ from tally.health import FAILING
 from tally.importing import import_events
 from tally.ingest import forget_old
 from tally.instants import iso
-from tally.migrations import MIGRATIONS
 from tally.ndjson import open_source, open_target
 from tally.schema import open_database
 from tally.settings import Settings
@@ -62,7 +61,6 @@ GROWING = {
     "event": r"PRIMARY KEY \(website=\? AND ts[<>=]",
     "visit": r"PRIMARY KEY \(website=\? AND begin_ms[<>=]",
     "visit_page": r"PRIMARY KEY \(website=\? AND level=\? AND block=\?",
-    "unnamed": r"PRIMARY KEY \(website=\?",
     "moment": r"PRIMARY KEY \(website=\? AND quarter[>=]",
     "rollup": r"PRIMARY KEY \(website=\? AND field=\? AND level=\? AND block[=>]\?",
     # verify looks at all days and blocks there are; everybody else at a stretch of them.
@@ -121,12 +119,11 @@ def names_in_sources() -> set[str]:
     """`room.name` of every statement; `ingest.{table}` stands for each table that _insert is called with.
 
     Without tally/schema.py's, which run before anybody can listen: on the table meta alone, and on SQLite's own;
-    without those of migrations, which have a test of their own; and without those on a file that lasts as long as the
-    question it was made for.
+    and without those on a file that lasts as long as the question it was made for.
     """
     names = set()
     for source in SOURCES:
-        if source.stem in ("schema", "migrations"):
+        if source.stem == "schema":
             continue
         tree = ast.parse(source.read_text("utf-8"))
         found = [text for text, _ in statement_texts(tree)]
@@ -247,7 +244,6 @@ def mend_measurements(house: House, overheard: "Overheard", website: int, day: i
     connection = open_database(house.db, create=False)
     wrong = "insert or replace into histogram values (?, 1, 0, ?, 9999, 1, 0, 0, 0, 0, 0, ?)"
     connection.execute(wrong, (website, day, b"00"))
-    connection.execute("insert into meta values (?, ?)", (f"histograms:{website}", "1000000 0 0"))
     connection.execute("insert into heat_count values (?, 0, ?, 9999, 1, 0, 0, 0, 0, 0)", (website, day))
     overheard.listen_to(connection)
     vital_days.repair(connection, website, 0, day)
@@ -373,12 +369,6 @@ async def play_rollups(house: House, key: str, website: str, overheard: Overhear
     house.clock.advance(600 * 86_400)
     await house.store.builder.work()
     assert house.sql("select count(*) from built where level = 8 and website = ?", number) == [(1,)]
-    # As a file from before event names were counted has them.
-    unnamed = "insert into unnamed select website, level, block from built where website = ?"
-    await house.admin(lambda connection: connection.execute(unnamed, (number,)))
-    house.store.builder._look.clear()
-    await house.store.builder.work()
-    assert house.sql("select * from unnamed") == []
     connection = open_database(house.db, create=False)
     overheard.listen_to(connection)
     assert not [verdict for verdict in verdicts(connection, number) if verdict.fault or verdict.passed_over]
@@ -529,38 +519,6 @@ async def test_every_question_was_asked_with_and_without_filters(overheard: Over
         *("measuring.vitals", "measuring.vitals_of", "measuring.vital_ranks", "measuring.trials_of"),
         *("visiting.pages", "visiting.visits", "behaving.data", "behaving.visits"),
     }
-
-
-def test_migrations_scan_nothing(tmp_path: Path) -> None:
-    """A server listens only afterwards: a migration looks days up, it does not walk through events."""
-    heard, path = Overheard(), tmp_path / "old.db"
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.executescript((Path(__file__).parent / "data" / "schema_1.sql").read_text("utf-8"))
-    connection.execute("insert into account values (1, 'a', 'free', null, 0)")
-    connection.execute("insert into website values (1, '00000000-0000-4000-8000-000000000000', 1, 'a', '', 0)")
-    row = (1, NOON_MS, *([0] * 19))
-    connection.execute(f"insert into event values ({', '.join('?' * 21)}, null)", row)
-    heard.listen_to(connection)
-    for migration in MIGRATIONS:
-        migration(connection)
-    connection.set_trace_callback(None)
-    found = [text for text, _ in statement_texts(ast.parse((SOURCES[0].parent / "migrations.py").read_text("utf-8")))]
-    assert set(heard.by_name) == {".".join(match) for text in found for match in NAME.findall(text)}
-    assert heard.nameless == set()
-    # Version 5 copies web vitals once, whose numbers are written otherwise from then on, and counts experiments.
-    copied = ("move_vitals", "drop_vitals", "pending", "convert", "assigned", "converted")
-    # Version 7 looks at every day once, of which there are few.
-    copied += ("to_be_named",)
-    copies = {f"migrations.{name}" for name in copied}
-    looks = [
-        text
-        for name, texts in heard.by_name.items()
-        for text in texts
-        if name not in copies and not SHAPES.search(text)
-    ]
-    assert len(looks) > 2
-    assert [poor_steps(connection, text) for text in looks] == [set()] * len(looks)
-    connection.close()
 
 
 @pytest.mark.parametrize(

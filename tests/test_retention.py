@@ -370,7 +370,7 @@ def test_events_of_a_day_without_traffic_are_refused_too(tmp_path: Path) -> None
     assert (answer.status, answer.json.get("error", {}).get("code")) == (400, "beyond_retention"), answer.text
 
 
-LATER = ("event-names", "entry-pages", "exit-pages")
+LISTS = ("event-names", "entry-pages", "exit-pages")
 FUNNEL = "funnel?step=pathname:/&step=pathname:/pricing"
 
 
@@ -382,10 +382,7 @@ FUNNEL = "funnel?step=pathname:/&step=pathname:/pricing"
         (f"events?{BACK}", ""),
         (f"{FUNNEL}&{BACK}", ""),
         (f"event-data?event_name=signup&{BACK}", ""),
-        *(
-            (f"{name}?{BACK}&filter_browser=Chrome", "whole UTC days whose events went after the update that brought")
-            for name in LATER
-        ),
+        *((f"{name}?{BACK}&filter_browser=Chrome", "without filters for whole UTC days.") for name in LISTS),
     ],
 )
 def test_the_answer_says_what_helps(two: Two, question: str, also_helps: str) -> None:
@@ -395,27 +392,6 @@ def test_the_answer_says_what_helps(two: Two, question: str, also_helps: str) ->
     assert message.startswith(start)
     assert also_helps in message
     assert (message == f"{start}.") is (not also_helps)
-
-
-@pytest.mark.parametrize("name", LATER)
-def test_of_days_that_went_before_an_update_only_later_ones_can_be_asked(db: Path, name: str) -> None:
-    """README: "event names, entry and exit pages of days whose events were gone before this version counted them"."""
-    keep(db)
-    assert build(db)
-    assert answers(db, f"{name}?{BACK}")
-    connection = writing(db)
-    with transaction(connection):
-        connection.execute("insert into unnamed select website, level, block from built where state >= 2")
-        connection.execute("delete from visit_page")
-    connection.close()
-    with library_at(db) as library:
-        path = f"/api/v1/websites/{sql(db, 'select id from website where number = 1')[0][0]}/{name}?"
-        refused = library.get(path + BACK, library.key)
-        assert (refused.status, refused.json["error"]["code"]) == (400, "beyond_retention")
-        message = refused.json["error"]["message"]
-        assert "ask from then on. For some of these days this list was never counted" in message
-        assert "without filters" not in message, "there are none"
-        assert library.get(f"{path}from={iso(FROM_MS)[:10]}&to={day(0)}", library.key).status == 200
 
 
 def test_csv_is_refused_the_same(two: Two) -> None:

@@ -169,12 +169,11 @@ class World:
         values = vitals.stored([one.values.get(metric) for metric in METRICS])
         return (*one[:3], *labels.values(), *values)
 
-    def add(self, more: list[Sent], is_counted: bool = True) -> None:
+    def add(self, more: list[Sent]) -> None:
         rows = [self.row(one) for one in more]
         with transaction(self.connection):
             self.connection.executemany(f"insert into vitals values ({', '.join('?' * 22)})", rows)
-            if is_counted:
-                vital_days.add(self.connection, rows)
+            vital_days.add(self.connection, rows)
         self.sent += more
 
     def build(self, most: int = 1 << 30, between: Callable[[], object] = lambda: None) -> None:
@@ -191,8 +190,6 @@ class World:
             return result
 
         with suppress(Killed):
-            while do(vital_days.catch_up):
-                pass
             while found := do(vital_days.next_block, self.now_ms):
                 do(vital_days.begin_block, *found)
                 for cut in (vital_days.DEVICE, vital_days.PATHNAME):
@@ -361,23 +358,6 @@ def test_events_that_come_while_a_block_is_built(world: World) -> None:
     compare(world)
 
 
-def test_what_was_there_before(world: World) -> None:
-    """A file of version 4 brings events without histograms: until they are added up raw rows answer."""
-    world.add(world.some(900), is_counted=False)
-    with transaction(world.connection):
-        world.connection.execute("insert into meta values ('histograms:1', ?)", (f"{len(world.sent) + 1} 0 0",))
-    # What comes now is counted as it comes, and not once more by the background.
-    world.add(world.some(200))
-    compare(world)
-    world.build(2)
-    assert vital_days.is_pending(world.connection, 1)
-    compare(world)
-    world.build()
-    assert not vital_days.is_pending(world.connection, 1)
-    world.check()
-    compare(world)
-
-
 def test_where_raw_rows_are_gone(world: World) -> None:
     """Whole days are told, also by pathname; what is cut off them is refused, saying from when on."""
     world.add(world.some(800))
@@ -488,17 +468,13 @@ def test_what_is_settled_is_read_once(world: World) -> None:
 
 
 def test_steps_are_short(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A step writes so many values, or adds so many events, as it may."""
+    """A step writes at most so many values."""
     monkeypatch.setattr(vital_days, "_VALUES_A_STEP", 3)
-    monkeypatch.setattr(vital_days, "_EVENTS_A_STEP", 50)
-    world.add(world.some(600), is_counted=False)
-    with transaction(world.connection):
-        world.connection.execute("insert into meta values ('histograms:1', ?)", (f"{len(world.sent) + 1} 0 0",))
+    world.add(world.some(600))
     written: list[int] = []
     world.build(between=lambda: written.append(world.connection.total_changes))
     steps = [after - before for before, after in pairwise(written)]
-    adding = -(-600 // 50) + 1
-    assert max(steps[adding:]) == 3
+    assert max(steps) == 3
     assert len(steps) > 100
     world.check()
     compare(world)

@@ -2,7 +2,7 @@
 
 Rows go straight into the tables, in the order of time, a day's worth in memory at once: HTTP would take an hour for
 what takes two minutes, and takes no events older than 72 hours. They are such rows as the server writes itself, and
-every day is registered in `built` as stale, just as a migration does it: the server builds the rest when it is started
+every day is registered in `built` as stale, to be built: the server builds the rest when it is started
 (`settled` waits for that).
 
 A folder keeps what was built, with a marker that says what it is; the next run uses it again where the marker, the
@@ -185,7 +185,7 @@ def _write_day(
     connection.executemany(
         "/* dataset.visit */ insert into visit values (?, ?, ?, ?, ?, ?, ?)", ((website, *visit) for visit in visits)
     )
-    # As tally/migrations.py takes days up: stale, nothing folded.
+    # Stale, nothing folded: the server builds them in the background.
     connection.execute("/* dataset.stale */ insert into built values (?, 0, ?, 0, ?, 0)", (website, day, day * DAY_MS))
     # As if every event had brought an event_id.
     connection.executemany(
