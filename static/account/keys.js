@@ -5,7 +5,7 @@ import { confirmDialog, copyButton, failureNotice, notify } from "../shared/dial
 import { fill, h, icon, unseen } from "../shared/dom.js";
 import { get, send } from "../shared/fetching.js";
 import { field, form } from "../shared/forms.js";
-import { ago, date, dateTime, ownZone } from "../shared/formats.js";
+import { ago, date, dateTime, usualZone } from "../shared/formats.js";
 import { card } from "./card.js";
 
 // CONTRACT, Plans: the least that has keys.
@@ -147,7 +147,7 @@ async function listed(keys) {
 }
 
 function keyRow(keys, key) {
-  const zone = keys.context.account.time_zone || ownZone();
+  const zone = usualZone(keys.context.account.time_zone);
   const revoke = h(
     "button",
     { class: "button small", type: "button", "aria-label": `Revoke key ${key.name}` },

@@ -4,7 +4,7 @@ import { confirmDialog, notify } from "../shared/dialog.js";
 import { fill, h } from "../shared/dom.js";
 import { send } from "../shared/fetching.js";
 import { field, form, passwordField } from "../shared/forms.js";
-import { dateTime, ownZone } from "../shared/formats.js";
+import { dateTime, ownZone, usualZone } from "../shared/formats.js";
 import { allZones, spokenZone } from "../shared/zones.js";
 import { card } from "./card.js";
 
@@ -29,7 +29,7 @@ function zoneForm(context) {
   );
   select.value = context.account.time_zone || "";
   const clock = h("span");
-  const tell = () => (clock.textContent = `It is ${dateTime(Date.now(), select.value || ownZone())} there.`);
+  const tell = () => (clock.textContent = `It is ${dateTime(Date.now(), usualZone(select.value))} there.`);
   tell();
   select.addEventListener("input", tell);
   const zone = field({ label: "Days and hours are shown in", name: "time_zone", input: select, hint: clock });

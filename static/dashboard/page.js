@@ -9,7 +9,7 @@ import { fill, h, refill, styled } from "../shared/dom.js";
 import { get } from "../shared/fetching.js";
 import { fieldName, valueText } from "../shared/fields.js";
 import { drawFilters, filterDialog } from "../shared/filters.js";
-import { counted, dayRange, ownZone } from "../shared/formats.js";
+import { counted, dayRange, usualZone } from "../shared/formats.js";
 import { keys, keysDialog } from "../shared/keys.js";
 import { part } from "../shared/part.js";
 import { drawInterval, drawRange, drawWhen, pickDays } from "../shared/range.js";
@@ -32,7 +32,7 @@ const look = styled("/assets/dashboard/dashboard.css");
 /** Shows it in `root`. `site`: { base, name, zone, tools (nodes), home, leftOut (a path) }. Gives what the router needs. */
 export async function dashboard(root, context, site) {
   await look;
-  const zone = site.zone || ownZone();
+  const zone = usualZone(site.zone);
   let view = readView(context.query, zone, OWN);
   let totals = null;
   const board = {

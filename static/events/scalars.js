@@ -1,11 +1,10 @@
 // How values of event_data are said: JSON scalars, text and numbers side by side. Pure.
 
-import { counted, number } from "../shared/formats.js";
+import { counted, number, numberFormat } from "../shared/formats.js";
 
-const locale = navigator.languages?.length ? [...navigator.languages] : undefined;
-const measured = new Intl.NumberFormat(locale, { maximumFractionDigits: 2 });
+const measured = numberFormat({ maximumFractionDigits: 2 });
 // A mean of 0.0042 is not 0.
-const tiny = new Intl.NumberFormat(locale, { maximumSignificantDigits: 3 });
+const tiny = numberFormat({ maximumSignificantDigits: 3 });
 
 /** A value as it is read: text as it is, but in quotes where it would be taken for a number, true, false or null. */
 export function scalarText(value) {

@@ -2,6 +2,7 @@
 
 import { fill, h, icon, logo, styled } from "../shared/dom.js";
 import { get, send } from "../shared/fetching.js";
+import { clockTime } from "../shared/formats.js";
 import { field, form, passwordField } from "../shared/forms.js";
 
 export async function show(root, context) {
@@ -80,10 +81,7 @@ function loginForm(context, next) {
 /** Says how long to wait, and lets the button be pressed when it is over. */
 function waitOut(button, error, signal) {
   const ends = Date.now() + (error.retryAfter || 60) * 1000;
-  const time = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" }).format(
-    ends,
-  );
-  error.message = `Too many failed attempts. From ${time} on you can try again.`;
+  error.message = `Too many failed attempts. You can try again from ${clockTime(ends)}.`;
   button.disabled = true;
   const free = setTimeout(() => (button.disabled = false), ends - Date.now());
   signal.addEventListener("abort", () => clearTimeout(free));

@@ -5,7 +5,7 @@
 import { copyButton } from "../shared/dialog.js";
 import { fill, h, icon, styled } from "../shared/dom.js";
 import { get } from "../shared/fetching.js";
-import { ago, countryName, flag } from "../shared/formats.js";
+import { ago, clockTime, countryName, flag } from "../shared/formats.js";
 
 // our choice: quick enough to look live, and 30 small requests a minute.
 const EACH_MS = 2000;
@@ -75,7 +75,7 @@ export function waiting(website, onFirst = () => {}) {
       onFirst(event);
       return true;
     }
-    looked.textContent = answer.ok ? `Last looked at ${clock(Date.now())}` : answer.error.message;
+    looked.textContent = answer.ok ? `Last looked at ${clockTime(Date.now())}` : answer.error.message;
     if (Date.now() - began > HELP_AFTER_MS && !element.querySelector(".aside")) element.append(help(website));
     return answer.status === 404;
   };
@@ -145,8 +145,4 @@ function help(website) {
     h("pre", { class: "code-block", tabindex: "0" }, curl),
     h("div", { class: "row end" }, copyButton(curl, "Copy command")),
   );
-}
-
-function clock(moment) {
-  return new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" }).format(moment);
 }

@@ -6,7 +6,7 @@ import { confirmDialog, copyButton, notify, openDialog } from "../shared/dialog.
 import { fill, h, icon, styled } from "../shared/dom.js";
 import { send } from "../shared/fetching.js";
 import { field, form } from "../shared/forms.js";
-import { counted, date, ownZone } from "../shared/formats.js";
+import { counted, date, usualZone } from "../shared/formats.js";
 import { lost } from "../shared/lost.js";
 import { snippet, waiting } from "./onboarding.js";
 
@@ -208,7 +208,7 @@ function tracking(settings) {
       { class: "soft small-text" },
       "Website id ",
       h("code", { class: "breakable" }, website.id),
-      `, added ${date(website.created_at, context.account.time_zone || ownZone())}`,
+      `, added ${date(website.created_at, usualZone(context.account.time_zone))}`,
     ),
   );
 }

@@ -5,7 +5,7 @@ import { openDialog } from "../shared/dialog.js";
 import { fill, h, icon, styled, svg, unseen } from "../shared/dom.js";
 import { get, send } from "../shared/fetching.js";
 import { field, form } from "../shared/forms.js";
-import { counted, number, ownZone } from "../shared/formats.js";
+import { counted, number, usualZone } from "../shared/formats.js";
 import { snippet, waiting } from "./onboarding.js";
 
 // our choice: as the dashboard's own live number.
@@ -44,7 +44,7 @@ function empty() {
 }
 
 function list(context) {
-  const zone = context.account.time_zone || ownZone();
+  const zone = usualZone(context.account.time_zone);
   const cards = new Map(context.websites.map((website) => [card(website), website]));
   const seen = new IntersectionObserver((entries) => {
     for (const { target } of entries.filter((entry) => entry.isIntersecting)) {

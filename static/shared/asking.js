@@ -9,6 +9,7 @@
 // [[name, value], ...] }.
 
 import { FILTERS } from "./fields.js";
+import { isKnownZone } from "./formats.js";
 
 const DAY_MS = 86_400_000;
 const DATE = /^\d{4}-\d{2}-\d{2}$/;
@@ -51,13 +52,10 @@ export function localTime(moment, zone) {
 
 /** Whether a name is a time zone's, written as the server wants it. */
 export function isZone(name) {
-  try {
-    const known = new Intl.DateTimeFormat("en", { timeZone: name }).resolvedOptions().timeZone;
-    // Browsers take any case, and call some zones by another name than they were given.
-    return Boolean(name) && (known === name || known.toLowerCase() !== name.toLowerCase());
-  } catch {
-    return false;
-  }
+  if (!isKnownZone(name)) return false;
+  const known = new Intl.DateTimeFormat("en", { timeZone: name }).resolvedOptions().timeZone;
+  // Browsers take any case, and call some zones by another name than they were given.
+  return known === name || known.toLowerCase() !== name.toLowerCase();
 }
 
 const NOTHING = { read: () => ({}), write: () => [] };

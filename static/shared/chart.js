@@ -6,6 +6,7 @@
 // slider over its buckets, which is how screen readers can read it too.
 
 import { fill, h, styled } from "./dom.js";
+import { validLanguage } from "./formats.js";
 
 const SOURCE = "/assets/vendor/uplot-1.6.32/uPlot.iife.min.js";
 const RULES = "/assets/vendor/uplot-1.6.32/uPlot.min.css";
@@ -15,6 +16,9 @@ let loading = null;
 
 function load() {
   loading ||= new Promise((resolve, reject) => {
+    // uPlot gives navigator.language to Intl when it is loaded, which throws where that is no language tag.
+    if (navigator.language !== validLanguage())
+      Object.defineProperty(navigator, "language", { value: validLanguage(), configurable: true });
     const script = h("script", { src: SOURCE });
     script.addEventListener("load", () => styled(RULES).then(() => resolve(window.uPlot)));
     script.addEventListener("error", () => {

@@ -1,10 +1,35 @@
 // How numbers, times, places and names are said. Numbers and times follow the viewer's language (Intl); what is said
 // in words is English. Pure: nothing here touches the page.
+//
+// The one module that reads the browser's languages and time zone. Both may be values that Intl rejects: a browser
+// started under LANG=C reports "C" or "en-US@posix", and one without a known zone reports "Etc/Unknown".
 
-const locale = navigator.languages?.length ? [...navigator.languages] : undefined;
-const whole = new Intl.NumberFormat(locale, { maximumFractionDigits: 0 });
-const short = new Intl.NumberFormat(locale, { notation: "compact", maximumFractionDigits: 1 });
+const locale = usableLocales(navigator.languages?.length ? navigator.languages : [navigator.language]);
+const whole = numberFormat({ maximumFractionDigits: 0 });
+const short = numberFormat({ notation: "compact", maximumFractionDigits: 1 });
 const english = ["en"];
+
+/** The language tags that Intl accepts, in order; empty means the browser's default. POSIX names are converted. */
+function usableLocales(tags) {
+  return tags.flatMap((tag) => {
+    try {
+      // de_DE.UTF-8@euro -> de-DE
+      return Intl.NumberFormat.supportedLocalesOf(String(tag).replace(/[.@].*/, "").replaceAll("_", "-"));
+    } catch {
+      return [];
+    }
+  });
+}
+
+/** The browser's language where Intl accepts it, else the first accepted of its languages, else en. */
+export function validLanguage() {
+  return usableLocales([navigator.language]).includes(navigator.language) ? navigator.language : locale[0] || "en";
+}
+
+/** An Intl.NumberFormat in the viewer's language. */
+export function numberFormat(options) {
+  return new Intl.NumberFormat(locale, options);
+}
 
 /** 12,480 */
 export function number(value) {
@@ -24,14 +49,14 @@ export function shortNumber(value) {
 export function percent(value, decimals = 1, least = 0) {
   if (value === null || value === undefined) return "–";
   const digits = { style: "percent", minimumFractionDigits: least, maximumFractionDigits: decimals };
-  return new Intl.NumberFormat(locale, digits).format(value / 100);
+  return numberFormat(digits).format(value / 100);
 }
 
 /** 2.31 */
 export function decimal(value, decimals = 2) {
   if (value === null || value === undefined) return "–";
   const digits = { minimumFractionDigits: decimals, maximumFractionDigits: decimals };
-  return new Intl.NumberFormat(locale, digits).format(value);
+  return numberFormat(digits).format(value);
 }
 
 /** 1 m 52 s */
@@ -55,6 +80,11 @@ export function dateFormat(zone, options) {
   const key = `${zone} ${JSON.stringify(options)}`;
   if (!formats.has(key)) formats.set(key, new Intl.DateTimeFormat(locale, { timeZone: zone, ...options }));
   return formats.get(key);
+}
+
+/** A time of day with seconds, in the browser's own zone: 17:04:31 */
+export function clockTime(moment) {
+  return dateFormat(ownZone(), { hour: "2-digit", minute: "2-digit", second: "2-digit" }).format(moment);
 }
 
 /** A moment with its time in a zone: 21 Nov, 17:04 */
@@ -118,7 +148,23 @@ export function languageName(tag) {
   return displayName("language", tag) || tag;
 }
 
-/** The browser's own time zone. */
+/** The zone to show times in: `preferred` (the account's), else the browser's own, else UTC. */
+export function usualZone(preferred) {
+  return isKnownZone(preferred) ? preferred : ownZone();
+}
+
+/** The browser's own time zone; UTC where it has none that can be used. */
 export function ownZone() {
-  return Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  return isKnownZone(zone) ? zone : "UTC";
+}
+
+/** Whether both Intl and the server accept a time zone: the server takes no offsets (+05:30) and no Etc/Unknown. */
+export function isKnownZone(name) {
+  if (!/^[A-Za-z]/.test(name || "") || name === "Etc/Unknown") return false;
+  try {
+    return Boolean(new Intl.DateTimeFormat("en", { timeZone: name }));
+  } catch {
+    return false;
+  }
 }

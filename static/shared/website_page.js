@@ -37,7 +37,7 @@ import { fill, h, styled } from "./dom.js";
 import { get } from "./fetching.js";
 import { FILTERS, fieldName, valueText } from "./fields.js";
 import { drawFilters, filterDialog } from "./filters.js";
-import { dayRange, ownZone } from "./formats.js";
+import { dayRange, usualZone } from "./formats.js";
 import { keys, keysDialog } from "./keys.js";
 import { lost } from "./lost.js";
 import { part } from "./part.js";
@@ -55,7 +55,7 @@ export async function websitePage(root, context, page) {
   if (!website) return lost(root, context);
   await Promise.all([LOOK, ...(page.look || [])].map(styled));
   const name = website.name || website.domain;
-  const zone = context.account.time_zone || ownZone();
+  const zone = usualZone(context.account.time_zone);
   const { own, fields = FILTERS } = page;
   const read = (query) => readView(query, zone, own, fields);
   const addressOf = (view) => `${context.path}?${writeView(view, own)}`;

@@ -67,6 +67,12 @@ def question(range_: str, more: str = "") -> str:
     return f"from={first}&to={last}&tz={ZONE}{more}"
 
 
+def question_of(page: Any) -> str:
+    """The question that the page's address asks, for its last seven days."""
+    today = datetime.now(ZoneInfo("UTC")).date()
+    return f"from={today - timedelta(days=6)}&to={today}&tz=UTC"
+
+
 def figures(page: Any) -> dict[str, str]:
     return {one.get_attribute("data-figure"): one.get_attribute("data-value") for one in page.locator(".figure").all()}
 
@@ -111,6 +117,37 @@ def test_figures_are_those_of_the_read_api(site: Told, dashboard: Dashboard, ran
     # Where there were no visits, as just after midnight, some figures are null.
     assert {name: json.loads(value) for name, value in shown.items()} == told_by_api
     assert page.locator("[data-figure=visitors] .figure-value").inner_text() == f"{told_by_api['visitors']:,}"
+
+
+# A browser under LANG=C, and one on a system without a known time zone, as their pages see them.
+LANGUAGES = """
+for (const [name, value] of [["language", LANGUAGE], ["languages", [LANGUAGE]]])
+  Object.defineProperty(Navigator.prototype, name, { get: () => value });
+"""
+NO_ZONE = """
+const resolved = Intl.DateTimeFormat.prototype.resolvedOptions;
+Intl.DateTimeFormat.prototype.resolvedOptions = function () {
+  return { ...resolved.call(this), timeZone: "Etc/Unknown" };
+};
+"""
+
+
+@pytest.mark.parametrize("language", ["C", "de_DE.UTF-8"])
+def test_the_pages_open_where_language_and_zone_of_the_browser_are_invalid(
+    site: Told, open_page: OpenPage, language: str
+) -> None:
+    page = site.log_in(open_page())
+    page.add_init_script(LANGUAGES.replace("LANGUAGE", json.dumps(language)) + NO_ZONE)
+    page.goto(f"{site.url}/websites/{site.website}")
+    drawn(page)
+    assert query_of(page)["tz"] == "UTC"
+    visitors = site.ask("stats?" + question_of(page))["data"]["visitors"]
+    assert page.locator("[data-figure=visitors]").get_attribute("data-value") == str(visitors)
+    number = page.evaluate("import('/assets/shared/formats.js').then((formats) => formats.number(12480))")
+    assert number == ("12.480" if language.startswith("de") else "12,480")
+    page.goto(f"{site.url}/websites/{site.website}/events")
+    expect(page.locator("h1").first).to_be_visible()
+    expect(page.locator("[aria-busy=true]")).to_have_count(0)
 
 
 def test_a_range_that_is_over_is_compared_with_the_one_before_as_the_api_does(site: Told, dashboard: Dashboard) -> None:
