@@ -1,11 +1,13 @@
 """Rows as JSON objects or as CSV: the two shapes of a table in the read API.
 
-A CSV cell that a spreadsheet would run as a formula gets an apostrophe in front; numbers never do, and what is quoted
-is quoted by the csv module. Lines end with CRLF (RFC 4180), times and texts are the same as in JSON, unset is empty.
+A CSV cell that a spreadsheet would run as a formula gets an apostrophe in front, also inside a text where a spreadsheet
+that splits on semicolons or tabs would begin a cell; numbers never do, and what is quoted is quoted by the csv module.
+Lines end with CRLF (RFC 4180), times and texts are the same as in JSON, unset is empty.
 """
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
@@ -17,7 +19,14 @@ from tally.errors import json_answer
 
 # Spreadsheets start a formula at these, some also at their full-width forms; a tab or a line break in front of one is
 # skipped by some.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_SIGNS = "=+\\-@\uff1d\uff0b\uff0d\uff20"
+_FORMULA = re.compile(f"[{_SIGNS}\t\r\n]")
+# A spreadsheet that splits on semicolons or tabs (Excel in locales with a decimal comma; LibreOffice by choice) begins
+# a cell behind each of them inside a text, and a row behind each line break: the quotes around a text mean nothing in
+# the middle of what it takes for a cell. Quotes at the beginning of that cell are removed.
+_FORMULA_WITHIN = re.compile(f'([;\t\r\n]["\t\r\n]*)(?=[{_SIGNS}])')
+# Compact JSON has a semicolon in strings alone.
+_FORMULA_IN_JSON = re.compile(f";(?=[{_SIGNS}])")
 
 
 def answer(columns: Sequence[str], rows: Iterable[Sequence[Any]], meta: dict[str, Any], as_csv: bool) -> web.Response:
@@ -48,8 +57,12 @@ def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def _cell(value: Any) -> Any:
+    """A value as it is written: a text that a spreadsheet would run as a formula gets an apostrophe in front of it."""
     if isinstance(value, orjson.Fragment):
-        return orjson.dumps(value).decode()
-    if isinstance(value, str) and value.startswith(_FORMULA):
-        return "'" + value
-    return value
+        # An apostrophe would change the JSON; an escape does not.
+        return _FORMULA_IN_JSON.sub(r"\\u003b", orjson.dumps(value).decode())
+    if not isinstance(value, str):
+        return value
+    if _FORMULA.match(value):
+        value = "'" + value
+    return _FORMULA_WITHIN.sub(r"\1'", value)

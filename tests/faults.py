@@ -819,8 +819,15 @@ FAULTS = (
     Fault(
         "a formula of full width",
         "tally/tables.py",
-        ', "\\uff1d"',
-        "",
+        "@\\uff1d",
+        "@",
+        "tests/test_tables.py",
+    ),
+    Fault(
+        "a formula behind a quote inside a cell",
+        "tally/tables.py",
+        '["\\t\\r\\n]*)(?=',
+        ")(?=",
         "tests/test_tables.py",
     ),
     Fault(

@@ -43,6 +43,13 @@ def cell(value: Any) -> str:
         pytest.param("ä\U0001f600", "ä\U0001f600", id="unicode"),
         pytest.param("'", "'", id="apostrophe"),
         pytest.param("a=1", "a=1", id="formula-within"),
+        pytest.param("a; b", "a; b", id="semicolon"),
+        pytest.param("a;=1", "a;'=1", id="formula-behind-a-semicolon"),
+        pytest.param("a\t-1", "a\t'-1", id="formula-behind-a-tab"),
+        pytest.param('a;"\t=1', '"a;""\t\'=1"', id="formula-behind-a-quote"),
+        pytest.param("a\r\n+1", '"a\r\n\'+1"', id="formula-on-a-second-line"),
+        pytest.param("=1;@x", "'=1;'@x", id="two-formulas"),
+        pytest.param(orjson.Fragment('{"a":"x;=1;y"}'), '"{""a"":""x\\u003b=1;y""}"', id="formula-in-json"),
         pytest.param(" =1", " =1", id="blank-before"),
         pytest.param(orjson.Fragment('{"a":1,"b":"x"}'), '"{""a"":1,""b"":""x""}"', id="json"),
     ],
@@ -65,8 +72,24 @@ def test_every_text_comes_back(rows: list[tuple[str, int]]) -> None:
     """RFC 4180: what is written is read back, but for the apostrophe in front of what might be a formula."""
     header, *found = csv.reader(io.StringIO(csv_text(("a", "b"), rows), newline=""), strict=True)
     assert header == ["a", "b"]
-    assert [(a.removeprefix("'"), int(b)) for a, b in found] == [(a.removeprefix("'"), b) for a, b in rows]
+    assert [(a.replace("'", ""), int(b)) for a, b in found] == [(a.replace("'", ""), b) for a, b in rows]
     assert not any(a.startswith(("=", "+", "-", "@", "\t", "\r")) for a, _ in found)
+
+
+# Texts that are made of what matters here.
+HOSTILE = st.text(st.sampled_from("=+-@\uff1d;\t\r\n\",'a1 "), max_size=12)
+FORMULAS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@given(rows=st.lists(st.tuples(HOSTILE, st.dictionaries(HOSTILE, HOSTILE, max_size=2), HOSTILE), min_size=1))
+def test_no_delimiter_makes_a_formula_of_a_part_of_a_cell(delimiter: str, rows: list[tuple[Any, ...]]) -> None:
+    """Issue 14.9: read with semicolons or tabs, as spreadsheets of some locales do, no cell begins like a formula."""
+    written = csv_text(("a", "b", "c"), [(a, orjson.Fragment(orjson.dumps(b)), c) for a, b, c in rows])
+    for row in csv.reader(io.StringIO(written, newline=""), delimiter=delimiter):
+        assert not [cell for cell in row if cell.lstrip("\t\r\n").startswith(FORMULAS)]
+    for (_, data, _), row in zip(rows, list(csv.DictReader(io.StringIO(written, newline=""))), strict=True):
+        assert json.loads(row["b"]) == data
 
 
 def test_lines_end_with_crlf_and_a_header_stands_alone() -> None:
