@@ -145,6 +145,10 @@ def _page(of: visit_figures.Page) -> tuple[Any, ...]:
     return of.value, of.visits, *(figures[name] for name in _OF_VISITS)
 
 
+# What a share link shows of an event: its traffic. A list of what is shown, so that a column added later is not. Event
+# names are shown, as in the list of them; event_data is not, since it may hold prices and anything else;
+# nor the visit, which would tell whose events belong together.
+SHARED_EVENT_COLUMNS = ("id", "type", "timestamp", *FIELDS, "event_name")
 EVENT_COLUMNS = ("id", "type", "timestamp", *FIELDS, "event_name", "event_data", "visit", "vitals", *AB_COLUMNS)
 
 
@@ -159,18 +163,23 @@ async def _events(reader: Reader, view: View, asked: Question, _: str) -> web.Re
     def page(connection: sqlite3.Connection) -> tuple[Place, list[tuple[Any, ...]]]:
         refuse_gone(connection, scope)
         start = place or Place(_FIRST, _FIRST, _newest_id(connection, reader.store, last_id))
-        return start, connection.execute(*queries.events(scope, start, asked.limit + 1)).fetchall()
+        statement = queries.events(scope, start, asked.limit + 1, only_traffic=view.is_shared)
+        return start, connection.execute(*statement).fetchall()
 
     start, found = await reader.find(asked, page)
     shown = _fitting(found, asked.limit)
-    rows = [_event_row(row, asked, view.is_shared) for row in found[:shown]]
+    columns = SHARED_EVENT_COLUMNS if view.is_shared else EVENT_COLUMNS
+    rows = [_event_row(row, asked) for row in found[:shown]]
+    if view.is_shared:
+        places = [EVENT_COLUMNS.index(column) for column in columns]
+        rows = [tuple(row[place] for place in places) for row in rows]
     following = ""
     if len(found) > shown:
         id, _, ts = found[shown - 1][:3]
         following = _cursor(reader, website, asked, (scope.from_ms, scope.to_ms, ts, id, start.last_id))
     meta = asked.meta(website.id) | {"limit": asked.limit, "next_cursor": following or None}
     meta |= {"from": iso(scope.from_ms, asked.range.tz), "to": iso(scope.to_ms, asked.range.tz)}
-    response = tables.answer(EVENT_COLUMNS, rows, meta, asked.csv)
+    response = tables.answer(columns, rows, meta, asked.csv)
     if asked.csv and following:
         response.headers["Link"] = f'<{reader.base_url}{asked.url.update_query(cursor=following)}>; rel="next"'
     return response
@@ -196,7 +205,8 @@ def _newest_id(connection: sqlite3.Connection, store: Store, last_id: int) -> in
     return last_id if end <= store.ingest.ids_end else end - 1
 
 
-def _event_row(row: tuple[Any, ...], asked: Question, is_shared: bool) -> tuple[Any, ...]:
+def _event_row(row: tuple[Any, ...], asked: Question) -> tuple[Any, ...]:
+    """The values of EVENT_COLUMNS."""
     id, type_, ts, *rest = row
     dimensions, (name, data, visitor, visit) = rest[: len(FIELDS)], rest[len(FIELDS) : len(FIELDS) + 4]
     experiment, variant, goal, value, *metrics = rest[len(FIELDS) + 4 :]
@@ -207,8 +217,8 @@ def _event_row(row: tuple[Any, ...], asked: Question, is_shared: bool) -> tuple[
         iso(ts, asked.range.tz),
         *(text or None for text in dimensions),
         name or None,
-        None if data is None or is_shared else orjson.Fragment(data),
-        None if visit is None or is_shared else f"{visitor:x}-{visit}",
+        None if data is None else orjson.Fragment(data),
+        None if visit is None else f"{visitor:x}-{visit}",
         orjson.Fragment(orjson.dumps(vitals)) if vitals else None,
         experiment or None,
         variant or None,

@@ -124,13 +124,13 @@ class Question:
         }
 
 
-def question(request: web.Request, endpoint: str, now_ms: int) -> Question:
-    """Reads a request's parameters. Raises ApiError 400."""
+def question(request: web.Request, endpoint: str, now_ms: int, types: Sequence[str] = TYPES) -> Question:
+    """Return a request's parameters, checked; filter_type is one of `types`. Raises ApiError 400."""
     _refuse_other_than_utf8(request.raw_path.partition("?")[2])
     query = request.query
     _refuse_unknown(query, endpoint)
     single = {name: query[name] for name in ALLOWED[endpoint] if name in query}
-    filters = _filters(query, FILTERED.get(endpoint, ()))
+    filters = _filters(query, FILTERED.get(endpoint, ()), types)
     if endpoint.startswith("heatmap"):
         _refuse_other_than_widths(filters)
     try:
@@ -186,7 +186,9 @@ def _refuse_unknown(query: MultiMapping[str], endpoint: str) -> None:
             raise _bad(name[:100] or "query", f"This endpoint takes {takes}{more}.")
 
 
-def _filters(query: MultiMapping[str], known: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def _filters(
+    query: MultiMapping[str], known: Sequence[str], types: Sequence[str]
+) -> tuple[tuple[str, tuple[str, ...]], ...]:
     found: dict[str, tuple[str, ...]] = {}
     for name in query:
         if not name.startswith("filter_"):
@@ -196,8 +198,8 @@ def _filters(query: MultiMapping[str], known: Sequence[str]) -> tuple[tuple[str,
             raise _bad(name[:100], f"Filters are {', '.join('filter_' + one for one in known)}.")
         if any(len(value) > _MOST_CHARACTERS for value in values):
             raise _bad(name, f"A filter's value is at most {_MOST_CHARACTERS} characters.")
-        if field == "type" and not {*values} <= {"", *TYPES}:
-            raise _bad(name, f"filter_type is one of {', '.join(TYPES)}.")
+        if field == "type" and not {*values} <= {"", *types}:
+            raise _bad(name, f"filter_type is one of {', '.join(types)}.")
         found[field] = values
     return tuple(found.items())
 

@@ -15,6 +15,7 @@ from tally import answers, behaviour, errors, measured
 from tally.asking import question
 from tally.enrich import FIELDS
 from tally.errors import ApiError
+from tally.events import TRAFFIC_TYPES, TYPES
 from tally.reader import READER, Answer, View, caching, has_any_tag, has_tag
 
 ANSWERS: dict[str, Answer] = {**answers.ANSWERS, **measured.ANSWERS, **behaviour.ANSWERS}
@@ -31,7 +32,7 @@ def endpoint(name: str, authorise: Authorise) -> Handler:
     async def handle(request: web.Request) -> web.Response:
         reader = request.app[READER]
         view = await authorise(request)
-        asked = question(request, name, reader.clock.wall_ms())
+        asked = question(request, name, reader.clock.wall_ms(), TRAFFIC_TYPES if view.is_shared else TYPES)
         field = request.match_info.get("field", "")
         if name == "top" and field not in FIELDS:
             raise ApiError(errors.INVALID_PARAMETER, f"A top list is of one of {', '.join(FIELDS)}.", field="field")

@@ -30,6 +30,8 @@ AHEAD_MS = 5 * 60_000
 
 TYPES = ("pageview", "screen_view", "event", "app_event", "vitals", "heatmap", "ab_assign", "ab_convert")
 """Every type; its place here is its number in the database."""
+TRAFFIC_TYPES = TYPES[:4]
+"""Those of traffic; the others are measurements."""
 PAGEVIEW, SCREEN_VIEW, EVENT, APP_EVENT, VITALS, HEATMAP, AB_ASSIGN, AB_CONVERT = range(8)
 DEVICES = ("desktop", "mobile", "tablet", "tv", "console", "other")
 METRICS = ("lcp", "inp", "fcp", "ttfb", "cls")

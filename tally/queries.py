@@ -299,15 +299,15 @@ _SOURCES: tuple[tuple[str, dict[str, str]], ...] = (
 )
 
 
-def events(scope: Scope, place: Place, limit: int) -> Query:
-    """Up to `limit` rows before `place`, newest first, of the three tables that hold events.
+def events(scope: Scope, place: Place, limit: int, *, only_traffic: bool = False) -> Query:
+    """Up to `limit` rows before `place`, newest first, of the three tables that hold events, or of traffic alone.
 
     Columns: id, type, ts, the 14 fields as text, event_name as text, event_data, visitor, visit, experiment, variant,
     goal as text, value, the 5 metrics.
     """
     parts: list[str] = []
     parameters: list[Any] = []
-    for table, fixed in _SOURCES:
+    for table, fixed in _SOURCES[:1] if only_traffic else _SOURCES:
         filters, values = filters_of(scope, fixed)
         columns = ", ".join(fixed.get(column, column) + f" as {column}" for column in ("type", *_COLUMNS))
         parts.append(

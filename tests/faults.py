@@ -495,8 +495,22 @@ FAULTS = (
     Fault(
         "event_data by a shared link",
         "tally/answers.py",
-        "None if data is None or is_shared else orjson.Fragment(data)",
-        "None if data is None else orjson.Fragment(data)",
+        '*FIELDS, "event_name")\nEVENT',
+        '*FIELDS, "event_name", "event_data")\nEVENT',
+        "tests/test_account_api.py",
+    ),
+    Fault(
+        "measurements by a shared link",
+        "tally/answers.py",
+        "only_traffic=view.is_shared",
+        "only_traffic=False",
+        "tests/test_account_api.py",
+    ),
+    Fault(
+        "a filter by a shared link confirms measurements",
+        "tally/endpoints.py",
+        "TRAFFIC_TYPES if view.is_shared else TYPES",
+        "TYPES",
         "tests/test_account_api.py",
     ),
     Fault(

@@ -8,6 +8,7 @@ from browsing import PASSWORD, Browser, account, logged_in
 from conftest import OWNER, Answer, Command, House, MakeHouse, Serve
 
 from tally import accounts, passwords
+from tally.events import TRAFFIC_TYPES, TYPES
 from tally.gate import GATE, TRIES_A_MINUTE, TRIES_AN_HOUR
 from tally.limits import MOST_BUCKETS
 from tally.websites_api import MOST_ORIGINS
@@ -506,25 +507,69 @@ async def test_a_link_shows_a_website_until_it_is_withdrawn(house: House) -> Non
     assert house.sql("select count(*) from share") == [(0,)]
 
 
-async def test_a_link_shows_no_event_data(house: House) -> None:
-    """ "`events` too (it holds nothing personal) but without event_data"; the owner sees it, with another ETag."""
+SHOWN_BY_LINK = {
+    *("id", "type", "timestamp", "pathname", "referrer", "country", "browser", "os", "device", "language", "hostname"),
+    *("utm_source", "utm_medium", "utm_campaign", "platform", "app_version", "os_version", "event_name"),
+}
+SECRETS = ("4711", "canary")
+
+
+async def test_a_link_shows_traffic_alone(house: House) -> None:
+    """Issue 14.5: of `/events` a link shows views and events, and of these neither event_data, value,
+    goal, experiment, variant, vitals nor the visit; as JSON, as CSV, on a second page, and whatever the filters are."""
     browser, stranger = await logged_in(house), Browser(house)
     website = await house.website()
-    event = {"type": "event", "event_name": "order", "event_data": {"sum": 99}, "website_id": website}
-    await house.collect(event)
+    url = "https://example.com/shop"
+    for sent in (
+        {"type": "pageview", "url": url},
+        {"type": "event", "event_name": "order", "url": url, "event_data": {"canary": 4711}},
+        {"type": "screen_view", "name": "Home"},
+        {"type": "app_event", "event_name": "tap"},
+        {"type": "vitals", "url": url, "vitals": {"lcp": 4711}},
+        {"type": "ab_assign", "url": url, "experiment": "canary-x", "variant": "canary-v", "session_id": "12345678"},
+        {
+            **{"type": "ab_convert", "url": url, "experiment": "canary-x", "variant": "canary-v"},
+            **{"goal": "canary-g", "value": 4711, "session_id": "12345678"},
+        },
+    ):
+        assert (await house.collect(sent | {"website_id": website})).status == 202
     link = (await browser("POST", f"/api/account/websites/{website}/share")).json["data"]["share"]
     own = await browser("GET", f"/api/account/websites/{website}/events")
+    assert {row["type"] for row in own.json["data"]} == {*TYPES} - {"heatmap"}
+    assert all(secret in own.text for secret in SECRETS)
     shared = await stranger("GET", f"/api{link}/events")
-    assert own.json["data"][0]["event_data"] == {"sum": 99}
-    # Nor which visit it belongs to: nobody is to be followed through a day.
-    assert own.json["data"][0]["visit"] is not None
-    assert shared.json["data"][0] == own.json["data"][0] | {"event_data": None, "visit": None}
+    traffic = [row for row in own.json["data"] if row["type"] in TRAFFIC_TYPES]
+    assert shared.json["data"] == [{name: row[name] for name in row if name in SHOWN_BY_LINK} for row in traffic]
+    assert [{*row} for row in shared.json["data"]] == [SHOWN_BY_LINK] * 4
     assert own.headers["ETag"] != shared.headers["ETag"]
     again = await stranger("GET", f"/api{link}/events", headers={"If-None-Match": own.headers["ETag"]})
     assert again.status == 200
     csv = await stranger("GET", f"/api{link}/events?format=csv")
-    assert "99" not in csv.text
-    assert "order" in csv.text
+    assert {*csv.text.splitlines()[0].split(",")} == SHOWN_BY_LINK
+    paged, following = [], ""
+    while following is not None:
+        answer = await stranger("GET", f"/api{link}/events?limit=1{following and '&cursor=' + following}")
+        paged += answer.json["data"]
+        following = answer.json["meta"]["next_cursor"]
+    assert paged == shared.json["data"]
+    for answer in (shared, csv, await stranger("GET", f"/api{link}/realtime")):
+        assert not [secret for secret in SECRETS if secret in answer.text]
+
+
+@pytest.mark.parametrize("endpoint", ["stats", "timeseries", "top/pathname", "events", "event-names", "entry-pages"])
+async def test_no_filter_of_a_link_confirms_a_measurement(house: House, endpoint: str) -> None:
+    """Issue 14.5: `filter_type` takes the types that a link shows; its owner may ask for all of them."""
+    browser, stranger = await logged_in(house), Browser(house)
+    website = await house.website()
+    link = (await browser("POST", f"/api/account/websites/{website}/share")).json["data"]["share"]
+    for type_ in TYPES:
+        question = f"{endpoint}?filter_type={type_}"
+        assert (await browser("GET", f"/api/account/websites/{website}/{question}")).status == 200
+        answer = await stranger("GET", f"/api{link}/{question}")
+        assert answer.status == (200 if type_ in TRAFFIC_TYPES else 400), type_
+        if answer.status == 400:
+            assert answer.json["error"]["field"] == "filter_type"
+            assert "ab_convert" not in answer.json["error"]["message"]
 
 
 # --- the read API's answers
@@ -555,7 +600,7 @@ async def test_the_answers_are_the_read_apis_own(house: House, question: str) ->
     by_link = await stranger("GET", f"/api{link}/{question}")
     assert by_key.status == by_session.status == by_link.status
     assert by_key.body == by_session.body
-    if not question.startswith("events"):  # test_a_link_shows_no_event_data
+    if not question.startswith("events"):  # test_a_link_shows_traffic_alone
         assert by_key.body == by_link.body
     assert by_key.headers["Access-Control-Allow-Origin"] == "*"
     for answer, vary in ((by_session, "Accept, Cookie"), (by_link, "Accept")):
