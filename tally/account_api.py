@@ -32,7 +32,8 @@ FEWEST_CHARACTERS, MOST_CHARACTERS = 10, 200
 async def state(request: web.Request) -> web.Response:
     """GET /api/account/state: whether somebody is logged in, and whether anybody can be."""
     gate = request.app[GATE]
-    return _data({"logged_in": gate.found(request) is not None, "needs_setup": await _needs_setup(gate)})
+    needs_setup = await _needs_setup(gate)
+    return _data({"logged_in": gate.found(request) is not None, "needs_setup": needs_setup, "demo": gate.is_demo})
 
 
 async def _needs_setup(gate: Gate) -> bool:
@@ -224,6 +225,7 @@ def _account(gate: Gate, owner: Owner) -> dict[str, Any]:
         "has_keys": owner.plan in PLANS_WITH_KEYS,
         "version": tally_version(),
         "base_url": gate.base_url,
+        "demo": gate.is_demo,
     }
 
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 
 from aiohttp import web
 
-from tally import accounts, doctor, logins, logs, passwords, porting, upkeep
+from tally import accounts, demo, doctor, logins, logs, passwords, porting, upkeep
 from tally.accounts import FIRST_ACCOUNT, PLANS, AccountError
 from tally.assets import tally_version
 from tally.backups import BackupError
@@ -43,6 +43,8 @@ def run(arguments: Sequence[str], build_app: BuildApp) -> int:
         settings = settings_from({setting.name: getattr(given, setting.name, None) for setting in SETTINGS}, os.environ)
         if given.command is None:
             _serve(build_app, settings)
+        elif given.command is _demo:
+            _demo(given, settings, build_app)
         else:
             given.command(given, settings)
     except BadSetting as bad:
@@ -86,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     serving.set_defaults(command=None)
     for setting in SETTINGS:
         add_setting(serving, setting.name)
+    demo.add_commands(words).set_defaults(command=_demo)
     _add_account(words)
     _add_website(words)
     _add_key(words)
@@ -154,6 +157,13 @@ def _serve(build_app: BuildApp, settings: Settings) -> None:
         raise BadSetting(str(bad)) from None
     with asyncio.Runner(loop_factory=_fast_loop()) as runner:
         runner.run(serve(app, settings))
+
+
+def _demo(given: argparse.Namespace, settings: Settings, build_app: BuildApp) -> None:
+    own = demo.settings_of(given, settings)
+    demo.prepare(given, own)
+    if not given.no_serve:
+        _serve(build_app, own)
 
 
 def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:

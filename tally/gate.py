@@ -91,6 +91,11 @@ class Gate:
         """Whether no account has a password yet."""
         return not any(owner.has_password for owner in self.store.registry.owners.values())
 
+    @property
+    def is_demo(self) -> bool:
+        """Whether the database holds invented traffic (tally/demo.py), which the pages say."""
+        return self.store.registry.demo_until is not None
+
     def close(self) -> None:
         """Ends the thread."""
         self._thread.shutdown(wait=False, cancel_futures=True)

@@ -13,6 +13,8 @@ import orjson
 from tally.clock import Note
 
 CLOCK, PROXIES = "clock", "proxies"
+DEMO = "demo"
+"""Marks a file of invented traffic (tally/demo.py); its value is the last moment of that traffic, as ISO 8601."""
 
 
 def write(connection: sqlite3.Connection, name: str, value: Any) -> None:
@@ -28,6 +30,12 @@ def read(connection: sqlite3.Connection, name: str) -> Any:
         return None if row is None else orjson.loads(row[0])
     except (ValueError, TypeError):
         return None
+
+
+def demo_until(connection: sqlite3.Connection) -> str | None:
+    """Return the last moment of a demo's traffic; None for a file that is no demo."""
+    found = read(connection, DEMO)
+    return found if isinstance(found, str) else None
 
 
 def clock_note(connection: sqlite3.Connection) -> Note | None:

@@ -199,7 +199,8 @@ async def shared(request: web.Request) -> web.Response:
     """GET /api/share/{token}: what the link shows."""
     gate, view = request.app[GATE], await by_link(request)
     zone = gate.store.registry.owners[view.website.account].time_zone
-    return json_answer({"data": {"name": view.website.name, "domain": view.website.domain, "time_zone": zone}})
+    shown = {"name": view.website.name, "domain": view.website.domain, "time_zone": zone, "demo": gate.is_demo}
+    return json_answer({"data": shown})
 
 
 # --- reading

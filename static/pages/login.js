@@ -26,7 +26,7 @@ export async function show(root, context) {
         { class: "entrance" },
         h("div", { class: "entrance-brand" }, logo(), "Tally"),
         h("div", { class: "card roomy" }, h("h1", null, "Log in"), login.element),
-        forgotten(),
+        state.data?.demo ? demo() : forgotten(),
       ),
     ),
   );
@@ -85,6 +85,16 @@ function waitOut(button, error, signal) {
   button.disabled = true;
   const free = setTimeout(() => (button.disabled = false), ends - Date.now());
   signal.addEventListener("abort", () => clearTimeout(free));
+}
+
+function demo() {
+  return h(
+    "p",
+    { class: "soft" },
+    "This server shows demo data. ",
+    h("code", null, "analytics-server demo"),
+    " prints the email and password when it starts.",
+  );
 }
 
 function forgotten() {

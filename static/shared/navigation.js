@@ -32,6 +32,11 @@ const SECTIONS = [
   ["/account", "Account", "user"],
 ];
 
+/** Says on a page that its figures are invented (`analytics-server demo`). */
+export function demoBanner() {
+  return h("p", { class: "demo-banner", role: "note" }, h("strong", null, "Demo data"), " All traffic shown here is generated.");
+}
+
 /** Builds the frame; gives { element, main, mark(session, { pathname, hash }), closeDrawer }. */
 export function frame(context) {
   const main = h("main", { id: "main", tabindex: "-1" });
@@ -60,6 +65,7 @@ export function frame(context) {
     "div",
     { class: "frame" },
     h("a", { class: "skip", href: "#main" }, "Skip to content"),
+    context.account?.demo ? demoBanner() : null,
     h("header", { class: "topbar" }, toggle, h("a", { class: "brand", href: "/" }, logo(), "Tally")),
     sidebar,
     shade,
