@@ -67,9 +67,7 @@ def add_commands(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         metavar="DATE",
         help="the last moment of the traffic, a date or a time in UTC (default: now); the same gives the same figures",
     )
-    demo.add_argument(
-        "--events", metavar="N", type=_events, help=f"about how many events (default: {USUAL_EVENTS:,})"
-    )
+    demo.add_argument("--events", metavar="N", type=_events, help=f"about how many events (default: {USUAL_EVENTS:,})")
     for name in ("host", "port", "base_url"):
         add_setting(demo, name)
     return demo
@@ -103,7 +101,8 @@ def prepare(given: argparse.Namespace, settings: Settings) -> None:
         begun = time.monotonic()
         events = make(path, until_ms, given.events or USUAL_EVENTS, password)
         first, last = span(until_ms)
-        say(f"demo: {len(SITES)} websites, {events:,} events from {first} to {last}, in {time.monotonic() - begun:.1f} s")
+        took = f"{time.monotonic() - begun:.1f} s"
+        say(f"demo: {len(SITES)} websites, {events:,} events from {first} to {last}, made in {took}")
     say(f"log in with: {EMAIL}  password: {password}")
 
 
@@ -226,7 +225,8 @@ class _Feed(io.RawIOBase):
 def _add_usage(connection: sqlite3.Connection, owner: Account, months: Counter[int]) -> None:
     """An import counts towards no plan; the demo's events are to show on the page of usage."""
     connection.executemany(
-        "/* demo.usage */ insert into usage values (?, ?, ?) on conflict do update set events = events + excluded.events",
+        "/* demo.usage */ insert into usage values (?, ?, ?)"
+        " on conflict do update set events = events + excluded.events",
         [(owner.number, month, events) for month, events in months.items()],
     )
 

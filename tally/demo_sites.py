@@ -133,7 +133,9 @@ _SHOP = Site(
             {"/coffee/house-blend": 30, "/coffee/guji": 24, "/coffee/huila": 17, "/coffee/decaf": 9, EXIT: 20},
             (("filter_used", 0.15),),
         ),
-        "/coffee/house-blend": Page({"/cart": 34, "/coffee": 22, "/subscription": 8, EXIT: 30}, (("add_to_cart", 0.3),)),
+        "/coffee/house-blend": Page(
+            {"/cart": 34, "/coffee": 22, "/subscription": 8, EXIT: 30}, (("add_to_cart", 0.3),)
+        ),
         "/coffee/guji": Page({"/cart": 30, "/coffee": 26, EXIT: 34}, (("add_to_cart", 0.26),), 60, 1.2),
         "/coffee/huila": Page({"/cart": 24, "/coffee": 30, EXIT: 36}, (("add_to_cart", 0.22),), 55, 1.2),
         "/coffee/decaf": Page({"/cart": 22, "/coffee": 28, EXIT: 40}, (("add_to_cart", 0.2),)),

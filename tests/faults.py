@@ -41,6 +41,29 @@ class Fault(NamedTuple):
 
 FAULTS = (
     Fault(
+        "a demo is not marked",
+        "tally/demo.py",
+        "        notes.write(connection, notes.DEMO, iso(until_ms))\n",
+        "        notes.write(connection, notes.DEMO, None)\n",
+        "tests/test_demo.py",
+    ),
+    Fault(
+        "a demo fills the database that the environment names",
+        "tally/demo.py",
+        "path = settings.db if given.db else DEFAULT_FILE",
+        "path = settings.db",
+        "tests/test_demo.py",
+    ),
+    Fault(
+        "an interrupted demo leaves its file",
+        "tally/demo.py",
+        """        return stored
+    finally:
+        _drop(unfinished)""",
+        "        return stored\n    finally:\n        pass",
+        "tests/test_demo.py",
+    ),
+    Fault(
         "of views at one moment the first to arrive is the exit page",
         "tally/visiting.py",
         '"exit": "ts desc, event.id desc"',

@@ -37,14 +37,22 @@ def by(setup_token: str) -> dict[str, str | None]:
 async def test_the_setup_link_makes_the_first_account(house: House) -> None:
     """ "201, logs in"; needs_setup: "no account has a password yet"."""
     browser = Browser(house)
-    assert (await browser("GET", "/api/account/state")).json["data"] == {"logged_in": False, "needs_setup": True}
+    assert (await browser("GET", "/api/account/state")).json["data"] == {
+        "logged_in": False,
+        "needs_setup": True,
+        "demo": False,
+    }
     answer = await browser("GET", "/api/account/setup", headers=by(token(house)))
     assert (answer.status, answer.json) == (200, {"data": {"email": None}})
     sent = {"token": token(house), "email": " ann@example.com ", "password": PASSWORD}
     answer = await browser("POST", "/api/account/setup", sent)
     assert answer.status == 201
     assert (answer.json["data"]["email"], answer.json["data"]["plan"]) == ("ann@example.com", "business")
-    assert (await browser("GET", "/api/account/state")).json["data"] == {"logged_in": True, "needs_setup": False}
+    assert (await browser("GET", "/api/account/state")).json["data"] == {
+        "logged_in": True,
+        "needs_setup": False,
+        "demo": False,
+    }
     assert (await Browser(house).log_in("ann@example.com")).status == 200
     stored = house.sql("select password_hash from account")[0][0]
     assert stored.startswith("$argon2id$")
@@ -176,6 +184,7 @@ async def test_the_account(make_house: MakeHouse) -> None:
         "month_ends_at": "2026-12-01T00:00:00.000+00:00",
         "has_keys": True,
         "base_url": "https://stats.example.com",
+        "demo": False,
     }
 
 
@@ -495,7 +504,12 @@ async def test_a_link_shows_a_website_until_it_is_withdrawn(house: House) -> Non
     assert len(second.removeprefix("/share/")) == 24
     refused(await stranger("GET", f"/api{first}"), 404, "unknown_share_link")
     shown = await stranger("GET", f"/api{second}")
-    assert shown.json["data"] == {"name": "example.com", "domain": "example.com", "time_zone": "Asia/Tokyo"}
+    assert shown.json["data"] == {
+        "name": "example.com",
+        "domain": "example.com",
+        "time_zone": "Asia/Tokyo",
+        "demo": False,
+    }
     assert shown.headers["Cache-Control"] == "no-store"
     assert (await browser("GET", "/api/account/websites")).json["data"][0]["share"] == second
     await house.restart()

@@ -7,10 +7,11 @@ import pytest
 from conftest import ROOT
 
 FLOORS = (
-    ("arrays",),
+    ("arrays", "demo_sites"),
     ("heat", "histogram", "repeats", "rows", "scalars", "significance"),
     ("assets", "clock", "crawlers", "errors", "hosts", "instants", "ndjson", "remembered", "settings"),
     ("country", "events", "labels", "limits", "logins", "origin", "schema", "sessions", "timerange", "useragent"),
+    ("demo_traffic",),
     ("accounts", "callers", "enrich", "health", "logs", "moments", "notes", "passwords", "tables", "visits", "vitals"),
     ("backups", "portable", "queries", "registry", "rollups", "threads", "trials"),
     ("behaving", "heat_days", "measuring", "ranking", "visiting", "vital_days"),
@@ -23,7 +24,7 @@ FLOORS = (
     ("reader",),
     ("answers", "behaviour", "collect", "console", "examining", "measured", "pages", "running"),
     ("endpoints",),
-    ("doctor", "gate", "metrics", "read_api", "shortcut", "tracking", "upkeep"),
+    ("demo", "doctor", "gate", "metrics", "read_api", "shortcut", "tracking", "upkeep"),
     ("account_api", "framing", "ops", "listening", "porting", "websites_api"),
     ("serving",),
     ("commands",),

@@ -36,7 +36,11 @@ async def test_the_right_password_logs_in(house: House) -> None:
     assert answer.status == 200
     assert answer.json["data"]["email"] == OWNER
     assert (await browser("GET", "/api/account")).json["data"] == answer.json["data"]
-    assert (await browser("GET", "/api/account/state")).json["data"] == {"logged_in": True, "needs_setup": False}
+    assert (await browser("GET", "/api/account/state")).json["data"] == {
+        "logged_in": True,
+        "needs_setup": False,
+        "demo": False,
+    }
 
 
 async def test_unknown_addresses_and_wrong_passwords_are_answered_alike(house: House) -> None:

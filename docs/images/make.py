@@ -1,0 +1,75 @@
+"""Makes the README's screenshots: the dashboard of the demo, in light and in dark.
+
+    python docs/images/make.py
+
+Needs the packages of the extra `test` and Chromium (TALLY_CHROMIUM names it where it is not /usr/bin/chromium). The
+demo is made in a temporary directory and served on a free port of 127.0.0.1.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import Browser, sync_playwright
+
+IMAGES = Path(__file__).resolve().parent
+ROOT = IMAGES.parent.parent
+# The README shows them about half as wide; a taller picture would push the text off the first screen.
+WIDE, HIGH = 1200, 860
+MOST_BYTES = 200_000
+
+
+def main() -> None:
+    """Starts a demo, takes the pictures, ends it."""
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("ANALYTICS_")}
+        words = [sys.executable, str(ROOT / "analytics_server.py"), "demo", "--port", "0"]
+        server = subprocess.Popen(
+            words, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert server.stdout is not None
+        assert server.stderr is not None
+        try:
+            url = server.stdout.readline().strip().removeprefix("listening on ")
+            found = None
+            while found is None:
+                found = re.search(r"password: (\S+)", server.stderr.readline())
+            chromium = os.environ.get("TALLY_CHROMIUM", "/usr/bin/chromium")
+            browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+            for scheme in ("light", "dark"):
+                take(browser, url, found[1], scheme)
+            browser.close()
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def take(browser: Browser, url: str, password: str, scheme: str) -> None:
+    """Takes the dashboard's picture in a color scheme."""
+    context = browser.new_context(
+        viewport={"width": WIDE, "height": HIGH},
+        color_scheme=scheme,  # type: ignore[arg-type]
+        locale="en-GB",
+        timezone_id="UTC",
+    )
+    page = context.new_page()
+    page.goto(f"{url}/login")
+    page.fill("input[name=email]", "demo@localhost")
+    page.fill("input[name=password]", password)
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="Demo: Coffee shop").click()
+    page.wait_for_url("**/websites/**")
+    page.goto(f"{page.url}?range=90d")
+    page.wait_for_load_state("networkidle")
+    path = IMAGES / f"dashboard-{scheme}.png"
+    page.screenshot(path=path)
+    context.close()
+    assert path.stat().st_size < MOST_BYTES, f"{path} has {path.stat().st_size:,} bytes"
+    print(path.relative_to(ROOT), f"{path.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()
