@@ -86,6 +86,15 @@ def websites(connection: sqlite3.Connection) -> list[Website]:
     return [Website._make((*row, frozenset(origins.get(row[0], ())))) for row in rows]
 
 
+def own_hosts(connection: sqlite3.Connection, number: int) -> tuple[str, frozenset[str]]:
+    """Return a website's domain and allowed extra origins; the domain is "" where there is no such website."""
+    row = connection.execute("/* accounts.domain */ select domain from website where number = ?", (number,)).fetchone()
+    origins = connection.execute(
+        "/* accounts.origins_of */ select origin from website_origin where website = ?", (number,)
+    )
+    return row[0] if row else "", frozenset(origin for (origin,) in origins)
+
+
 def website_is_there(connection: sqlite3.Connection, number: int) -> bool:
     """Whether the website of that number has not been deleted."""
     return (

@@ -219,7 +219,7 @@ class Desk:
         if is_crawler:
             return _CRAWLER
         identity = self._identity(place, event, sender)
-        return _make(Row, (place, event, dimensions(event, around, place.domain), identity))
+        return _make(Row, (place, event, dimensions(event, around, place.domain, place.origins), identity))
 
     def _identity(self, website: Website, event: Event, sender: Sender) -> bytes:
         if APP_EVENT < event.type < AB_ASSIGN:

@@ -10,7 +10,7 @@ Keep in step: FIELDS gives the order of the dimensions everywhere: rows of the d
 from typing import NamedTuple
 
 from tally.events import SCREEN_VIEW, Event, normal_language
-from tally.hosts import belongs_to, utm
+from tally.hosts import external_referrer, utm
 from tally.useragent import Agent
 
 FIELDS = (
@@ -45,13 +45,15 @@ def first_language(accept_language: str) -> str:
     return normal_language(accept_language[:200].split(",", 1)[0].split(";", 1)[0].strip())
 
 
-def dimensions(event: Event, around: Surroundings, domain: str) -> tuple[str, ...]:
-    """The texts of FIELDS for an event of the website registered for `domain`."""
+def dimensions(
+    event: Event, around: Surroundings, domain: str, origins: frozenset[str] = frozenset()
+) -> tuple[str, ...]:
+    """The texts of FIELDS for an event of the website registered for `domain` that also allows these origins."""
     url, agent = event.url, around.agent
     source, medium, campaign = utm(url.query) if url and url.query else ("", "", "")
     return (
         _pathname(event),
-        "" if event.referrer and belongs_to(event.referrer, domain) else event.referrer,
+        external_referrer(event.referrer, domain, origins),
         around.country,
         event.browser or agent.browser,
         event.os or agent.os,

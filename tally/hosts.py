@@ -256,6 +256,23 @@ def exact_origin(text: str) -> str:
     return text.lower()
 
 
+@lru_cache(maxsize=1_024)  # one entry per website that lists origins; the sets are the registry's own
+def origin_hosts(origins: frozenset[str]) -> frozenset[str]:
+    """Return the hosts of exact origins, in the form in which referrers are stored: without one leading `www.`."""
+    places = (origin.partition("://")[2] for origin in origins)
+    return frozenset(re.sub(r":[0-9]+$", "", place).removeprefix("www.") for place in places)
+
+
+def external_referrer(referrer: str, domain: str, origins: frozenset[str]) -> str:
+    """Return a stored referrer, or '' where it is a page of the website itself.
+
+    These are the domain, its subdomains and the hosts of the allowed extra origins.
+    """
+    if not referrer or belongs_to(referrer, domain) or (origins and referrer in origin_hosts(origins)):
+        return ""
+    return referrer
+
+
 def belongs_to(host: str, domain: str) -> bool:
     """Whether a normal host is the domain or a subdomain of it; an address has no subdomains."""
     if host == domain:

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import orjson
 
-from tally.accounts import key_salt, website_is_there
+from tally.accounts import key_salt, own_hosts, website_is_there
 from tally.events import APP_EVENT, Rejection
 from tally.intake import Check, Part
 from tally.labels import Labels
@@ -128,7 +128,7 @@ class _Import:
         self._told = told
         self._book = _Book(connection, website, source)
         self._at = self._book.progress or Progress(now_ms)
-        self._reader = LineReader(key_salt(connection), website, self._at.now_ms)
+        self._reader = LineReader(key_salt(connection), website, self._at.now_ms, *own_hosts(connection, website))
         self._labels, self._visits = Labels(), Visits(website)
         self._sizes, self._part_lines = sizes, sizes.part_lines
 

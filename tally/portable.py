@@ -36,7 +36,7 @@ from tally.events import (
     Rejection,
     type_of,
 )
-from tally.hosts import MAX_HOST_CHARACTERS
+from tally.hosts import MAX_HOST_CHARACTERS, external_referrer
 from tally.instants import event_time_ms
 from tally.sessions import DAY_MS
 
@@ -55,6 +55,7 @@ _LIMITS = tuple(
     (field, {"pathname": 8_192, "referrer": MAX_HOST_CHARACTERS, "hostname": MAX_HOST_CHARACTERS}.get(field, 100))
     for field in FIELDS
 )
+_REFERRER = FIELDS.index("referrer")
 _REQUIRED: tuple[tuple[str, ...], ...] = (
     ("timestamp", "pathname"),
     ("timestamp", "pathname"),
@@ -95,10 +96,16 @@ class _Wrong(ValueError):
 
 
 class LineReader:
-    """Reads lines for a website of the database with that salt; `now_ms`: what is ahead of it is taken as it."""
+    """Reads lines for a website of the database with that salt; `now_ms`: what is ahead of it is taken as it.
 
-    def __init__(self, salt: bytes, website: int, now_ms: int) -> None:
+    `domain` and `origins` are the website's: referrers that are pages of its own are dropped, as collect does.
+    """
+
+    def __init__(
+        self, salt: bytes, website: int, now_ms: int, domain: str = "", origins: frozenset[str] = frozenset()
+    ) -> None:
         self._salt, self._website, self._now_ms = salt, website, now_ms
+        self._domain, self._origins = domain, origins
 
     def read(self, number: int, raw: bytes | None) -> Line | Rejection | None:
         """The line with that number; None where it is blank. About 11 µs."""
@@ -124,6 +131,7 @@ class LineReader:
                 raise _Wrong("missing_field", f"This type needs {field}.", field)
         ts_ms = self._time(item["timestamp"])
         texts = _texts(item)
+        texts[_REFERRER] = external_referrer(texts[_REFERRER], self._domain, self._origins)
         rest: tuple[Any, ...] = (None,)
         if type_ <= SCREEN_VIEW:
             texts.append("")
