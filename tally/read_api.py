@@ -2,9 +2,10 @@
 
 What it answers is in tally/answers.py, tally/measured.py and tally/behaviour.py.
 
-Order of checks: key (401), the key's bucket (429), its account's plan (403), the website (404; another account's is as
-unknown as one that does not exist); then those of every question. A key is looked for in the Authorization header
-alone: no cookie and no shared link opens anything here, and so pages of every origin may read with a key (CORS).
+Order of checks: key (401, with another code where it is missing than where it is wrong), the key's bucket (429), its
+account's plan (403), the website (404; another account's is as unknown as one that does not exist); then those of every
+question. A key is looked for in the Authorization header alone: no cookie and no shared link opens anything here, and
+so pages of every origin may read with a key (CORS).
 """
 
 import re
@@ -24,7 +25,10 @@ PREFLIGHT = {
     "Access-Control-Allow-Headers": "Authorization, If-None-Match",
     "Access-Control-Max-Age": "86400",
 }
-_BEARER = re.compile(r"bearer +([^\s]+)", re.IGNORECASE)
+_BEARER = re.compile(r"bearer +(.+)", re.IGNORECASE)
+# RFC 6750, 3: at least one parameter; 3.1: an error only where a key was sent, not for another scheme.
+_NO_KEY = {"WWW-Authenticate": 'Bearer realm="Tally"'}
+_WRONG_KEY = {"WWW-Authenticate": 'Bearer realm="Tally", error="invalid_token"'}
 _BY = "Authorization"
 
 
@@ -32,12 +36,14 @@ async def _key(request: web.Request, reader: Reader) -> Key:
     """The request's API key, its bucket and its plan looked at. Raises ApiError 401, 429, 403."""
     given = request.headers.getall("Authorization", [])
     match = _BEARER.fullmatch(given[0].strip()) if len(given) == 1 else None
-    key = reader.store.key(match[1]) if match else None
-    if key is None and match:
+    if match is None:
+        raise ApiError(errors.MISSING_API_KEY, headers=_NO_KEY)
+    key = reader.store.key(match[1])
+    if key is None:
         await reader.store.look_again()
         key = reader.store.key(match[1])
     if key is None:
-        raise ApiError(errors.UNAUTHORIZED, headers={"WWW-Authenticate": "Bearer"})
+        raise ApiError(errors.INVALID_API_KEY, headers=_WRONG_KEY)
     _take_token(request, reader, key)
     reader.store.note_use(key, reader.clock.wall_ms())
     if key.plan not in PLANS_WITH_KEYS:

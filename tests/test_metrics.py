@@ -120,7 +120,7 @@ async def test_requests_by_route_and_status(house: House) -> None:
         ("POST", "/api/collect", "4xx"): 2,
     }
     assert codes(samples, "tally_requests_refused_total") == {
-        **{"unauthorized": 1, "unknown_website": 1, "invalid_parameter": 1, "method_not_allowed": 1, "not_found": 1},
+        **{"missing_api_key": 1, "unknown_website": 1, "invalid_parameter": 1, "method_not_allowed": 1, "not_found": 1},
         **{"no_valid_event": 1, "invalid_json": 1},
     }
     assert codes(samples, "tally_events_rejected_total") == {"invalid_url": 1}

@@ -162,7 +162,7 @@ COLLECT_CODES = {
 }
 READ_CODES = {
     "400": {"invalid_parameter"},
-    "401": {"unauthorized"},
+    "401": {"missing_api_key", "invalid_api_key"},
     "403": {"plan_has_no_keys"},
     "404": {"unknown_website"},
     "429": {"rate_limited"},

@@ -54,41 +54,50 @@ def assert_error(answer: Answer, status: int, code: str) -> None:
 # --- 401
 
 
+MISSING = {
+    "missing": [],
+    "empty": ["Authorization:"],
+    "no-key": ["Authorization: Bearer"],
+    "no-key-but-a-blank": ["Authorization: Bearer "],
+    "no-scheme": ["Authorization: {key}"],
+    "other-scheme": ["Authorization: Basic {key}"],
+    "token": ["Authorization: Token {key}"],
+    "no-blank": ["Authorization: Bearer{key}"],
+    "colon": ["Authorization: Bearer:{key}"],
+    "two-headers": ["Authorization: Bearer {key}", "Authorization: Bearer {key}"],
+    "two-schemes": ["Authorization: Basic x", "Authorization: Bearer {key}"],
+    "other-header": ["X-API-Key: {key}"],
+    "cookie": ["Cookie: key={key}"],
+}
+INVALID = {
+    "two-keys": ["Authorization: Bearer {key} {key}"],
+    "comma": ["Authorization: Bearer {key},"],
+    "quoted": ['Authorization: Bearer "{key}"'],
+    "key-in-upper-case": ["Authorization: Bearer {KEY}"],
+    "longer": ["Authorization: Bearer {key}x"],
+    "wrong": ["Authorization: Bearer tly_wrong"],
+    "no-utf-8": ["Authorization: Bearer \xff\xfe"],
+    "injection": ["Authorization: Bearer ' or 1=1 --"],
+    "long": ["Authorization: Bearer " + "x" * 8000],
+}
+
+
 @pytest.mark.parametrize(
-    "lines",
+    ("code", "lines"),
     [
-        pytest.param([], id="missing"),
-        pytest.param(["Authorization:"], id="empty"),
-        pytest.param(["Authorization: Bearer"], id="no-key"),
-        pytest.param(["Authorization: Bearer "], id="no-key-but-a-blank"),
-        pytest.param(["Authorization: {key}"], id="no-scheme"),
-        pytest.param(["Authorization: Basic {key}"], id="other-scheme"),
-        pytest.param(["Authorization: Token {key}"], id="token"),
-        pytest.param(["Authorization: Bearer{key}"], id="no-blank"),
-        pytest.param(["Authorization: Bearer:{key}"], id="colon"),
-        pytest.param(["Authorization: Bearer {key} {key}"], id="two-keys"),
-        pytest.param(["Authorization: Bearer {key},"], id="comma"),
-        pytest.param(['Authorization: Bearer "{key}"'], id="quoted"),
-        pytest.param(["Authorization: Bearer {key}", "Authorization: Bearer {key}"], id="two-headers"),
-        pytest.param(["Authorization: Basic x", "Authorization: Bearer {key}"], id="two-schemes"),
-        pytest.param(["Authorization: Bearer {KEY}"], id="key-in-upper-case"),
-        pytest.param(["Authorization: Bearer {key}x"], id="longer"),
-        pytest.param(["Authorization: Bearer tly_wrong"], id="wrong"),
-        pytest.param(["Authorization: Bearer \xff\xfe"], id="no-utf-8"),
-        pytest.param(["Authorization: Bearer ' or 1=1 --"], id="injection"),
-        pytest.param(["Authorization: Bearer " + "x" * 8000], id="long"),
-        pytest.param(["X-API-Key: {key}"], id="other-header"),
-        pytest.param(["Cookie: key={key}"], id="cookie"),
+        *(pytest.param("missing_api_key", lines, id=name) for name, lines in MISSING.items()),
+        *(pytest.param("invalid_api_key", lines, id=name) for name, lines in INVALID.items()),
     ],
 )
 @pytest.mark.parametrize("endpoint", READ)
-def test_without_a_good_key(site: Site, endpoint: str, lines: list[str]) -> None:
-    """CONTRACT: "missing or wrong: 401 with `WWW-Authenticate: Bearer`"; there is no key whose bucket to tell of."""
+def test_without_a_good_key(site: Site, endpoint: str, code: str, lines: list[str]) -> None:
+    """A missing key is told apart from a wrong one: RFC 6750, 3.1 has an error for the wrong one alone."""
     more = [line.format(key=site.key, KEY=site.key.upper()).encode("latin-1") for line in lines]
     target = path_of(endpoint, site.id) + f"?key={site.key}&access_token={site.key}&api_key={site.key}"
     answer = site.library.raw(request(target.encode(), more=more))
-    assert_error(answer, 401, "unauthorized")
-    assert answer.headers["WWW-Authenticate"] == "Bearer"
+    assert_error(answer, 401, code)
+    challenge = 'Bearer realm="Tally"' + (', error="invalid_token"' if code == "invalid_api_key" else "")
+    assert answer.headers["WWW-Authenticate"] == challenge
     assert not set(RATE) & set(answer.headers)
     assert site.key not in answer.text
 
@@ -106,7 +115,7 @@ def test_a_revoked_key_is_wrong(library: Library) -> None:
     site, other = library.site(account=account), library.run(library.house.key(account))
     assert site.ask("stats").status == 200
     library.run(library.house.admin(lambda connection: accounts.revoke_key(connection, site.key)))
-    assert_error(site.ask("stats"), 401, "unauthorized")
+    assert_error(site.ask("stats"), 401, "invalid_api_key")
     assert library.get(site.path("stats"), other).status == 200
 
 
