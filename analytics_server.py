@@ -24,7 +24,7 @@ from tally.clock import Clock
 from tally.collect import DESK, Desk
 from tally.connections import CONNECTIONS, Connections, watched
 from tally.country import Countries
-from tally.errors import ANSWERED, COLLECT_PATH, REFUSED, UNDER_WAY, answer_errors, expectation
+from tally.errors import ANSWERED, COLLECT_PATH, NOT_FOUND_PAGE, REFUSED, UNDER_WAY, answer_errors, expectation
 from tally.events import MOST_BODY_BYTES
 from tally.gate import GATE, Gate
 from tally.ingest import Ingest
@@ -143,6 +143,7 @@ def build_app(settings: Settings, clock: Clock | None = None) -> web.Application
     app[CONNECTIONS] = Connections(most, most_of_client, settings.idle_seconds, trusted)
     app[ops.OPENAPI] = asset("static/openapi.yaml").read_bytes()
     app[pages.FILES] = pages.files()
+    app[NOT_FOUND_PAGE] = pages.not_found
     app[tracking.TRACKER] = tracking.tracker_files(settings)
     app[COLLECT_PATH] = settings.collect_path
     app[ops.METRICS_TOKEN] = settings.metrics_token

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import errno
 import logging
+import re
 import sqlite3
 import traceback
 from collections import Counter
@@ -39,6 +40,12 @@ Answered = Counter[tuple[web.AbstractRoute | str | None, int]]
 ANSWERED = web.AppKey("answered", Answered)
 # How many were refused, by code.
 REFUSED = web.AppKey("refused", Counter[str])
+
+# Answers a browser that opens a path which does not exist; JSON goes to everything else (tally/pages.py).
+NOT_FOUND_PAGE = web.AppKey("not_found_page", Callable[[web.Request], web.Response])
+_API_PATHS = ("/api/",)
+# RFC 9110, 12.4.2: a weight of 0 means "not acceptable".
+_HTML = re.compile(r"(?:^|,)\s*text/html\s*(?:;(?!\s*q=0(?:\.0*)?\s*(?:[;,]|$))[^,]*)?(?:,|$)", re.IGNORECASE)
 
 # What nothing here needs of a browser, by the names that browsers know. Writing to the clipboard is left to the pages.
 _OFF = (
@@ -102,7 +109,10 @@ ORIGIN_NOT_ALLOWED = Kind(
     "This page's origin is neither the website's domain nor a subdomain of it: check the domain, "
     "or add the origin with `website add --allow-origin`.",
 )
-UNAUTHORIZED = Kind(401, "unauthorized", "Send an API key: Authorization: Bearer <API_KEY>.")
+MISSING_API_KEY = Kind(401, "missing_api_key", "Send an API key: Authorization: Bearer <API_KEY>.")
+INVALID_API_KEY = Kind(
+    401, "invalid_api_key", "This API key is wrong or was revoked: create one under API keys, or with `key create`."
+)
 PLAN_HAS_NO_KEYS = Kind(403, "plan_has_no_keys", "This account's plan has no API keys: raise it to pro or business.")
 INVALID_PARAMETER = Kind(400, "invalid_parameter", "A parameter cannot be used.")
 BEYOND_RETENTION = Kind(400, "beyond_retention", "The single events that this question needs are no longer kept.")
@@ -248,12 +258,21 @@ async def _answered(request: web.Request, handler: Handler) -> web.StreamRespons
     except Exception as failure:
         refusal = refusal_of(failure, request.match_info.route.resource)
         request.app[REFUSED][refusal.kind.code] += 1
-        response = error_answer(refusal)
+        response = _refused(request, refusal)
     response.headers.update(_common_headers(request))
     if request.path.startswith(ACCOUNT_PATHS):
         response.headers.setdefault("Cache-Control", "no-store")
     if not request.content.is_eof():
         await throw_away(request)
+    return response
+
+
+def _refused(request: web.Request, refusal: ApiError) -> web.Response:
+    if refusal.kind is not NOT_FOUND or request.path.startswith(_API_PATHS):
+        return error_answer(refusal)
+    is_page = request.method in ("GET", "HEAD") and _HTML.search(request.headers.get("Accept", "")[:1_000])
+    response = request.app[NOT_FOUND_PAGE](request) if is_page else error_answer(refusal)
+    response.headers["Vary"] = "Accept"
     return response
 
 

@@ -35,7 +35,7 @@ _TYPES = {
     ".webp": "image/webp",
     "": "text/plain; charset=utf-8",  # LICENSE
 }
-SHELL = "app.html"
+SHELL, NOT_FOUND_SHELL = "app.html", "not_found.html"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
     " font-src 'none'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -47,6 +47,11 @@ PAGE_HEADERS = {
 }
 # An icon opened by itself is a document: it runs nothing either.
 FILE_HEADERS = {"Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox", **OURS_ALONE}
+
+
+NOT_FOUND_POLICY = (
+    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+)
 
 
 class File(NamedTuple):
@@ -98,6 +103,14 @@ def shell(request: web.Request, frames: tuple[str, ...]) -> web.Response:
     file = request.app[FILES][SHELL]
     own = file._replace(tag=file.tag + blake2b(policy.encode(), digest_size=12).hexdigest())
     return answer(request, own, cache_control="private, no-cache")
+
+
+def not_found(request: web.Request) -> web.Response:
+    """The 404 page for browsers: the same for every path, so nothing of the request is in it. Runs no script."""
+    request[ANSWER_HEADERS] = {**PAGE_HEADERS, "Content-Security-Policy": NOT_FOUND_POLICY}
+    page = request.app[FILES][NOT_FOUND_SHELL]
+    headers = {"Content-Type": page.kind, "Cache-Control": "no-store"}
+    return web.Response(body=page.body, status=404, headers=headers)
 
 
 async def asset_file(request: web.Request) -> web.Response:

@@ -1357,6 +1357,34 @@ FAULTS = (
         "website = next(iter(request.app[READER].store.registry.websites.values()))",
         "tests/test_pages.py",
     ),
+    Fault(
+        "pages of an allowed origin as referrers",
+        "tally/hosts.py",
+        "or (origins and referrer in origin_hosts(origins))",
+        "",
+        "tests/test_referrers.py",
+    ),
+    Fault(
+        "an import that does not know the website's own hosts",
+        "tally/importing.py",
+        ", *own_hosts(connection, website)",
+        "",
+        "tests/test_referrers.py",
+    ),
+    Fault(
+        "a page in place of an API's error",
+        "tally/errors.py",
+        "if refusal.kind is not NOT_FOUND or request.path.startswith(_API_PATHS):",
+        "if refusal.kind is not NOT_FOUND:",
+        "tests/test_not_found.py",
+    ),
+    Fault(
+        "a missing key that is called a wrong one",
+        "tally/read_api.py",
+        "raise ApiError(errors.MISSING_API_KEY, headers=_NO_KEY)",
+        "raise ApiError(errors.INVALID_API_KEY, headers=_WRONG_KEY)",
+        "tests/test_read_errors.py",
+    ),
 )
 
 

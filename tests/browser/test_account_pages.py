@@ -279,7 +279,8 @@ def test_after_too_many_tries_the_login_says_from_when_on(server: Server, browse
     assert statuses[-1] == 429
     login_page(page, server)
     type_login(page)
-    expect(page.get_by_role("alert").filter(has_text="Too many failed attempts. You can try again from ")).to_be_visible()
+    words = "Too many failed attempts. You can try again from "
+    expect(page.get_by_role("alert").filter(has_text=words)).to_be_visible()
     expect(button(page, "Log in")).to_be_disabled()
 
 
