@@ -42,7 +42,7 @@ ANSWERED = web.AppKey("answered", Answered)
 REFUSED = web.AppKey("refused", Counter[str])
 
 # Answers a browser that opens a path which does not exist; JSON goes to everything else (tally/pages.py).
-NOT_FOUND_PAGE = web.AppKey("not_found_page", Callable[[web.Request], web.Response])
+NOT_FOUND_PAGE = web.AppKey[Callable[[web.Request], web.Response]]("not_found_page")
 _API_PATHS = ("/api/",)
 # RFC 9110, 12.4.2: a weight of 0 means "not acceptable".
 _HTML = re.compile(r"(?:^|,)\s*text/html\s*(?:;(?!\s*q=0(?:\.0*)?\s*(?:[;,]|$))[^,]*)?(?:,|$)", re.IGNORECASE)
