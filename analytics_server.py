@@ -32,6 +32,7 @@ from tally.limits import Buckets
 from tally.nightly import Nightly
 from tally.origin import Network, parse_proxies
 from tally.reader import READER, Reader
+from tally.reuse import refuse_uncertain
 from tally.running import opened
 from tally.sessions import Sessions
 from tally.settings import Settings
@@ -136,7 +137,7 @@ def build_app(settings: Settings, clock: Clock | None = None) -> web.Application
     clock = clock or Clock()
     trusted = parse_proxies(settings.trusted_proxy)
     zone("UTC")  # tells at the start where the zone data is damaged
-    app = web.Application(middlewares=[watched, answer_errors], client_max_size=MOST_BODY_BYTES)
+    app = web.Application(middlewares=[watched, answer_errors, refuse_uncertain], client_max_size=MOST_BODY_BYTES)
     app[UNDER_WAY] = set()
     app[ANSWERED], app[REFUSED] = Counter(), Counter()
     most, most_of_client = settings.max_connections, settings.client_connections

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import aiohttp
 import orjson
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 log = logging.getLogger("tally")
@@ -230,9 +230,10 @@ async def expectation(request: web.Request) -> web.StreamResponse | None:
     """Answers `Expect: 100-continue` with leave to go on, and any other expectation with 417."""
     if request.headers.get("Expect", "").lower() != "100-continue":
         response = error_answer(http_error(web.HTTPExpectationFailed()))
-        response.headers.update(_common_headers(request))
+        response.headers.update(common_headers(request))
         return response
-    if request.transport is not None:
+    # RFC 9110 10.1.1: a client of HTTP/1.0 does not know interim responses.
+    if request.transport is not None and request.version == HttpVersion11:
         request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     return None
 
@@ -259,7 +260,7 @@ async def _answered(request: web.Request, handler: Handler) -> web.StreamRespons
         refusal = refusal_of(failure, request.match_info.route.resource)
         request.app[REFUSED][refusal.kind.code] += 1
         response = _refused(request, refusal)
-    response.headers.update(_common_headers(request))
+    response.headers.update(common_headers(request))
     if request.path.startswith(ACCOUNT_PATHS):
         response.headers.setdefault("Cache-Control", "no-store")
     if not request.content.is_eof():
@@ -276,7 +277,8 @@ def _refused(request: web.Request, refusal: ApiError) -> web.Response:
     return response
 
 
-def _common_headers(request: web.Request) -> dict[str, str]:
+def common_headers(request: web.Request) -> dict[str, str]:
+    """Return the headers that every response to this path has."""
     if request.path in COLLECT_PATHS or request.path == request.app[COLLECT_PATH]:
         return COLLECT_HEADERS
     own: dict[str, str] = request.get(ANSWER_HEADERS, {})

@@ -26,6 +26,7 @@ from tally.errors import UNDER_WAY
 from tally.gate import GATE
 from tally.listening import Listener, listen, room_for
 from tally.restoring import drop_leftovers
+from tally.reuse import closing
 from tally.schema import BadDatabase
 from tally.settings import Settings
 from tally.shortcut import Door
@@ -87,6 +88,7 @@ class Runner(web.AppRunner):
         """What makes the protocol of a connection."""
         server = super().server
         if self._door is None and server is not None:
+            server.request_handler = closing(server.request_handler)
             self._door = Door(self.app, server)
         return self._door
 

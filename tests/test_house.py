@@ -16,7 +16,7 @@ FLOORS = (
     ("backups", "portable", "queries", "registry", "rollups", "threads", "trials"),
     ("behaving", "heat_days", "measuring", "ranking", "visiting", "vital_days"),
     ("visit_days",),
-    ("asking", "connections", "deletion", "ground", "heat_audit", "ingest", "intake", "live", "retention"),
+    ("asking", "connections", "deletion", "ground", "heat_audit", "ingest", "intake", "live", "retention", "reuse"),
     ("bodies", "building", "commits", "cuts", "erasing", "exporting", "importing", "left_out", "nightly", "restoring"),
     ("funnels", "properties", "timekeeping", "verification"),
     ("figures", "heat_figures", "mending", "toplists", "trial_figures", "visit_figures", "vital_figures"),

@@ -1,0 +1,131 @@
+"""Real reverse proxies in front of a real server: Caddy, nginx and HAProxy, started once for each test module.
+
+Where one is not installed its tests are skipped; with TALLY_MUST_PROXY=1, as in .ci/run, they fail instead.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+# A request that went through a proxy has this Origin, which no website allows. An event that is stored nevertheless
+# was in a request that the proxy did not see.
+ORIGIN = "https://proxied.example"
+
+# Two connections to the server for all clients, so that they are shared.
+CADDY = """{
+  admin off
+  auto_https off
+}
+http://:PORT {
+  bind 127.0.0.1
+  reverse_proxy UPSTREAM {
+    header_up Origin ORIGIN
+    transport http {
+      max_conns_per_host 2
+    }
+  }
+}
+"""
+# One process: no worker outlives it.
+NGINX = """daemon off;
+master_process off;
+USER
+pid FOLDER/nginx.pid;
+error_log FOLDER/error.log;
+events { worker_connections 256; }
+http {
+  access_log off;
+  client_body_temp_path FOLDER/body;
+  proxy_temp_path FOLDER/proxy;
+  fastcgi_temp_path FOLDER/fastcgi;
+  uwsgi_temp_path FOLDER/uwsgi;
+  scgi_temp_path FOLDER/scgi;
+  upstream tally { server UPSTREAM; keepalive 2; }
+  server {
+    listen 127.0.0.1:PORT;
+    location / { proxy_pass http://tally; PROXY }
+  }
+}
+"""
+NGINX_SHARED = f"""
+      proxy_http_version 1.1;
+      proxy_set_header Connection "";
+      proxy_set_header Host $http_host;
+      proxy_set_header Origin {ORIGIN};
+      proxy_request_buffering off;
+"""
+HAPROXY = """defaults
+  mode http
+  timeout connect 5s
+  timeout client 5s
+  timeout server 5s
+  timeout queue 5s
+frontend in
+  bind 127.0.0.1:PORT
+  default_backend tally
+backend tally
+  http-reuse always
+  http-request set-header Origin ORIGIN
+  server tally UPSTREAM maxconn 2
+"""
+COMMANDS = {
+    "caddy": ["caddy", "run", "--adapter", "caddyfile", "--config"],
+    "nginx": ["nginx", "-p", "FOLDER", "-c"],
+    "haproxy": ["haproxy", "-db", "-f"],
+}
+SHARING = {"caddy": CADDY, "nginx": NGINX.replace("PROXY", NGINX_SHARED), "haproxy": HAPROXY}
+
+
+class Proxy:
+    """A reverse proxy as a process of its own, in front of `upstream` (host:port, or unix:path for nginx)."""
+
+    def __init__(self, name: str, configuration: str, upstream: str, folder: Path) -> None:
+        if shutil.which(name) is None:
+            assert not os.environ.get("TALLY_MUST_PROXY"), f"install {name}: apt-get install caddy nginx-light haproxy"
+            pytest.skip(f"NOT TESTED: {name} is not installed (apt-get install caddy nginx-light haproxy)")
+        folder.mkdir()
+        self._log = folder / "log"
+        user = "user root;" if os.geteuid() == 0 else ""
+        for _ in range(3):
+            self.port = free_port()
+            file = folder / "configuration"
+            text = configuration.replace("UPSTREAM", upstream).replace("ORIGIN", ORIGIN).replace("USER", user)
+            file.write_text(text.replace("PORT", str(self.port)).replace("FOLDER", str(folder)))
+            words = [word.replace("FOLDER", str(folder)) for word in COMMANDS[name]]
+            # Caddy keeps certificates and its last configuration there.
+            environment = os.environ | {"XDG_DATA_HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
+            with self._log.open("ab") as log:
+                self.process = subprocess.Popen(
+                    [*words, str(file)], stdout=log, stderr=log, env=environment, cwd=folder
+                )
+            if self._answers():
+                return
+        raise AssertionError(f"{name} did not start: {self._log.read_text()[-3000:]}")
+
+    def _answers(self) -> bool:
+        deadline = time.monotonic() + 30
+        while self.process.poll() is None and time.monotonic() < deadline:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return True
+            except OSError:
+                time.sleep(0.02)
+        self.stop()
+        return False
+
+    def stop(self) -> None:
+        """Ends it at once."""
+        self.process.kill()
+        self.process.wait()
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that was free a moment ago."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
