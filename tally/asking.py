@@ -23,6 +23,7 @@ from tally.events import METRICS, MOST_EVENT_DATA_BYTES, TYPES
 from tally.heat import WIDTHS
 from tally.instants import BadTime, iso
 from tally.queries import FILTERS
+from tally.threads import SERVER, Claim
 from tally.timerange import Interval, Range, parse_days, parse_range
 
 ALLOWED: dict[str, frozenset[str]] = {
@@ -92,6 +93,7 @@ class Question:
     raw: tuple[Any, ...]
     url: URL
     is_gone: Callable[[], bool]
+    claim: Claim = SERVER
 
     def identity(self) -> tuple[Any, ...]:
         """What of the question decides the answer, for its ETag: the moment for realtime, the range for the others."""

@@ -8,15 +8,16 @@ before anything is read.
 """
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from aiohttp import web
 
 from tally import answers, behaviour, errors, measured
-from tally.asking import question
+from tally.asking import Question, question
 from tally.enrich import FIELDS
 from tally.errors import ApiError
 from tally.events import TRAFFIC_TYPES, TYPES
-from tally.reader import READER, Answer, View, caching, has_any_tag, has_tag
+from tally.reader import READER, Answer, Reader, View, caching, has_any_tag, has_tag
 
 ANSWERS: dict[str, Answer] = {**answers.ANSWERS, **measured.ANSWERS, **behaviour.ANSWERS}
 
@@ -32,7 +33,8 @@ def endpoint(name: str, authorise: Authorise) -> Handler:
     async def handle(request: web.Request) -> web.Response:
         reader = request.app[READER]
         view = await authorise(request)
-        asked = question(request, name, reader.clock.wall_ms(), TRAFFIC_TYPES if view.is_shared else TYPES)
+        types = TRAFFIC_TYPES if view.is_shared else TYPES
+        asked = replace(question(request, name, reader.clock.wall_ms(), types), claim=view.claim)
         field = request.match_info.get("field", "")
         if name == "top" and field not in FIELDS:
             raise ApiError(errors.INVALID_PARAMETER, f"A top list is of one of {', '.join(FIELDS)}.", field="field")
@@ -44,7 +46,10 @@ def endpoint(name: str, authorise: Authorise) -> Handler:
             return web.Response(status=304, headers=caching(etag, view.by))
         begun_ns = reader.clock.monotonic_ns()
         try:
-            response = await answer(reader, view, asked, field)
+            if view.is_shared:
+                response = await _shared_answer(reader, etag, asked, lambda one: answer(reader, view, one, field))
+            else:
+                response = await answer(reader, view, asked, field)
         finally:
             reader.times[name].add(reader.clock.monotonic_ns() - begun_ns)
         if has_any_tag(request):
@@ -53,3 +58,20 @@ def endpoint(name: str, authorise: Authorise) -> Handler:
         return response
 
     return handle
+
+
+async def _shared_answer(
+    reader: Reader, etag: str, asked: Question, answer: Callable[[Question], Awaitable[web.Response]]
+) -> web.Response:
+    """An answer to a share link's question, found once for all who ask the same at once.
+
+    The ETag is the key: it is made of the question and of the website's change counter, which an event moves before it
+    is acknowledged. Links alone share: their visitors ask the same questions, as many as a page has readers.
+    """
+
+    async def find(is_gone: Callable[[], bool]) -> web.Response:
+        return await answer(replace(asked, is_gone=is_gone))
+
+    found = await reader.link_answers.do(etag, asked.is_gone, find)
+    # A response is sent once.
+    return web.Response(body=found.body, status=found.status, headers=found.headers)

@@ -27,6 +27,7 @@ from tally.left_out import LeftOut
 from tally.nightly import Nightly
 from tally.reader import Reader
 from tally.store import Store
+from tally.threads import Readers
 
 _NONE = "none"
 
@@ -65,6 +66,9 @@ class Figures(Collector):
         yield from _left_out(store.left_out)
         yield from _writing(store)
         yield self._queries()
+        yield from _readers(store.readers)
+        joined = self._reader.link_answers.joined
+        yield _counter("tally_shared_answers", "Questions by share links that took the answer of another.", joined)
         yield _state(store)
         yield from _sizes(store)
         sessions = store.ingest.sessions
@@ -120,6 +124,20 @@ def _writing(store: Store) -> Iterator[Metric]:
     yield _histogram("tally_commit_events", "Events in a committed group.", counters.sizes)
     yield _counter("tally_commits_failed", "Groups that could not be committed.", counters.failed_commits)
     yield _gauge("tally_queue_events", "Events that wait for a commit.", store.queue)
+
+
+def _readers(readers: Readers) -> Iterator[Metric]:
+    """Connections for reading, by who they are for: accounts (keys and sessions), or share links."""
+    busy = GaugeMetricFamily("tally_readers_busy", "Connections that answer a question.", labels=["class"])
+    waiting = GaugeMetricFamily("tally_readers_waiting", "Questions that wait for a connection.", labels=["class"])
+    refused = CounterMetricFamily("tally_readers_refused", "Questions that waited for too long.", labels=["class"])
+    waits = HistogramMetricFamily("tally_readers_wait_seconds", "How long questions waited.", labels=["class"])
+    for name, of in (("account", readers.accounts), ("link", readers.links)):
+        busy.add_metric([name], of.queue.busy)
+        waiting.add_metric([name], of.queue.waiting)
+        refused.add_metric([name], of.refused)
+        waits.add_metric([name], *_buckets(of.waits, 1e9))
+    yield from (busy, waiting, refused, waits)
 
 
 def _state(store: Store) -> Metric:

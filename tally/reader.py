@@ -24,7 +24,9 @@ from tally.instants import iso
 from tally.limits import Buckets
 from tally.queries import Scope
 from tally.remembered import Remembered
+from tally.single_flight import SingleFlight
 from tally.store import Store
+from tally.threads import Claim
 
 # our choice: from what is answered out of memory to what is given up.
 _TIMES_NS = tuple(ms * 1_000_000 for ms in (1, 5, 25, 100, 500, 2_500, 10_000))
@@ -43,6 +45,8 @@ class Reader:
         # ETags of an earlier process mean nothing: the change counter starts anew.
         self.boot = secrets.token_bytes(8)
         self.remembered = Remembered()
+        # Answers to questions by share links that are under way.
+        self.link_answers: SingleFlight[web.Response] = SingleFlight()
         # Nanoseconds of each question, by endpoint.
         self.times = {name: Histogram(_TIMES_NS) for name in ALLOWED if name != "websites"}
 
@@ -63,7 +67,7 @@ class Reader:
     async def find(self, asked: Question, look: Callable[[sqlite3.Connection], T]) -> T:
         """What a look finds, in one snapshot. Raises ApiError 503, and 400 where it needs rows that are gone."""
         try:
-            return await self.store.read(look, asked.is_gone)
+            return await self.store.read(look, asked.is_gone, asked.claim)
         except BeyondRetention as beyond:
             message = f"Single events are kept from {iso(beyond.from_ms)} on: ask from then on{_otherwise(asked)}."
             raise ApiError(errors.BEYOND_RETENTION, message, field="from") from None
@@ -84,6 +88,11 @@ class View(NamedTuple):
     website: Website
     by: str
     is_shared: bool = False
+
+    @property
+    def claim(self) -> Claim:
+        """Who the questions about it are for, where connections are short."""
+        return Claim(self.is_shared, self.website.number if self.is_shared else self.website.account)
 
 
 Answer = Callable[[Reader, View, Question, str], Awaitable[web.Response]]

@@ -35,7 +35,7 @@ from tally.live import Live
 from tally.mending import Mender, empty_log
 from tally.registry import Registry, registry, registry_if_changed
 from tally.schema import transaction
-from tally.threads import Readers, Thread
+from tally.threads import SERVER, Claim, Readers, Thread
 from tally.timekeeping import Timekeeper
 
 T = TypeVar("T")
@@ -174,9 +174,14 @@ class Store:
         self.health.look(self._writer.busy_since_ns)
         return self.health.state
 
-    async def read(self, question: Callable[[sqlite3.Connection], T], is_gone: Callable[[], bool] = lambda: False) -> T:
-        """Runs a question on a read-only connection, in one snapshot, while somebody waits. Raises ApiError 503."""
-        return await self.readers.ask(question, is_gone)
+    async def read(
+        self,
+        question: Callable[[sqlite3.Connection], T],
+        is_gone: Callable[[], bool] = lambda: False,
+        claim: Claim = SERVER,
+    ) -> T:
+        """Runs a question on a read-only connection, in one snapshot, until `is_gone`. Raises ApiError 503."""
+        return await self.readers.ask(question, is_gone, claim)
 
     async def look_again(self) -> None:
         """Reads websites, keys and usage anew if another process has written, unless that was looked at just now."""

@@ -4,8 +4,9 @@ A call is one function run on the connection's thread (`Thread.run`), not a call
 statement 3. Nothing but plain rows may come out of it: a cursor left over would pin the log as long as it lives.
 
 `Readers` are a few connections that cannot write. A question waits for a free one, has one snapshot for all it asks,
-and is given up when it takes too long or nobody waits for it any more. All can be held at once, for the moment in which
-the log is emptied.
+and is given up when it takes too long or nobody waits for it any more. Share links have a connection of their own, so
+that a question of an account never waits for one of a link, and a shorter deadline; within each class, accounts and
+links take turns (tally/fair_queue.py). All can be held at once, for the moment in which the log is emptied.
 
 A connection can be closed and opened anew on its thread; between the two every step fails as a file does that cannot be
 opened.
@@ -19,12 +20,14 @@ import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import aiosqlite
 
 from tally.errors import OVERLOADED, ApiError
+from tally.fair_queue import FairQueue, QueueFull
 from tally.health import refusal
+from tally.histogram import Histogram
 from tally.schema import BadDatabase, connect_reader
 
 T = TypeVar("T")
@@ -32,6 +35,16 @@ Question = Callable[[sqlite3.Connection], T]
 
 # our choice: on two cores a third reader only takes turns with the others.
 READERS = 2
+# One for all share links together: one more would let strangers have more of two cores than the owners have.
+LINK_READERS = 1
+# Half of the default deadline. A dashboard's questions take milliseconds; what takes longer than this keeps other links
+# waiting.
+LINK_SECONDS = 5.0
+# A shared dashboard asks about ten questions at once; identical ones wait once (tally/single_flight.py).
+MAX_WAITING_OF_LINK = 64
+# Connections bound what an account can have waiting, and its bucket does.
+_UNBOUNDED = 1 << 30
+_WAITS_NS = tuple(ms * 1_000_000 for ms in (1, 5, 25, 100, 500, 2_500, 10_000))
 # our choice: a look every few milliseconds costs nothing that could be measured.
 _STEPS_BETWEEN_LOOKS = 100_000
 
@@ -120,28 +133,72 @@ async def on_thread(
     return thread
 
 
+class Claim(NamedTuple):
+    """Who a question is for: an account by its number (0: the server itself), or the share link of a website."""
+
+    is_link: bool
+    number: int
+
+
+SERVER = Claim(False, 0)
+
+
+class ReaderClass:
+    """The connections of one class of questions, and what /metrics says of it."""
+
+    def __init__(self, threads: list[Thread], query_s: float, max_waiting: int) -> None:
+        self.query_s = query_s
+        self.queue = FairQueue(threads, max_waiting)
+        self.size = len(threads)
+        self.refused = 0
+        self.waits = Histogram(_WAITS_NS)
+
+    async def thread(self, claim: Claim) -> Thread:
+        """Return a connection's thread once one is free; the caller releases it. Raises TimeoutError, QueueFull."""
+        begun_ns = time.monotonic_ns()
+        async with asyncio.timeout(self.query_s):
+            thread = await self._free(claim)
+        self.waits.add(time.monotonic_ns() - begun_ns)
+        return thread
+
+    async def hold(self) -> Thread:
+        """The same without a deadline, for what needs all of them; it takes its turn as a claim does."""
+        return await self._free(None)
+
+    async def _free(self, key: Claim | None) -> Thread:
+        waiting = self.queue.request(key)
+        try:
+            return await waiting
+        except BaseException:
+            self.queue.withdraw(key, waiting)
+            raise
+
+
 class Readers:
     """A few read-only connections to one file. `failed` is told what SQLite refused."""
 
-    def __init__(self, threads: list[Thread], query_s: float, failed: Callable[[Exception], None]) -> None:
-        self.threads = threads
+    def __init__(
+        self, threads: list[Thread], link_threads: list[Thread], query_s: float, failed: Callable[[Exception], None]
+    ) -> None:
+        self.threads = [*threads, *link_threads]
+        self.accounts = ReaderClass(threads, query_s, _UNBOUNDED)
+        self.links = ReaderClass(link_threads, min(query_s, LINK_SECONDS), MAX_WAITING_OF_LINK)
         self._failed = failed
-        self._query_s = query_s
         self._closing = False
-        self._idle: asyncio.LifoQueue[Thread] = asyncio.LifoQueue()
-        for thread in threads:
-            self._idle.put_nowait(thread)
+        # Two that hold would wait for each other's connections for good.
+        self._holding = asyncio.Lock()
 
-    async def ask(self, question: Question[T], is_gone: Callable[[], bool]) -> T:
+    async def ask(self, question: Question[T], is_gone: Callable[[], bool], claim: Claim) -> T:
         """Runs a question in one snapshot, until `is_gone` says that nobody waits for it. Raises ApiError 503."""
+        of = self.links if claim.is_link else self.accounts
         try:
-            async with asyncio.timeout(self._query_s):
-                reader = await self._idle.get()
-        except TimeoutError:
+            reader = await of.thread(claim)
+        except (TimeoutError, QueueFull):
+            of.refused += 1
             raise ApiError(OVERLOADED, "Too many questions wait: ask it again later.", retry_after_s=10) from None
-        answer = asyncio.ensure_future(reader.run(lambda run: self._in_snapshot(run, question, is_gone)))
+        answer = asyncio.ensure_future(reader.run(lambda run: self._in_snapshot(run, question, is_gone, of.query_s)))
         # The connection is free when the statement ends, not when the client has gone away.
-        answer.add_done_callback(lambda _: self._idle.put_nowait(reader))
+        answer.add_done_callback(lambda _: of.queue.release(reader))
         try:
             return await asyncio.shield(answer)
         except sqlite3.Error as failure:
@@ -152,9 +209,11 @@ class Readers:
         """Gives up the questions under way: the process ends."""
         self._closing = True
 
-    def _in_snapshot(self, connection: sqlite3.Connection, question: Question[T], is_gone: Callable[[], bool]) -> T:
+    def _in_snapshot(
+        self, connection: sqlite3.Connection, question: Question[T], is_gone: Callable[[], bool], query_s: float
+    ) -> T:
         # Looked at inside the statement: an interrupt from outside could hit the statement after the one it was for.
-        end = time.monotonic() + self._query_s
+        end = time.monotonic() + query_s
 
         def is_over() -> bool:
             return self._closing or is_gone() or time.monotonic() > end
@@ -170,23 +229,27 @@ class Readers:
     @contextlib.asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
         """While it lasts nobody reads. Begins when the questions under way are answered."""
-        held = [await self._idle.get() for _ in self.threads]
-        try:
-            yield
-        finally:
-            for thread in held:
-                self._idle.put_nowait(thread)
+        classes, held = (self.accounts, self.links), list[tuple[ReaderClass, Thread]]()
+        async with self._holding:
+            try:
+                for of in classes:
+                    for _ in range(of.size):
+                        held.append((of, await of.hold()))
+                yield
+            finally:
+                for of, thread in held:
+                    of.queue.release(thread)
 
 
 async def open_readers(
     path: Path, query_s: float, failed: Callable[[Exception], None], closing: contextlib.AsyncExitStack
 ) -> Readers:
     """Readers of a file, closed with the stack."""
-    threads = []
-    for _ in range(READERS):
+    threads: list[Thread] = []
+    for _ in range(READERS + LINK_READERS):
         threads.append(await on_thread(connect_reader(path), lambda: connect_reader(path)))
         closing.push_async_callback(threads[-1].close)
-    return Readers(threads, query_s, failed)
+    return Readers(threads[:READERS], threads[READERS:], query_s, failed)
 
 
 def lock_file(path: Path) -> int:

@@ -25,6 +25,7 @@ from tally.gate import GATE, Gate, invalid, text
 from tally.hosts import BadHost, exact_origin, registrable_domain
 from tally.instants import iso
 from tally.reader import READER, View
+from tally.threads import SERVER, Claim
 
 # our choice: an app has a handful of web views.
 MOST_ORIGINS = 50
@@ -46,7 +47,8 @@ async def websites(request: web.Request) -> web.Response:
 
 
 async def _shown(gate: Gate, own: list[Website]) -> list[dict[str, Any]]:
-    traffic = await _traffic(gate, [website.number for website in own])
+    claim = Claim(False, own[0].account) if own else SERVER
+    traffic = await _traffic(gate, claim, [website.number for website in own])
     links = {id: _SHARE_PATH + token for token, id in gate.store.registry.shares.items()}
     return [
         {
@@ -62,7 +64,7 @@ async def _shown(gate: Gate, own: list[Website]) -> list[dict[str, Any]]:
     ]
 
 
-async def _traffic(gate: Gate, numbers: list[int]) -> dict[int, int]:
+async def _traffic(gate: Gate, claim: Claim, numbers: list[int]) -> dict[int, int]:
     """Stored events by website; large counts are a few minutes old."""
     now_ms = gate.clock.wall_ms()
     known = {
@@ -72,7 +74,7 @@ async def _traffic(gate: Gate, numbers: list[int]) -> dict[int, int]:
         if events > _MANY and abs(now_ms - counted_ms) < _COUNT_AGAIN_MS
     }
     others = [number for number in numbers if number not in known]
-    found = await gate.store.read(lambda connection: accounts.traffic(connection, others))
+    found = await gate.store.read(lambda connection: accounts.traffic(connection, others), claim=claim)
     gate.counted.update({number: (now_ms, events) for number, events in found.items()})
     return known | found
 

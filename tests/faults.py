@@ -282,6 +282,27 @@ FAULTS = (
         "tests/test_side_by_side.py",
     ),
     Fault(
+        "links use the connections of accounts",
+        "tally/threads.py",
+        "of = self.links if claim.is_link else self.accounts",
+        "of = self.accounts",
+        "tests/test_link_readers.py",
+    ),
+    Fault(
+        "one key is served until it has no more",
+        "tally/fair_queue.py",
+        "popitem(last=False)",
+        "popitem(last=True)",
+        "tests/test_fair_queue.py tests/test_link_readers.py",
+    ),
+    Fault(
+        "a question joins another of an older state",
+        "tally/endpoints.py",
+        "reader.link_answers.do(etag,",
+        "reader.link_answers.do(repr(asked.identity()),",
+        "tests/test_link_readers.py",
+    ),
+    Fault(
         "a snapshot that is left behind",
         "tally/threads.py",
         '            connection.set_progress_handler(None, 0)\n            connection.execute("rollback")',

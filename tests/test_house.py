@@ -8,12 +8,12 @@ from conftest import ROOT
 
 FLOORS = (
     ("arrays", "demo_sites"),
-    ("heat", "histogram", "repeats", "rows", "scalars", "significance"),
+    ("fair_queue", "heat", "histogram", "repeats", "rows", "scalars", "significance"),
     ("assets", "clock", "crawlers", "errors", "hosts", "instants", "ndjson", "remembered", "settings"),
     ("country", "events", "labels", "limits", "logins", "origin", "schema", "sessions", "timerange", "useragent"),
     ("demo_traffic",),
     ("accounts", "callers", "enrich", "health", "logs", "moments", "notes", "passwords", "tables", "visits", "vitals"),
-    ("backups", "portable", "queries", "registry", "rollups", "threads", "trials"),
+    ("backups", "portable", "queries", "registry", "rollups", "single_flight", "threads", "trials"),
     ("behaving", "heat_days", "measuring", "ranking", "visiting", "vital_days"),
     ("visit_days",),
     ("asking", "connections", "deletion", "ground", "heat_audit", "ingest", "intake", "live", "retention", "reuse"),

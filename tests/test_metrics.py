@@ -235,6 +235,7 @@ async def test_what_is_sent_decides_no_label(house: House) -> None:
         assert said.get("route", "none") in routes
         assert said.get("method", "none") in {"GET", "HEAD", "POST", "PATCH", "DELETE", "OPTIONS", "none"}
         assert said.get("endpoint", "stats") in ANSWERS
+        assert said.get("class", "link") in {"account", "link"}
         if name == "tally_requests_refused_total":
             assert said["code"] in KNOWN_CODES
         assert set(said) <= {
@@ -242,6 +243,7 @@ async def test_what_is_sent_decides_no_label(house: House) -> None:
             "method",
             "status",
             "endpoint",
+            "class",
             "code",
             "le",
             "state",

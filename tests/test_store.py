@@ -13,6 +13,7 @@ from conftest import House, MakeHouse
 
 from tally.errors import ApiError
 from tally.ingest import Job
+from tally.threads import READERS
 
 
 def view(website: str, path: str = "/", **more: Any) -> dict[str, Any]:
@@ -240,7 +241,7 @@ async def test_a_question_waits_no_longer_than_it_may_take(make_house: MakeHouse
     """CONTRACT: 503 `overloaded` with Retry-After, not a line without end; who is being answered is answered."""
     house = await make_house(query_seconds=1)
     go_on = threading.Event()
-    busy = [asyncio.create_task(house.store.read(lambda _: go_on.wait(60))) for _ in house.store.readers.threads]
+    busy = [asyncio.create_task(house.store.read(lambda _: go_on.wait(60))) for _ in range(READERS)]
     await asyncio.sleep(0)  # lets them begin
     with pytest.raises(ApiError) as refusal:
         await house.store.read(lambda connection: connection.execute("select 7").fetchall())

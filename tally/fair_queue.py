@@ -1,0 +1,79 @@
+"""Slots for work that only a few may do at once, handed out in turn by key.
+
+A key is whoever the work is for: an account, or a website's share link. Keys that wait get a free slot in turn (round
+robin), each for the request that has waited longest, so that a key with many requests delays another key by one of
+them at a time. A key may have a bounded number of requests waiting.
+
+Used by the event loop alone; nothing here waits itself.
+"""
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Hashable, Iterable
+from typing import Generic, TypeVar
+
+Slot = TypeVar("Slot")
+
+
+class QueueFull(Exception):
+    """The key has as many requests waiting as it may."""
+
+
+class FairQueue(Generic[Slot]):
+    """Slots that are free, and requests that wait for one, by key."""
+
+    def __init__(self, slots: Iterable[Slot], max_waiting: int) -> None:
+        """`max_waiting`: requests of one key that may wait."""
+        self._idle = list(slots)
+        self._max_waiting = max_waiting
+        self._waiting: OrderedDict[Hashable, deque[asyncio.Future[Slot]]] = OrderedDict()
+        self.size = len(self._idle)
+
+    @property
+    def busy(self) -> int:
+        """Slots that are handed out."""
+        return self.size - len(self._idle)
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait, of all keys."""
+        return sum(map(len, self._waiting.values()))
+
+    def request(self, key: Hashable) -> "asyncio.Future[Slot]":
+        """Return a future of a slot, done at once where one is free. Raises QueueFull.
+
+        The caller passes the slot to `release`, or the future to `withdraw` where it stops waiting.
+        """
+        future: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
+        if self._idle:
+            # The one used last: its memory is in the processor's caches.
+            future.set_result(self._idle.pop())
+            return future
+        others = self._waiting.setdefault(key, deque())
+        if len(others) >= self._max_waiting:
+            raise QueueFull
+        others.append(future)
+        return future
+
+    def release(self, slot: Slot) -> None:
+        """Hand the slot to the next key in turn, or keep it."""
+        while self._waiting:
+            key, futures = self._waiting.popitem(last=False)
+            future = futures.popleft()
+            if futures:
+                self._waiting[key] = futures
+            if not future.done():
+                future.set_result(slot)
+                return
+        self._idle.append(slot)
+
+    def withdraw(self, key: Hashable, future: "asyncio.Future[Slot]") -> None:
+        """Stop waiting; a slot that came at that very moment is released."""
+        if future.done() and not future.cancelled():
+            self.release(future.result())
+            return
+        futures = self._waiting.get(key, deque())
+        if future in futures:
+            futures.remove(future)
+            if not futures:
+                del self._waiting[key]
