@@ -80,16 +80,17 @@ create table usage (
   primary key (account, month)
 ) strict, without rowid;
 
--- event_ids of the last 72 hours, as digests; a second copy is accepted and not stored.
-create table seen (
+-- Deduplication: events that came with an event_id, each as a keyed digest of its event_id and its content
+-- (tally/ingest.py). A copy is accepted, not stored, and renews the row, which expires 72 hours after the last copy.
+create table event_id (
   website     integer not null,
   digest      blob    not null check (length(digest) = 16),
-  arrived_ms  integer not null,
+  arrived_ms  integer not null,            -- arrival of the last copy
   primary key (website, digest)
 ) strict, without rowid;
 
--- ingest.forget_old: delete from seen where arrived_ms < ?
-create index seen_by_arrival on seen (arrived_ms);
+-- ingest.forget_old: delete from event_id where arrived_ms < ?
+create index event_id_by_arrival on event_id (arrived_ms);
 
 -- Every text that repeats. The unique index answers both ways: text -> id when storing and filtering.
 create table label (

@@ -46,7 +46,7 @@ TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("heat", ("day", "pathname", "width", "kind", "bin_y", "bin_x")),
     ("heat_block", ("pathname", "band", "level", "block")),
     ("heat_count", ("level", "block", "pathname")),
-    ("seen", ("digest",)),
+    ("event_id", ("digest",)),
     ("left_out", ("quarter", "reason")),
     ("left_out_sample", ("reason", "id")),
 )

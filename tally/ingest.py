@@ -24,6 +24,8 @@ from hashlib import blake2b
 from itertools import chain
 from typing import Any, NamedTuple
 
+import orjson
+
 from tally import heat, moments, rollups, trials, vital_days, vitals
 from tally.accounts import Website, key_salt, month_of
 from tally.clock import Clock
@@ -45,6 +47,10 @@ from tally.sessions import DAY_MS, Sessions, Visit
 
 # our choice: at most this many ids are skipped by a restart.
 ID_BLOCK = 10_000
+
+_NO_URL = ("", "", "")
+# Event's fields from here on are those of measurements.
+_MEASUREMENT = Event._fields.index("vitals")
 
 MONTH_FULL = Rejection("monthly_limit_reached", "This month's events are used up: send it again next month (UTC).")
 NO_ASSIGNMENT = Rejection(
@@ -146,9 +152,23 @@ class Ingest:
         """The label number of each text."""
         return self.labels.numbers_of(connection, texts).__getitem__
 
-    def digest(self, event_id: str) -> bytes:
-        """What is stored of an event_id: 16 bytes whatever the client chose, which do not tell it without the file."""
-        return blake2b(event_id.encode(), digest_size=16, key=self._salt).digest()
+    def digest(self, event: Event) -> bytes:
+        """Return what is stored of an event's event_id: 16 bytes, keyed, of the event_id and the event's content.
+
+        The content is what makes it another event: type, url, name, event_name, event_data with sorted keys, and the
+        fields of measurements. So a guessed event_id with other content claims nothing. Time, visitor, referrer and
+        labels such as app_version are not content: a client may resend an event later, after an update, from another
+        network. 1 to 2 µs.
+        """
+        host, path, query = event.url or _NO_URL
+        data = event.event_data
+        if data:
+            data = orjson.dumps(orjson.loads(data), option=orjson.OPT_SORT_KEYS).decode()
+        # No text holds NUL, so no two events give the same bytes.
+        content = f"{event.event_id}\0{event.type}\0{host}\0{path}\0{query}\0{event.name}\0{event.event_name}\0{data}"
+        if event.type > APP_EVENT:
+            content += f"\0{event[_MEASUREMENT:]}"
+        return blake2b(content.encode(), digest_size=16, key=self._salt).digest()
 
     def chores(self, connection: sqlite3.Connection) -> None:
         """Forgets what is over, also where nobody sends anything: identities, and event_ids in small steps."""
@@ -169,13 +189,11 @@ class _Group:
             connection,
             {(row.website.account, month) for job, month in zip(jobs, self.months, strict=True) for row in job.rows},
         )
-        self._keys = {
-            id(row): (row.website.number, ingest.digest(row.event.event_id)) for row in rows if row.event.event_id
-        }
-        self._seen = _seen(connection, list(self._keys.values()))
+        self._keys = {id(row): (row.website.number, ingest.digest(row.event)) for row in rows if row.event.event_id}
+        self._arrivals = _arrivals(connection, list(self._keys.values()))
         # Not by the wall, which may jump: an event_id is neither to be forgotten early nor to be kept for years.
         self._steady_ms, self._oldest_ms = ingest.clock.steady_ms(), ingest.clock.sure_ms() - OLDEST_MS
-        self._new_seen: dict[tuple[int, bytes], int] = {}
+        self._renewed: dict[tuple[int, bytes], int] = {}
         self._assigned: dict[tuple[int, int, int, int], int] = {}
         self._converted: list[tuple[trials.Key, int]] = []
         self._events: list[tuple[Any, ...]] = []
@@ -191,7 +209,9 @@ class _Group:
         """Decides on a row that arrived in a month, and gathers what it writes."""
         website, event = row.website, row.event
         key = self._keys.get(id(row))
-        if key is not None and self._seen.get(key, self._oldest_ms - 1) >= self._oldest_ms:
+        if key is not None and self._arrivals.get(key, self._oldest_ms - 1) >= self._oldest_ms:
+            # Each copy renews the 72 hours, once a group: a row written, less than what a new event costs.
+            self._renewed[key] = self._steady_ms
             return None
         limit, used = self._ingest.limit_of(website.plan), (website.account, month)
         if limit is not None and self.used[used] >= limit:
@@ -206,7 +226,7 @@ class _Group:
             return NO_ASSIGNMENT
         self.used[used] += 1
         if key is not None:
-            self._seen[key] = self._new_seen[key] = self._steady_ms
+            self._arrivals[key] = self._renewed[key] = self._steady_ms
         return None
 
     def store(self) -> None:
@@ -228,7 +248,7 @@ class _Group:
         )
         trials.assign(run, self._assigned)
         trials.convert(run, self._converted)
-        _insert(run, "seen", 3, [(*key, ms) for key, ms in self._new_seen.items()], "insert or replace")
+        _insert(run, "event_id", 3, [(*key, ms) for key, ms in self._renewed.items()], "insert or replace")
         run.executemany(
             "/* ingest.usage */ insert into usage values (?, ?, ?) on conflict do update set events = excluded.events",
             [(*month, events) for month, events in self.used.items()],
@@ -327,14 +347,14 @@ class _Group:
 
 
 def forget_old(connection: sqlite3.Connection, sure_ms: int, most: int = 2_000) -> int:
-    """Deletes up to `most` event_ids whose 72 hours are over; how many it deleted."""
+    """Delete up to `most` event_ids of which no copy came for 72 hours; return how many."""
     old = connection.execute(
-        "/* ingest.old */ select website, digest from seen where arrived_ms < ? order by arrived_ms limit ?",
+        "/* ingest.old */ select website, digest from event_id where arrived_ms < ? order by arrived_ms limit ?",
         (sure_ms - OLDEST_MS, most),
     ).fetchall()
     if old:
         with transaction(connection):
-            connection.executemany("/* ingest.forget_old */ delete from seen where website = ? and digest = ?", old)
+            connection.executemany("/* ingest.forget_old */ delete from event_id where website = ? and digest = ?", old)
     return len(old)
 
 
@@ -363,14 +383,14 @@ def _used(connection: sqlite3.Connection, months: Iterable[tuple[int, int]]) -> 
     return {month: (connection.execute(statement, month).fetchone() or (0,))[0] for month in months}
 
 
-def _seen(connection: sqlite3.Connection, keys: Sequence[tuple[int, bytes]]) -> dict[tuple[int, bytes], int]:
-    """When each of the event_ids was first seen, those that were."""
+def _arrivals(connection: sqlite3.Connection, keys: Sequence[tuple[int, bytes]]) -> dict[tuple[int, bytes], int]:
+    """Return when the last copy of each event_id arrived, for those that are stored."""
     found: dict[tuple[int, bytes], int] = {}
     for part in parts(keys):
         # Asked of a list by `in`, SQLite would walk the whole table for it.
         statement = (
-            f"/* ingest.seen */ with sent (website, digest) as (values {marks(2, len(part))})"
-            " select seen.website, seen.digest, arrived_ms from sent cross join seen using (website, digest)"
+            f"/* ingest.arrivals */ with sent (website, digest) as (values {marks(2, len(part))})"
+            " select id.website, id.digest, arrived_ms from sent cross join event_id as id using (website, digest)"
         )
         for website, digest, arrived_ms in connection.execute(statement, list(chain.from_iterable(part))):
             found[website, digest] = arrived_ms

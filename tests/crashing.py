@@ -264,9 +264,9 @@ def lost_or_doubled(connection: sqlite3.Connection, website: int, ledger: Ledger
         if len({kept[marker] for marker in request.markers}) > 1:
             wrong.append(f"half a request is there: {[(marker, kept[marker]) for marker in request.markers]}")
     with_ids = {marker for request in list(ledger.requests) if request.has_ids for marker in request.markers}
-    seen = connection.execute("select count(*) from seen where website = ?", (website,)).fetchone()[0]
-    if seen != len(with_ids & kept.keys()):
-        wrong.append(f"{seen} event_ids are remembered, {len(with_ids & kept.keys())} were stored")
+    event_ids = connection.execute("select count(*) from event_id where website = ?", (website,)).fetchone()[0]
+    if event_ids != len(with_ids & kept.keys()):
+        wrong.append(f"{event_ids} event_ids in the file, {len(with_ids & kept.keys())} events with one are stored")
     return wrong
 
 

@@ -567,7 +567,7 @@ FAULTS = (
     Fault(
         "a table that deletion forgets",
         "tally/deletion.py",
-        '    ("seen", ("digest",)),\n',
+        '    ("event_id", ("digest",)),\n',
         "",
         "tests/test_delete_website.py",
     ),
@@ -781,6 +781,27 @@ FAULTS = (
         "forget_old(connection, self.clock.sure_ms())",
         "forget_old(connection, self.clock.wall_ms())",
         "tests/test_clock.py",
+    ),
+    Fault(
+        "copies found by event_id alone",
+        "tally/ingest.py",
+        "blake2b(content.encode(), digest_size=16",
+        "blake2b(event.event_id.encode(), digest_size=16",
+        "tests/test_collect.py",
+    ),
+    Fault(
+        "measurements without content",
+        "tally/ingest.py",
+        "        if event.type > APP_EVENT:\n            content +=",
+        "        if False:\n            content +=",
+        "tests/test_collect.py",
+    ),
+    Fault(
+        "a copy that does not renew its event_id",
+        "tally/ingest.py",
+        "            self._renewed[key] = self._steady_ms\n            return None",
+        "            return None",
+        "tests/test_collect.py",
     ),
     Fault(
         "a duplicate judged by the wall clock",

@@ -18,6 +18,7 @@ A question is a path below /api/v1/websites/<id>/ and a list of query parameters
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,7 +35,7 @@ DAY_MS = 24 * HOUR_MS
 VISIT_GAP_MS = 30 * MINUTE_MS  # contract, visit: a gap of exactly 30:00.000 joins
 LATE_MS = 72 * HOUR_MS  # seed, timestamp: at most 72 hours old
 AHEAD_MS = 5 * MINUTE_MS  # contract, an event is rejected when: more than 5 minutes ahead
-CLAIM_MS = 72 * HOUR_MS  # contract, event_id: for 72 hours from the first copy's arrival
+CLAIM_MS = 72 * HOUR_MS  # contract, event_id: for 72 hours from the last copy's arrival
 ACTIVE_MS = 300_000  # contract, realtime: the last 300 seconds
 MOST_BUCKETS = 10_000  # contract, timeseries: more than 10,000 buckets: 400
 
@@ -69,6 +70,12 @@ FIELDS = [
     "app_version",
     "os_version",
 ]
+MEASURED = {
+    "vitals": ("vitals",),
+    "heatmap": ("points", "viewport_width"),
+    "ab_assign": ("experiment", "variant"),
+    "ab_convert": ("experiment", "variant", "goal", "value"),
+}
 FROM_CONTEXT = ("platform", "app_version", "os_version", "language", "browser", "os", "device")
 DEVICES = ("desktop", "mobile", "tablet", "tv", "console", "other")
 SESSIONS = range(8, 65)  # seed, session_id: 8 to 64 characters
@@ -307,6 +314,15 @@ def fault(event: Json, websites: Sequence[str], now_ms: int) -> str | None:
             return "invalid_event_data"
     at_ms = event_time(event.get("timestamp"), now_ms)
     return at_ms if isinstance(at_ms, str) else None
+
+
+def content(event: Mapping[str, Json]) -> str:
+    """Write what makes it another event than one with the same event_id: neither time, nor sender, nor labels."""
+    url = URL.fullmatch(event["url"]) if "url" in event else None
+    own = {name: event.get(name) for name in ("event_name", "event_data") if event["type"] in CUSTOM}
+    own |= {name: event.get(name) for name in MEASURED.get(event["type"], ())}
+    where = [url["host"].lower(), url["path"] or "/", url["query"] or ""] if url else []
+    return json.dumps([event["type"], where, event.get("name"), own], sort_keys=True)
 
 
 def canonical_language(tag: str) -> str:
@@ -572,7 +588,7 @@ class Model:
         self.websites = websites
         self.domain = domain
         self.rows: list[Row] = []
-        self.claims: dict[tuple[str, str], int] = {}
+        self.claims: dict[tuple[str, ...], int] = {}
         self.assigned: dict[tuple[object, ...], str] = {}
         self.life = 0
 
@@ -618,10 +634,11 @@ class Model:
             if variant is None:
                 return "no_assignment"
         if "event_id" in event:
-            copy = (event["website_id"], event["event_id"])
-            if copy in self.claims and now_ms - self.claims[copy] <= CLAIM_MS:
-                return None
+            copy = (event["website_id"], event["event_id"], content(event))
+            arrived_ms = self.claims.get(copy)
             self.claims[copy] = now_ms
+            if arrived_ms is not None and now_ms - arrived_ms <= CLAIM_MS:
+                return None
         if event["type"] == "ab_assign":
             self.assigned[(*visitor, event["experiment"])] = event["variant"]
         self.rows.append(self.row(event, sender, at_ms, visitor, variant))

@@ -256,6 +256,7 @@ class Times:
     now_ms: int
     events_ms: list[int] = field(default_factory=list)
     drawn: int = 0
+    with_id: list[dict[str, Any]] = field(default_factory=list)  # events with an event_id
     sent: dict[str | None, list[tuple[int, str]]] = field(default_factory=dict)  # time and step, by session_id
     names: list[str] = field(default_factory=list)  # of custom events with event_data
     pages: list[str] = field(default_factory=list)  # of heatmaps
@@ -401,6 +402,12 @@ def events(draw: st.DrawFn, times: Times, sessions: Sequence[str | None], looks:
         event["event_id"] = f"at-once-{times.drawn}"
     elif extra < 5 and not kind.startswith("ab_"):
         event["event_id"] = ("copy-1", "copy-1", "copy-1", "copy-2", "ü" * 64)[extra]
+        times.with_id.append(event)
+    elif extra < 8 and times.with_id:
+        # The same content again, at another time and by another sender.
+        own = ("session_id", "timestamp")
+        again = {name: value for name, value in pick(draw, times.with_id).items() if name not in own}
+        return again | {name: event[name] for name in own if name in event}
     if extra == 12:
         event |= pick(draw, SPOILERS)
     return event

@@ -269,7 +269,7 @@ async def test_a_clock_that_stays_ahead_is_believed_after_a_day(life: Life, capl
     await keep(house, 12)
 
     def counted() -> list[int]:
-        return [house.sql(f"select count(*) from {table}")[0][0] for table in ("event", "seen")]
+        return [house.sql(f"select count(*) from {table}")[0][0] for table in ("event", "event_id")]
 
     before = counted()
     clock.set_wall(clock.wall_ms() + 40 * DAY_MS)
@@ -303,7 +303,7 @@ async def test_a_start_with_a_clock_that_is_ahead_deletes_nothing(life: Life, ca
     clock, house = life.clock, life.house
     caplog.set_level(logging.INFO, "tally")
     await keep(house, 12)
-    before = house.sql("select count(*) from event"), house.sql("select count(*) from seen")
+    before = house.sql("select count(*) from event"), house.sql("select count(*) from event_id")
     await house.close()
     clock.set_wall(clock.wall_ms() + 40 * DAY_MS)
     clock.__init__(clock.wall_ms())  # type: ignore[misc]  # another process
@@ -313,7 +313,7 @@ async def test_a_start_with_a_clock_that_is_ahead_deletes_nothing(life: Life, ca
     await life.work()
     await house.restart()
     await life.work()
-    assert (house.sql("select count(*) from event"), house.sql("select count(*) from seen")) == before
+    assert (house.sql("select count(*) from event"), house.sql("select count(*) from event_id")) == before
     assert any("last note in the database is 40 d" in record.message for record in caplog.records)
     await life.again("first")
     assert house.sql("select count(*) from event") == before[0]
@@ -323,7 +323,7 @@ async def test_a_start_with_a_clock_that_is_ahead_deletes_nothing(life: Life, ca
     await house.open()
     await life.work()
     await life.again("first")
-    assert (house.sql("select count(*) from event"), house.sql("select count(*) from seen")) == before
+    assert (house.sql("select count(*) from event"), house.sql("select count(*) from event_id")) == before
 
 
 async def test_the_note_outlives_a_kill(life: Life) -> None:

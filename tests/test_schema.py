@@ -431,8 +431,8 @@ BITES = {
     "key: digest too short": "insert into api_key values (1, 1, '', 'tly_', x'00', 0, null)",
     "key: digest as text": f"insert into api_key values (1, 1, '', 'tly_', '{'0' * 32}', 0, null)",
     "key: no such account": "insert into api_key values (1, 99, '', 'tly_', zeroblob(32), 0, null)",
-    "seen: digest too long": "insert into seen values (1, zeroblob(17), 0)",
-    "seen: twice": "insert into seen values (1, zeroblob(16), 0), (1, zeroblob(16), 1)",
+    "event_id: digest too long": "insert into event_id values (1, zeroblob(17), 0)",
+    "event_id: twice": "insert into event_id values (1, zeroblob(16), 0), (1, zeroblob(16), 1)",
     "label: twice": "insert into label (text) values ('')",
     "event: type of a measurement": f"insert into event values (1, 0, 1, 4, 0, 0, {ZEROS}, 0, null)",
     "event: type below": f"insert into event values (1, 0, 1, -1, 0, 0, {ZEROS}, 0, null)",
@@ -460,7 +460,7 @@ HOLDS = {
     "heat_count": "insert into heat_count values (1, 8, 0, 0, 0, 0, 0, 0, 0, 0)",
     "heat": "insert into heat values (1, 0, 0, 2, 1, 0, 0, 1)",
     "key": "insert into api_key values (1, 1, '', 'tly_', zeroblob(32), 0, null)",
-    "seen": "insert into seen values (1, zeroblob(16), 0)",
+    "event_id": "insert into event_id values (1, zeroblob(16), 0)",
 }
 
 

@@ -155,7 +155,7 @@ async def test_a_failed_job_leaves_nothing_behind(house: House, poison: None) ->
         ],
     }
     assert (await house.collect(batch)).status == 500
-    assert house.sql("select count(*) from event, visit, seen") == [(0,)]
+    assert house.sql("select count(*) from event, visit, event_id") == [(0,)]
     house.clock.advance(60)
     batch["events"].pop()
     assert (await house.collect(batch)).json == {"ok": True, "accepted": 2, "rejected": 0}

@@ -34,7 +34,7 @@ SHAPE = 1
 # our choice: in an older file too little of the last 7 days is left.
 MOST_AGE_MS = 36 * 3_600_000
 # The seed's limit for late events: as long are event_ids kept.
-SEEN_MS = 72 * 3_600_000
+EVENT_ID_MS = 72 * 3_600_000
 _POLL_S = 0.5
 # our choice: a step takes a second or so; this is for a machine that is busy otherwise.
 MOST_IDLE_S = 300.0
@@ -189,8 +189,8 @@ def _write_day(
     connection.execute("/* dataset.stale */ insert into built values (?, 0, ?, 0, ?, 0)", (website, day, day * DAY_MS))
     # As if every event had brought an event_id.
     connection.executemany(
-        "/* dataset.seen */ insert into seen values (?, randomblob(16), ?)",
-        ((website, event[0]) for event in events if event[0] >= end_ms - SEEN_MS),  # type: ignore[operator]
+        "/* dataset.event_id */ insert into event_id values (?, randomblob(16), ?)",
+        ((website, event[0]) for event in events if event[0] >= end_ms - EVENT_ID_MS),  # type: ignore[operator]
     )
     connection.execute("/* dataset.ids */ update meta set value = ? where name = 'next_id'", (next_id + len(events),))
 
