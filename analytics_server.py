@@ -177,7 +177,8 @@ async def _rooms(
         countries = await unpacking
         clients, client_websites = Buckets(settings.client_per_minute), Buckets(settings.website_per_minute)
         callers = Callers(clock, countries, trusted, settings.forwarded_header)
-        store.timekeeper.proxies = callers.noted
+        about_metrics = {"base_url": settings.base_url, "has_metrics_token": bool(settings.metrics_token)}
+        store.timekeeper.proxies = lambda: callers.noted() | about_metrics
         app[DESK] = Desk(store, clock, clients, client_websites, callers)
         app[READER] = Reader(store, clock, Buckets(settings.key_per_minute), settings.base_url)
         token = secrets.token_urlsafe(24)

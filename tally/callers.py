@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 
 from tally.clock import Clock
 from tally.country import Countries
@@ -67,8 +67,9 @@ class Callers:
         self._clock, self._countries, self._trusted, self.header = clock, countries, trusted, header
         self.header_key = header.lower()
         self._warned_ns = -_WARN_NS
-        # Since the start: "trusted", "alone" (a trusted peer without the header), "direct"; networks that are not
-        # trusted and sent it, and names of other headers that came instead of it.
+        # Since the start: "trusted", "alone" (a trusted peer without the header), "bare" (alone, and as HTTP/1.0, as
+        # from an nginx that only has a proxy_pass), "direct"; networks that are not trusted and sent it, and names of
+        # other headers that came instead of it.
         self.seen: set[str] = set()
         self.networks: set[str] = set()
         self.others: set[str] = set()
@@ -80,6 +81,8 @@ class Callers:
         """Who sends this request, by the headers that may be believed."""
         headers = request.headers
         self.look_at(headers)
+        if request.version != HttpVersion11 and self.header not in headers and is_proxy(request.remote, self._trusted):
+            self.seen.add("bare")
         caller = self.caller(request.remote, *headers.getall(self.header, ()))
         return Sender(caller, asker(headers), headers.get("User-Agent", ""), headers.get("Accept-Language", ""))
 

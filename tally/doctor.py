@@ -14,6 +14,7 @@ import contextlib
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from tally import notes
 from tally.clock import STEP_MS, STOP_MS
@@ -109,7 +110,7 @@ def _in_the_file(connection: sqlite3.Connection, case: Case) -> Iterator[Finding
     size = f"{sized(case.path.stat().st_size)}, version {version}"
     if version < VERSION:
         yield note("database", f"{size}: the next start brings it up to version {VERSION}", "make a backup before")
-    for check in (_clock, _newest, _proxies):
+    for check in (_clock, _newest, _proxies, _metrics):
         yield from check(connection, case)
     if case.is_quick:
         yield fine("database", f"{size}; not read as a whole (--quick)")
@@ -205,6 +206,13 @@ def _proxies(connection: sqlite3.Connection, case: Case) -> Iterator[Finding]:
             f"have the proxy set {header} to the visitor's address, or start the server with --forwarded-header"
             f" {others[0]}, if nobody but the proxy can set that",
         )
+    elif "bare" in kinds:
+        yield fault(
+            "proxies",
+            f"requests came from this machine as HTTP/1.0 without {header}, as from an nginx that only has a"
+            " proxy_pass: all its visitors are one",
+            f"have the proxy set {header}, X-Forwarded-Proto and Host: docs/deployment.md",
+        )
     elif "trusted" in kinds:
         yield fine("proxies", f"a trusted proxy says by {header} who asks")
     elif not networks and "alone" in kinds:
@@ -217,3 +225,28 @@ def _proxies(connection: sqlite3.Connection, case: Case) -> Iterator[Finding]:
         yield fine("proxies", "none is in front: visitors come themselves")
     elif not networks:
         yield note("proxies", "nothing has come in since the server was started")
+
+
+# --- metrics
+
+
+def _metrics(connection: sqlite3.Connection, case: Case) -> Iterator[Finding]:
+    """Check whether /metrics could be public: its requests through a proxy must not look like local ones."""
+    seen = notes.read(connection, notes.PROXIES)
+    try:
+        kinds, header = set(seen["seen"]), str(seen["header"])
+        host, has_token = urlsplit(seen["base_url"]).hostname, bool(seen["has_metrics_token"])
+    except (TypeError, KeyError, ValueError, AttributeError):
+        return
+    is_public = bool(host) and host not in ("localhost", "127.0.0.1", "::1")
+    if is_public and "alone" in kinds and "trusted" not in kinds:
+        yield note(
+            "metrics",
+            f"--base-url is public and no request had {header}: /metrics may be public, since a proxy's requests cannot"
+            " be told from those of this machine",
+            f"have the proxy set {header}, or refuse /metrics there: docs/deployment.md",
+        )
+    elif has_token:
+        yield fine("metrics", "/metrics answers programs on this machine and the metrics token")
+    else:
+        yield fine("metrics", "/metrics answers programs on this machine alone: no --metrics-token is set")

@@ -127,7 +127,11 @@ UNKNOWN_SHARE_LINK = Kind(404, "unknown_share_link", "This link shows nothing: i
 UNKNOWN_KEY = Kind(404, "unknown_key", "There is no such API key: it may have been revoked already.")
 INVALID_FIELD = Kind(400, "invalid_field", "A field of the body cannot be used.")
 UNSUPPORTED_MEDIA_TYPE = Kind(415, "unsupported_media_type", "Send the body as application/json.")
-FORBIDDEN = Kind(403, "forbidden", "Only this machine itself, or a bearer of the metrics token, may read this.")
+FORBIDDEN = Kind(
+    403,
+    "forbidden",
+    "Only a program on this machine, through no proxy, or a bearer of the metrics token may read this.",
+)
 NOT_FOUND = Kind(404, "not_found", "There is nothing at this path: /api/v1/openapi.yaml lists what there is.")
 METHOD_NOT_ALLOWED = Kind(405, "method_not_allowed", "This path does not take that method: see the Allow header.")
 BAD_REQUEST = Kind(400, "bad_request", "The request cannot be understood.")

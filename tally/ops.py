@@ -1,15 +1,16 @@
 """What the owner's machines ask: is it well, what does it do, and what does its API look like.
 
-/healthz needs no key and tells nothing about visitors. /metrics answers this machine itself or a bearer of the metrics
-token; its figures are plain counters of the rooms, put into Prometheus' text form only when somebody asks, so that
-counting costs nothing in between. Nothing personal is in them.
+/healthz needs no key and tells nothing about visitors. /metrics answers programs on this machine that no proxy is in
+front of, or a bearer of the metrics token; its figures are plain counters, put into Prometheus' text form only for an
+answer, so that counting costs nothing in between. Nothing personal is in them.
 """
 
 import re
 import secrets
 import sqlite3
+from ipaddress import ip_address
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.registry import CollectorRegistry
 
@@ -19,10 +20,12 @@ from tally.collect import DESK
 from tally.connections import CONNECTIONS
 from tally.errors import ANSWERED, COLLECT_PATH, REFUSED, ApiError, json_answer
 from tally.health import RETRY_S, WORDS
-from tally.hosts import is_address
 from tally.metrics import Figures
 from tally.nightly import Nightly
 from tally.reader import READER
+
+# In lower case. CDN-Loop: RFC 8586; the others are those of common proxies and content delivery networks.
+_PROXY_HEADERS = ("x-", "via", "forwarded", "cf-", "cdn-loop", "true-client-ip", "fly-")
 
 METRICS_TOKEN = web.AppKey("metrics_token", str)
 OPENAPI = web.AppKey("openapi", bytes)
@@ -48,20 +51,38 @@ async def metrics(request: web.Request) -> web.Response:
     desk, token = request.app[DESK], request.app[METRICS_TOKEN]
     given = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
     has_token = bool(token) and secrets.compare_digest(given, f"Bearer {token}".encode())
-    # Behind a proxy on this machine everybody seems to come from it: then the token alone counts.
-    passed_on = any(name in request.headers for name in ("X-Forwarded-For", "Forwarded", "Via", desk.callers.header))
-    is_here = desk.callers.sender(request).caller.address.is_loopback and _names_this_machine(request.host)
-    if not has_token and (passed_on or not is_here):
+    desk.callers.sender(request)  # noted for `doctor`
+    if not has_token and not is_direct(request, desk.callers.header):
         raise ApiError(errors.FORBIDDEN)
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_figures(request.app))
     return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
 
 
-def _names_this_machine(host: str) -> bool:
-    """Whether a Host is an address or localhost: a page that has its own name point here says another one."""
-    name = re.sub(r":[0-9]*$", "", host).lower()
-    return name == "localhost" or is_address(name)
+def is_direct(request: web.BaseRequest, forwarded_header: str) -> bool:
+    """Return whether a request is from a program on this machine and shows no sign of a proxy.
+
+    Behind a proxy on this machine every client has a loopback address. Signs of one: HTTP/1.0, which nginx sends unless
+    configured otherwise; a Host that is not loopback (also the name of a page that rebinds its DNS); a Unix socket; a
+    header that proxies add. Prometheus itself sends X-Prometheus-Scrape-Timeout-Seconds.
+    """
+    if request.version != HttpVersion11 or not _is_loopback(request.remote or ""):
+        return False
+    names = [name.lower() for name in request.headers]
+    return _is_loopback(re.sub(r":[0-9]*$", "", request.host).strip("[]").lower()) and not any(
+        name == forwarded_header.lower() or (name.startswith(_PROXY_HEADERS) and not name.startswith("x-prometheus-"))
+        for name in names
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
 def _figures(app: web.Application) -> Figures:

@@ -1127,6 +1127,13 @@ FAULTS = (
         "tests/test_smuggling.py",
     ),
     Fault(
+        "metrics for a proxy that sends HTTP/1.0",
+        "tally/ops.py",
+        "if request.version != HttpVersion11 or not",
+        "if not",
+        "tests/test_read_errors.py",
+    ),
+    Fault(
         "two lengths on the short way",
         "tally/shortcut.py",
         "        len(fields) < len(head)\n        or not _ASKS",

@@ -78,6 +78,8 @@ COMMANDS = {
     "nginx": ["nginx", "-p", "FOLDER", "-c"],
     "haproxy": ["haproxy", "-db", "-f"],
 }
+# What a first configuration of nginx often is: no headers, and HTTP/1.0.
+BARE_NGINX = NGINX.replace("PROXY", "").replace("http://tally", "http://UPSTREAM")
 SHARING = {"caddy": CADDY, "nginx": NGINX.replace("PROXY", NGINX_SHARED), "haproxy": HAPROXY}
 
 

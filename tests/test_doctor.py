@@ -16,7 +16,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
+import proxying
 import pytest
 from conftest import ROOT, Serve, clean_environment, until
 from past import said
@@ -618,6 +621,34 @@ def test_headers_as_the_server_saw_them(serve: Serve, doctor: Doctor, db: Path) 
     assert "203.0.113" not in str(sqlite3.connect(db).execute("select value from meta").fetchall())
     assert server.terminate() == 0
     assert found() is not None, "what was seen is still known when the server is gone"
+
+
+def test_an_nginx_that_only_has_a_proxy_pass(serve: Serve, doctor: Doctor, db: Path, tmp_path: Path) -> None:
+    """It shows /metrics to nobody, and `doctor` says what it lacks; so it does of a proxy that hides better."""
+    server = serve("--base-url", "https://stats.example.com", db=db)
+    assert server.request("GET", "/metrics").status == 200
+    hidden = "cannot be told from those of this machine"
+    assert (
+        "X-Forwarded-For"
+        in until(lambda: [line for line in doctor("--quick").of("metrics") if hidden in line.words])[0].todo
+    )
+    proxy = proxying.Proxy("nginx", proxying.BARE_NGINX, server.url.removeprefix("http://"), tmp_path / "nginx")
+    try:
+        with urlopen(f"http://127.0.0.1:{proxy.port}/healthz") as answer:
+            assert answer.status == 200
+        with pytest.raises(HTTPError, match="403"):
+            urlopen(f"http://127.0.0.1:{proxy.port}/metrics")
+    finally:
+        proxy.stop()
+    found = until(lambda: [line for line in doctor("--quick").of("proxies") if line.mark == "FAULT"])
+    assert "only has a proxy_pass" in found[0].words
+    assert "X-Forwarded-For" in found[0].todo
+
+
+def test_metrics_behind_a_proxy_that_says_so(serve: Serve, doctor: Doctor, db: Path) -> None:
+    server = serve("--base-url", "https://stats.example.com", "--metrics-token", "x" * 20, db=db)
+    assert server.request("GET", "/metrics", headers={"X-Forwarded-For": "203.0.113.9"}).status == 403
+    until(lambda: [line for line in doctor("--quick").of("metrics") if line.mark == "ok" and "token" in line.words])
 
 
 def test_visitors_who_come_themselves(serve: Serve, doctor: Doctor, db: Path) -> None:

@@ -516,6 +516,40 @@ async def test_who_may_see_metrics(make_house: MakeHouse, token: str, headers: d
         assert_error(answer, 403, "forbidden")
 
 
+SIGNS = (
+    "Via: 1.1 x",
+    "Forwarded: proto=https",
+    "X-Real-IP: 203.0.113.9",
+    "X-Request-Id: 1",
+    "CF-Ray: 1",
+    "CDN-Loop: x",
+)
+DIRECT = (
+    "Host: 127.0.0.1",
+    "Host: 127.8.8.8:80",
+    "Host: [::1]:8000",
+    "Host: [::ffff:127.0.0.1]",
+    "Host: localhost:8000",
+    "Host: LOCALHOST\r\nX-Prometheus-Scrape-Timeout-Seconds: 10",
+)
+PASSED_ON = (
+    *(f"Host: localhost\r\n{sign}" for sign in SIGNS),
+    *(
+        f"Host: {name}"
+        for name in ("stats.example.com", "localhost.example.com", "192.0.2.7", "[2001:db8::1]", "", "x:y:z")
+    ),
+)
+
+
+async def test_metrics_answer_no_request_with_a_sign_of_a_proxy(house: House) -> None:
+    """Behind a proxy on this machine every client seems to be on it."""
+    for lines, status in (*((lines, 200) for lines in DIRECT), *((lines, 403) for lines in PASSED_ON)):
+        answer = await raw(house, f"GET /metrics HTTP/1.1\r\nConnection: close\r\n{lines}\r\n\r\n".encode())
+        assert answer.status == status, lines
+    answer = await raw(house, b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n")
+    assert_error(answer, 403, "forbidden")
+
+
 async def test_an_api_key_is_no_metrics_token(make_house: MakeHouse) -> None:
     """CONTRACT: "a token from the settings", and nothing else; nor is that token an API key."""
     house = await make_house(metrics_token=TOKEN)
