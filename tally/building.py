@@ -1,28 +1,35 @@
-"""The background work on rollups: folds what arrived, builds what is stale, adds days up, lets go what is over.
+"""Background work on rollups: folds new events, builds stale days and blocks, packs heatmaps, applies retention.
 
-One step at a time, each a short transaction on the writer's thread or a look at a snapshot on a connection of its own,
-with a rest after each that is as long as the step was; where many events arrive, it waits until fewer do. Killed at any
-point, the file says what is right (`built`), and the rest is begun anew.
+The work is divided into kinds (`_KINDS`), each a method that takes one bounded step for one website and returns whether
+there may be more. tally/scheduler.py gives every kind of every website its turn. The clock is read once a round: a step
+that compared with a new reading each time would find new work for ever.
+
+A step is one or several short transactions on the writer's thread, or a read on a connection of its own. After each
+transaction the work rests as long as the transaction took. While many events arrive it waits, but at most `_BUSY_RATIO`
+times as long as the last transaction took: so it always gets a share of the writer, also where a slow disk keeps the
+writer busy with few events. Killed at any point, the file says what is right (`built`), and the rest is begun anew.
 
 How a stale day becomes right while events still arrive in it: `_begin` holds the lock on writing, takes a snapshot on
 the reading connection, empties the day's totals and lets go: what is committed from then on adds to empty rows. The day
-is counted in the snapshot, however long that takes, and what was counted is added in one transaction, if nobody has
-marked the day stale again meanwhile.
+is counted in the snapshot, however long that takes, and what was counted is added in one transaction, unless the day
+has been marked stale again meanwhile.
 
-A day that is over for good gets its values field by field, with nothing held open meanwhile: only somebody who marks it
-stale can still change it. An open one is folded from its beginning.
+A day that is over for good gets its values field by field, with nothing held open meanwhile: only a stale mark can
+still change it. An open one is folded from its beginning.
 """
 
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable
-from typing import Concatenate, ParamSpec, TypeVar
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from tally import heat_days, moments, retention, rollups, visit_days, vital_days
 from tally.clock import Clock
 from tally.ranking import Counts
-from tally.rollups import FINAL, OPEN, STALE, Day
+from tally.rollups import FINAL, OPEN, STALE
+from tally.scheduler import Scheduler, Turn
 from tally.schema import transaction
 from tally.sessions import DAY_MS
 from tally.threads import Thread
@@ -30,19 +37,26 @@ from tally.threads import Thread
 T = TypeVar("T")
 P = ParamSpec("P")
 
-# our choice: with 200 events a second the part of today that is not folded yet stays under 3,000 events.
+# With 200 events a second the part of today that is not folded yet stays under 3,000 events.
 PAUSE_S = 2.0
-# our choice: while the writer is busy the work waits, but a minute at most between two steps.
-_MOST_WAIT_S = 60.0
+# While commits keep the writer busy, at least a twentieth of its time goes to background work.
+_BUSY_RATIO = 20
+# A disk that stalls for seconds once is no reason to wait for minutes.
+_MAX_WAIT_S = 5.0
 _WAIT_S = 0.25
-# our choice: 5 to 10 seconds of packing heatmaps, before it is the next website's turn.
-_PACKS = 250
+
+
+class Moment(NamedTuple):
+    """The time of a round: of the wall clock, and as deletions may believe it (tally/clock.py). In milliseconds."""
+
+    wall_ms: int
+    sure_ms: int
 
 
 class Builder:
-    """Does the work there is. `is_busy` tells whether the writer has better things to do; `rest`: how long it rests
-    after a step, in multiples of the step; `keep_days`: how long events are kept where a website does not say;
-    `changed` is told of a website whose events were let go."""
+    """A source of turns (tally/scheduler.py). `is_busy` returns whether commits keep the writer busy; `rest`: how long
+    it rests after a transaction, in multiples of it; `keep_days`: how long events are kept where a website has no value
+    of its own; `changed` is called with a website whose events were deleted."""
 
     def __init__(
         self,
@@ -56,46 +70,58 @@ class Builder:
     ) -> None:
         self._writer, self._reader, self._clock = writer, reader, clock
         self._keep_days, self._is_busy, self._rest, self._changed = keep_days, is_busy, rest, changed
-        # Whether a website's blocks are to be looked at: at the beginning, and when a day has become final.
-        self._look: dict[int, bool] = {}
-        self._working = asyncio.Lock()
+        # Websites whose blocks are all built: they are looked at again once another day is final.
+        self._blocks_built: set[int] = set()
+        self._pages_built: set[int] = set()
+        self._took_s = 0.0
+        # Two steps at once would build the same block twice.
+        self._stepping = asyncio.Lock()
 
     async def work(self) -> None:
-        """Does all that is to be done now. Two at it would build the same block twice: the second waits."""
-        async with self._working:
-            await self._work()
+        """Do all that is to be done now."""
+        await Scheduler([self]).work()
 
-    async def _work(self) -> None:
-        todo = await self._write(_todo)
-        self._look = {website: self._look.get(website, True) for website in todo}
-        for website, days in todo.items():
-            for day, known in days:
-                await self._day(website, day, known)
-            if self._look[website]:
-                await self._blocks(website)
-                self._look[website] = False
-            # First: what is let go cannot be added up any more.
-            await self._histograms(website)
-            await self._heatmaps(website)
-            await self._let_go(website)
+    async def turns(self) -> list[Turn]:
+        """Return a turn for each kind of work and website."""
+        now = Moment(self._clock.wall_ms(), self._clock.sure_ms())
+        websites = await self._write(_websites)
+        self._blocks_built.intersection_update(websites)
+        self._pages_built.intersection_update(websites)
+        return [Turn(kind, one, partial(self._step, step, one, now)) for kind, step in _KINDS for one in websites]
 
-    async def _day(self, website: int, day: int, known: Day) -> None:
-        if known.state == STALE:
-            await self._build(website, day)
-        while await self._write(_fold, website, day, self._clock.wall_ms()):
-            pass
-        if rollups.is_final(day, self._clock.sure_ms()) and known.state == OPEN:
-            while await self._write(_close, website, day):
-                pass
-            self._look[website] = True
+    async def _step(self, step: "Step", website: int, now: Moment) -> bool:
+        async with self._stepping:
+            return await step(self, website, now)
 
-    async def _build(self, website: int, day: int) -> None:
-        """Makes a stale day right."""
+    async def fold(self, website: int, now: Moment) -> bool:
+        """Fold a part of the events that arrived in open days."""
+        return await self._write(_fold, website, now.wall_ms)
+
+    async def close(self, website: int, now: Moment) -> bool:
+        """Take a step towards making an open day final, once no event of it can arrive any more."""
+        closed = await self._write(_close, website, now.sure_ms)
+        if closed is FINISHED:
+            self._look_at_blocks(website)
+        return closed is not None
+
+    async def build(self, website: int, now: Moment) -> bool:
+        """Build the oldest stale day."""
+        days = await self._write(rollups.unfinished, website, STALE, 1)
+        for day, _ in days:
+            await self._build(website, day, now.sure_ms)
+        return bool(days)
+
+    def _look_at_blocks(self, website: int) -> None:
+        self._blocks_built.discard(website)
+        self._pages_built.discard(website)
+
+    async def _build(self, website: int, day: int, sure_ms: int) -> None:
+        """Make a stale day right."""
         while await self._write(rollups.drop_values, website, 0, day) or await self._write(
             rollups.drop_pairs, website, day
         ):
             pass
-        state = FINAL if rollups.is_final(day, self._clock.sure_ms()) else OPEN
+        state = FINAL if rollups.is_final(day, sure_ms) else OPEN
         try:
             version = await self._write(_begin, self._reader, website, day, state)
             totals = await self._reader.run(lambda connection: moments.counted(connection, website, day))
@@ -105,7 +131,7 @@ class Builder:
             for field in range(rollups.ALL + 1):
                 await self._values(website, day, field)
         if await self._write(_end, website, day, version, state, totals):
-            self._look[website] = True
+            self._look_at_blocks(website)
 
     async def _values(self, website: int, day: int, field: int) -> None:
         """Writes a field's values of a day that is over."""
@@ -124,13 +150,27 @@ class Builder:
                 after = await self._write(rollups.merge, website, field, level, block, after)
         await self._write(rollups.set_block, website, level, block)
 
-    async def _blocks(self, website: int) -> None:
-        """Build what can be built above the days."""
-        while found := await self._write(rollups.next_block, website, self._clock.sure_ms()):
-            await self._block(website, *found)
-        while found := await self._write(visit_days.next_block, website, self._clock.sure_ms()):
-            if not await self._pages(website, *found):
-                break
+    async def blocks(self, website: int, now: Moment) -> bool:
+        """Build one block of days, from the blocks below it."""
+        if website in self._blocks_built:
+            return False
+        found = await self._write(rollups.next_block, website, now.sure_ms)
+        if found is None:
+            self._blocks_built.add(website)
+            return False
+        await self._block(website, *found)
+        return True
+
+    async def pages(self, website: int, now: Moment) -> bool:
+        """Build one block of entry and exit pages."""
+        if website in self._pages_built:
+            return False
+        found = await self._write(visit_days.next_block, website, now.sure_ms)
+        # Where a day changed meanwhile it is stale now, and looked at again once it is built.
+        if found is not None and await self._pages(website, *found):
+            return True
+        self._pages_built.add(website)
+        return False
 
     async def _pages(self, website: int, level: int, block: int) -> bool:
         """Counts the entry and exit pages of a block; False where a day changed meanwhile."""
@@ -153,43 +193,44 @@ class Builder:
     async def _count_pages(self, place: tuple[int, int, int], part: visit_days.Part) -> Counts:
         return await self._reader.run(lambda connection: visit_days.of_block(connection, *place, part))
 
-    async def _let_go(self, website: int) -> None:
-        """Takes away what is over. A day's pages are counted as long as its events are there."""
-        while True:
-            day = await self._write(retention.next_day, website, self._keep_days, self._clock.sure_ms())
-            if day is not None and not await self._pages(website, 0, day):
-                return
-            if not await self._write(retention.let_go, website, self._keep_days, self._clock.sure_ms()):
-                return
-            self._changed(website)
+    async def retention(self, website: int, now: Moment) -> bool:
+        """Delete some of the events whose time is over; a day's pages are counted before its events go."""
+        day = await self._write(retention.next_day, website, self._keep_days, now.sure_ms)
+        if day is not None and not await self._pages(website, 0, day):
+            return False
+        if not await self._write(retention.let_go, website, self._keep_days, now.sure_ms):
+            return False
+        self._changed(website)
+        return True
 
-    async def _histograms(self, website: int) -> None:
-        """Build the histogram blocks that are ready."""
-        while found := await self._write(vital_days.next_block, website, self._clock.wall_ms()):
-            await self._write(vital_days.begin_block, website, *found)
-            for cut in (vital_days.DEVICE, vital_days.PATHNAME):
-                after: int | None = -1
-                while after is not None:
-                    after = await self._write(vital_days.merge, website, cut, *found, after)
-            await self._write(vital_days.end_block, website, *found)
+    async def vitals(self, website: int, now: Moment) -> bool:
+        """Build one block of the histograms of web vitals."""
+        found = await self._write(vital_days.next_block, website, now.wall_ms)
+        if found is None:
+            return False
+        await self._write(vital_days.begin_block, website, *found)
+        for cut in (vital_days.DEVICE, vital_days.PATHNAME):
+            after: int | None = -1
+            while after is not None:
+                after = await self._write(vital_days.merge, website, cut, *found, after)
+        await self._write(vital_days.end_block, website, *found)
+        return True
 
-    async def _heatmaps(self, website: int) -> None:
-        """Packs points: in some steps, so that a website which is sent very many does not hold up the others."""
-        end = await self._write(heat_days.due, website, self._clock.wall_ms() // DAY_MS)
-        if end is None:
-            return
-        for _ in range(_PACKS):
-            if not await self._write(heat_days.pack, website, end):
-                break
+    async def heatmaps(self, website: int, now: Moment) -> bool:
+        """Pack some points."""
+        # Asked before each step: once few enough rows of today are left, what arrives meanwhile waits.
+        end = await self._write(heat_days.due, website, now.wall_ms // DAY_MS)
+        return end is not None and await self._write(heat_days.pack, website, end)
 
     async def _write(
         self, step: Callable[Concatenate[sqlite3.Connection, P], T], *what: P.args, **named: P.kwargs
     ) -> T:
-        """Does a step in a transaction of its own, when there is time for it, and rests."""
-        waited_s = 0.0
-        while self._is_busy() and waited_s < _MOST_WAIT_S:
-            await asyncio.sleep(_WAIT_S)
-            waited_s += _WAIT_S
+        """Run a step in a transaction of its own, once the writer has time for it, and rest."""
+        waited_s, wait_s = 0.0, min(_BUSY_RATIO * self._took_s, _MAX_WAIT_S)
+        while waited_s < wait_s and self._is_busy():
+            pause_s = min(_WAIT_S, wait_s - waited_s)
+            await asyncio.sleep(pause_s)
+            waited_s += pause_s
 
         def run(connection: sqlite3.Connection) -> tuple[T, float]:
             begun = time.perf_counter()
@@ -197,40 +238,54 @@ class Builder:
                 result = step(connection, *what, **named)
             return result, time.perf_counter() - begun
 
-        result, took_s = await self._writer.run(run)
-        await asyncio.sleep(took_s * self._rest)
+        result, self._took_s = await self._writer.run(run)
+        await asyncio.sleep(self._took_s * self._rest)
         return result
 
     write = _write
 
 
-def _todo(connection: sqlite3.Connection) -> dict[int, list[tuple[int, Day]]]:
-    """The days of each website that are stale or open."""
-    websites = connection.execute("/* building.websites */ select number from website order by number").fetchall()
-    return {website: rollups.unfinished(connection, website) for (website,) in websites}
+Step = Callable[[Builder, int, Moment], Awaitable[bool]]
+
+# A kind comes after those that give it work, so that a round does all of it.
+_KINDS: tuple[tuple[str, Step], ...] = (
+    ("build days", Builder.build),
+    ("fold", Builder.fold),
+    ("close days", Builder.close),
+    ("blocks of days", Builder.blocks),
+    ("entry and exit pages", Builder.pages),
+    ("web vitals", Builder.vitals),
+    ("heatmaps", Builder.heatmaps),
+    ("retention", Builder.retention),
+)
+
+FINISHED, UNDER_WAY = True, False
 
 
-def _fold(connection: sqlite3.Connection, website: int, day: int, now_ms: int) -> bool:
-    """Folds a step's worth of an open day; whether there may be more."""
-    known = rollups.state(connection, website, day)
-    if known is None or known.state != OPEN:
-        return False
-    end_ms = rollups.fold_end(connection, website, day, known.folded_ms, now_ms)
-    if end_ms == known.folded_ms:
-        return False
-    rollups.fold(connection, website, day, known.folded_ms, end_ms)
-    return True
+def _websites(connection: sqlite3.Connection) -> list[int]:
+    rows = connection.execute("/* building.websites */ select number from website order by number")
+    return [website for (website,) in rows]
 
 
-def _close(connection: sqlite3.Connection, website: int, day: int) -> bool:
-    """A step towards making an open day final; whether there is more to do."""
-    known = rollups.state(connection, website, day)
-    if known is None or known.state != OPEN or known.folded_ms < (day + 1) * DAY_MS:
-        return False
-    if rollups.drop_pairs(connection, website, day):
-        return True
-    rollups.finish_day(connection, website, day)
+def _fold(connection: sqlite3.Connection, website: int, now_ms: int) -> bool:
+    """Fold a step's worth of the oldest open day that has any; whether there was one."""
+    for day, known in rollups.unfinished(connection, website, OPEN):
+        end_ms = rollups.fold_end(connection, website, day, known.folded_ms, now_ms)
+        if end_ms > known.folded_ms:
+            rollups.fold(connection, website, day, known.folded_ms, end_ms)
+            return True
     return False
+
+
+def _close(connection: sqlite3.Connection, website: int, sure_ms: int) -> bool | None:
+    """Take a step towards making an open day final: UNDER_WAY or FINISHED; None where there is no such day."""
+    for day, known in rollups.unfinished(connection, website, OPEN):
+        if rollups.is_final(day, sure_ms) and known.folded_ms >= (day + 1) * DAY_MS:
+            if rollups.drop_pairs(connection, website, day):
+                return UNDER_WAY
+            rollups.finish_day(connection, website, day)
+            return FINISHED
+    return None
 
 
 def _begin(connection: sqlite3.Connection, reader: Thread, website: int, day: int, state: int) -> int:
@@ -256,7 +311,7 @@ def _forget_snapshot(connection: sqlite3.Connection) -> None:
 def _end(
     connection: sqlite3.Connection, website: int, day: int, version: int, state: int, totals: moments.Totals
 ) -> bool:
-    """Calls the day right; False where it has been marked stale again."""
+    """Mark the day as right; False where it has been marked stale again."""
     if not rollups.set_day(connection, website, day, version, state):
         return False
     moments.add(connection, moments.rows_of(website, totals))

@@ -1,68 +1,107 @@
-"""The background work that takes deleted websites out of the file (tally/deletion.py), beside that on rollups.
+"""Background work that takes deleted websites out of the database file (tally/deletion.py).
 
-Its steps are done through the builder, which waits while many events arrive and rests after each as long as it took.
-Rows go at once. The texts go a minute later, when nothing that was under way can name the website any more; to know
-which ones nobody else uses, the other websites' rows are read, on the builder's connection for reading. Where another
-process writes meanwhile, such as an import, that is tried again later.
+It is a source of turns (tally/scheduler.py): one for the rows of each deleted website, and one for the texts that no
+other website uses. Its transactions go through the builder, which waits while many events arrive and rests after each.
+
+Rows go at once. Texts go a minute later, when no request under way can name the website any more. To know which texts
+are unused, the other websites' rows are read, one column a step, on the builder's connection for reading; then unused
+texts are deleted, then free pages are given back. Other background work runs between these steps: tally/deletion.py
+says why that is safe. Where another process writes meanwhile, such as an import, it is tried again later.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 from tally import deletion
 from tally.clock import Clock
 from tally.labels import Labels
+from tally.scheduler import Scheduler, Turn
 from tally.threads import Thread
 
-# our choice: 20,000 events at most wait for the writer, about a second's worth.
+# 20,000 events at most wait for the writer, about a second's worth.
 LATE_MS = 60_000
-# our choice: reading ten million events takes about a minute; not again and again beside a long import.
+# Reading ten million events takes about a minute; not again and again beside a long import.
 AGAIN_MS = 600_000
 
 Write = Callable[..., Awaitable[Any]]
-"""Does a step in a transaction of its own on the writer's thread; tally/building.py."""
+"""Runs a step in a transaction of its own on the writer's thread; tally/building.py."""
 
 
 class Eraser:
-    """Does the work there is. `wants_empty_log` until the store has emptied SQLite's log."""
+    """A source of turns. `wants_empty_log` until the store has emptied SQLite's log."""
 
     def __init__(self, write: Write, reader: Thread, labels: Labels, clock: Clock) -> None:
         self._write, self._reader, self._labels, self._clock = write, reader, labels, clock
         self._again_ms = 0
+        # Deleted websites without any row, as found in this round.
+        self._empty: set[int] = set()
+        self._sweeping: AsyncGenerator[None, None] | None = None
+        self._stepping = asyncio.Lock()
         self._is_stopped = False
         self.wants_empty_log = False
 
     async def work(self) -> None:
-        """Does all that is to be done now."""
-        todo = await self._write(deletion.todo)
-        for gone in todo:
-            while await self._write(deletion.erase, gone.website):
-                pass
-        now_ms = self._clock.wall_ms()
-        over = [gone.website for gone in todo if abs(now_ms - gone.deleted_ms) >= LATE_MS]
-        if not over or now_ms < self._again_ms <= now_ms + AGAIN_MS:
-            return
-        if not await self._sweep():
-            self._again_ms = now_ms + AGAIN_MS
-            return
-        while await self._write(deletion.give_back):
-            pass
-        await self._write(deletion.finish, over)
-        self.wants_empty_log = True
+        """Do all that is to be done now."""
+        await Scheduler([self]).work()
 
-    async def _sweep(self) -> bool:
-        """Takes the texts that nobody uses; False where another process has written meanwhile."""
+    async def turns(self) -> list[Turn]:
+        """Return a turn for each deleted website, and one for the texts."""
+        now_ms, todo = self._clock.wall_ms(), await self._write(deletion.todo)
+        self._empty.clear()
+        turns = [Turn("deletion of rows", gone.website, partial(self._erase, gone.website)) for gone in todo]
+        return [*turns, Turn("deletion of texts", 0, partial(self._sweep_step, todo, now_ms))] if todo else []
+
+    async def close(self) -> None:
+        """Give up what is under way; it is begun anew by another one."""
+        self._is_stopped = True
+        if self._sweeping is not None:
+            await self._sweeping.aclose()
+
+    async def _erase(self, website: int) -> bool:
+        is_left: bool = await self._write(deletion.erase, website)
+        if not is_left:
+            self._empty.add(website)
+        return is_left
+
+    async def _sweep_step(self, todo: Sequence[deletion.Gone], now_ms: int) -> bool:
+        """Take a step of the sweep under way, or begin one where it is due."""
+        async with self._stepping:
+            if self._sweeping is None:
+                over = [gone.website for gone in todo if abs(now_ms - gone.deleted_ms) >= LATE_MS]
+                over = [website for website in over if website in self._empty]
+                if not over or now_ms < self._again_ms <= now_ms + AGAIN_MS:
+                    return False
+                self._sweeping = self._sweep(over, now_ms)
+            try:
+                await anext(self._sweeping)
+            except BaseException as end:
+                self._sweeping = None
+                if not isinstance(end, StopAsyncIteration):
+                    raise
+            return self._sweeping is not None
+
+    async def _sweep(self, over: Sequence[int], now_ms: int) -> AsyncGenerator[None, None]:
+        """Delete the texts that are used no more, in steps; then mark the websites as finished."""
         version = await self._write(deletion.watch, self._labels)
         try:
-            candidates = await self._reader.run(lambda run: deletion.orphans(run, lambda: self._is_stopped))
+            reading = await self._reader.run(lambda run: deletion.Reading(run, lambda: self._is_stopped))
+            while await self._reader.run(reading.step):
+                yield
+            candidates = await self._reader.run(reading.unused)
             while candidates:
+                yield
                 if not await self._write(deletion.sweep, self._labels, version, candidates):
-                    return False
+                    self._again_ms = now_ms + AGAIN_MS
+                    return
         except asyncio.CancelledError:
             # The process ends, and the thread that reads must too.
             self._is_stopped = True
             raise
         finally:
             self._labels.unwatch()
-        return True
+        while await self._write(deletion.give_back):
+            yield
+        await self._write(deletion.finish, over)
+        self.wants_empty_log = True

@@ -156,7 +156,8 @@ class LeftOut:
 
     async def _write(self, writer: Thread) -> None:
         async with self._is_writing:
-            while self._counts:
+            # What is counted meanwhile waits for the next second: a flood would hold up the other chores for ever.
+            for _ in range(-(-len(self._counts) // MOST_A_STEP)):
                 pending = self._taken()
                 try:
                     await writer.run(partial(_in_transaction, add, pending))
@@ -166,9 +167,11 @@ class LeftOut:
                 self._have_changed({website for website, _, _ in pending.counts})
             now_ns = self._clock.monotonic_ns()
             if now_ns - self._forgot_ns >= _FORGET_NS:
-                while changed := await writer.run(partial(_in_transaction, forget_old, self._clock.sure_ms())):
-                    self._have_changed(changed)
-                self._forgot_ns = now_ns
+                # One step a second, until there is nothing left for an hour.
+                changed = await writer.run(partial(_in_transaction, forget_old, self._clock.sure_ms()))
+                self._have_changed(changed)
+                if not changed:
+                    self._forgot_ns = now_ns
 
     def _taken(self) -> Pending:
         counts, samples = self._counts, self._samples

@@ -114,12 +114,12 @@ def _unbuild(connection: sqlite3.Connection, website: int, day: int) -> None:
     )
 
 
-def unfinished(connection: sqlite3.Connection, website: int) -> list[tuple[int, Day]]:
-    """The days that are stale or open, oldest first."""
+def unfinished(connection: sqlite3.Connection, website: int, state: int, limit: int = -1) -> list[tuple[int, Day]]:
+    """Return the days that are STALE or OPEN, oldest first, at most `limit` of them (-1: all)."""
     rows = connection.execute(
         "/* rollups.unfinished */ select block, state, folded_ms, version from built"
-        " where website = ? and level = 0 and state < 2 order by block",
-        (website,),
+        " where website = ? and level = 0 and state = ? and state < 2 order by block limit ?",
+        (website, state, limit),
     )
     return [(day, Day(*rest)) for day, *rest in rows]
 
@@ -128,12 +128,18 @@ def unfinished(connection: sqlite3.Connection, website: int) -> list[tuple[int, 
 
 
 def fold_end(connection: sqlite3.Connection, website: int, day: int, folded_ms: int, now_ms: int) -> int:
-    """The moment up to which the next fold goes; `folded_ms` where there is nothing to do."""
+    """Return the moment up to which the next fold goes; `folded_ms` where there is nothing to fold.
+
+    A day without further events is not moved on with the clock: each move is a commit. Only its end is.
+    """
     end = min((day + 1) * DAY_MS, now_ms - FOLD_AFTER_MS)
+    span = "from event where website = ? and ts >= ? and ts < ? order by ts limit 1"
+    if end < (day + 1) * DAY_MS:
+        first = connection.execute(f"/* rollups.fold_begin */ select ts {span}", (website, folded_ms, end)).fetchone()
+        if first is None:
+            return folded_ms
     row = connection.execute(
-        "/* rollups.fold_end */ select ts from event where website = ? and ts >= ? and ts < ?"
-        " order by ts limit 1 offset ?",
-        (website, folded_ms, end, FOLD_EVENTS),
+        f"/* rollups.fold_end */ select ts {span} offset ?", (website, folded_ms, end, FOLD_EVENTS)
     ).fetchone()
     return max(end if row is None else max(row[0], folded_ms + 1), folded_ms)
 

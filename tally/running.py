@@ -2,14 +2,15 @@
 
 Opening refuses a file that cannot be used before anybody listens, a damaged one too, as far as a short look at it finds
 damage. Each chore is a task of its own, so that one that waits for the writer holds up no other: to look how it stands
-with the file, the chores of the store, mending, the clock's notes, and the work on rollups and deleted websites.
-The last can be ended and begun anew, since that is done while the file is not well (tally/mending.py).
+with the file, the chores of the store, emptying the log, mending, the clock's notes, and the background work on rollups
+and deleted websites (tally/scheduler.py). The last can be ended and begun anew, since that is done while the file is
+not well (tally/mending.py).
 """
 
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 
 from tally import accounts
@@ -20,6 +21,7 @@ from tally.errors import ApiError, log, where_it_failed
 from tally.health import Health, look_for_damage
 from tally.ingest import Ingest
 from tally.mending import Mender
+from tally.scheduler import Scheduler
 from tally.schema import SERVER_BUSY_S, BadDatabase, connect_reader, connect_writer, open_database
 from tally.store import TICK_S, Store
 from tally.threads import on_thread, open_readers
@@ -29,6 +31,9 @@ START_CHECK_S = 0.2
 # our choice: counting a day reads its rows once; a large cache would hold nothing that is read again.
 BUILDER_CACHE_KIB = 1_000
 FAILED_PAUSE_S = 10.0
+
+Chore = tuple[str, Callable[[], Awaitable[object]], Callable[[Exception], None]]
+"""What is done every second, how, and what its failures are reported to."""
 
 
 class _Work:
@@ -42,13 +47,14 @@ class _Work:
         """Begins it where it is not under way."""
         if self._task is None:
             self._make()
-            self._task = asyncio.create_task(_build_forever(self._store))
+            self._task = asyncio.create_task(_work_forever(self._store))
 
     async def stop(self) -> None:
         """Ends it, in the middle of whatever it does: it can be killed at any point."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+            await self._store.eraser.close()
             self._task = None
 
 
@@ -88,8 +94,7 @@ async def opened(path: Path, ingest: Ingest, clock: Clock, query_s: float, keep_
             path, health, (writer, looker, readers), work, store.forget_what_was_read, lambda: store.counters.took.count
         )
         work.start()
-        forever = (_look_forever(store), _tick_forever(store), _mend_forever(store), store.timekeeper.work())
-        chores = [asyncio.create_task(chore) for chore in forever]
+        chores = [asyncio.create_task(_forever(*chore)) for chore in _chores(store)]
         try:
             yield store
         finally:
@@ -103,39 +108,40 @@ async def opened(path: Path, ingest: Ingest, clock: Clock, query_s: float, keep_
             await store.close()
 
 
-async def _look_forever(store: Store) -> None:
-    while True:
-        await asyncio.sleep(TICK_S)
-        store.look()
+def _chores(store: Store) -> Sequence[Chore]:
+    return (
+        ("looking at the file", store.look_at_the_file, _ignored),
+        ("chores", store.chores, store.health.failed),
+        ("emptying the log", store.empty_log, store.health.failed),
+        ("mending", store.mender.heal, _ignored),
+        ("the clock's note", store.timekeeper.note_if_due, _ignored),
+    )
 
 
-async def _tick_forever(store: Store) -> None:
+async def _forever(what: str, step: Callable[[], Awaitable[object]], failed: Callable[[Exception], None]) -> None:
+    """Run a chore every second, whatever becomes of it: a chore that failed once is not to be missing from then on."""
     while True:
         await asyncio.sleep(TICK_S)
         try:
-            await store.tick()
+            await step()
         except ApiError:
             pass  # it was logged where it came from
         except Exception as failure:
-            store.health.failed(failure)
-            log.error("chores failed: %s", where_it_failed(failure))
+            failed(failure)
+            log.error("%s failed: %s", what, where_it_failed(failure))
 
 
-async def _mend_forever(store: Store) -> None:
+def _ignored(failure: Exception) -> None:
+    """For a failure that says nothing about the file, or that its chore has reported."""
+
+
+async def _work_forever(store: Store) -> None:
+    scheduler = Scheduler((store.builder, store.eraser), store.health.failed)
+    has_more = False
     while True:
-        await asyncio.sleep(TICK_S)
+        await asyncio.sleep(0 if has_more else PAUSE_S)
         try:
-            await store.mender.heal()
-        except Exception as failure:
-            log.error("mending failed: %s", where_it_failed(failure))
-
-
-async def _build_forever(store: Store) -> None:
-    while True:
-        await asyncio.sleep(PAUSE_S)
-        try:
-            await store.builder.work()
-            await store.eraser.work()
+            has_more = await scheduler.round()
         except Exception as failure:
             store.health.failed(failure)
             log.error("work in the background failed: %s", where_it_failed(failure))

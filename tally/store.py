@@ -169,6 +169,10 @@ class Store:
         """The size of the database itself."""
         return _size(self.path)
 
+    async def look_at_the_file(self) -> None:
+        """`look`, as a chore."""
+        self.look()
+
     def look(self) -> str:
         """How it stands with the file just now, in one word of tally/health.py."""
         self.health.look(self._writer.busy_since_ns)
@@ -232,7 +236,12 @@ class Store:
         return result
 
     async def tick(self) -> None:
-        """The chores of every second."""
+        """Run all chores of a second, one after another."""
+        await self.chores()
+        await self.empty_log()
+
+    async def chores(self) -> None:
+        """Run the chores of every second but `empty_log`. Each is bounded: the next one is not kept waiting."""
         await self.refresh()
         now_ms, now_ns = self._clock.wall_ms(), self._clock.monotonic_ns()
         for chore in self.each_second:
@@ -243,8 +252,12 @@ class Store:
         await self._write_left_out()
         if self._used_keys and now_ns - self._noted_ns >= NOTE_USE_NS:
             await self._note_uses()
+
+    async def empty_log(self) -> None:
+        """Empty SQLite's log where it has grown, or where deleted data is in it. Waits for the questions under way."""
+        now_ns = self._clock.monotonic_ns()
         is_wanted = self.log_bytes > MOST_LOG_BYTES or self.eraser.wants_empty_log
-        if is_wanted and now_ns >= self._empty_again_ns:
+        if is_wanted and self.health.takes_events and now_ns >= self._empty_again_ns:
             # Where it fails, or another process reads, such as a backup, ours are not to be held all the time for that.
             self._empty_again_ns = now_ns + EMPTY_LOG_NS
             async with self.readers.held():

@@ -7,7 +7,6 @@ damaged, costs nothing but the note: it is tried again.
 Which forwarded headers came from where (tally/callers.py) is noted along with it, for `doctor`.
 """
 
-import asyncio
 import sqlite3
 from collections.abc import Callable
 from typing import Any
@@ -76,14 +75,12 @@ class Timekeeper:
             log.info("the system's clock is %s", "back" if is_back else f"believed: it has held for {HELD}")
         self._is_away = is_away
 
-    async def work(self) -> None:
-        """Writes notes when they are due, until it is cancelled."""
-        while True:
-            await asyncio.sleep(1)
-            proxies = self.proxies()
-            if self._clock.monotonic_ns() - self._noted_ns >= NOTE_NS or proxies != self._noted_proxies:
-                self._noted_ns, self._noted_proxies = self._clock.monotonic_ns(), proxies
-                await self.note()
+    async def note_if_due(self) -> None:
+        """Write a note when one is due; to be called every second."""
+        proxies = self.proxies()
+        if self._clock.monotonic_ns() - self._noted_ns >= NOTE_NS or proxies != self._noted_proxies:
+            self._noted_ns, self._noted_proxies = self._clock.monotonic_ns(), proxies
+            await self.note()
 
     async def note(self) -> None:
         """Writes down what the next start is to know, if the file takes it."""

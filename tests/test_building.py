@@ -139,7 +139,7 @@ def test_the_work_takes_many_steps(start: Start) -> None:
     """The tests below stop and overtake at each of them."""
     works = start()
     assert steps_of(works) > 200
-    assert steps_of(works) < 20
+    assert steps_of(works) < 30
     states = Counter(day.state for day in works.days().values())
     assert states == {rollups.FINAL: 3, rollups.OPEN: 3}
 
@@ -202,7 +202,8 @@ FIELDS_A_ROLLUP = rollups.ALL + 2  # the last one is all of the traffic, and eve
 # What one transaction may write, by step. A fold writes a value and a pair of each field for each event, gathers the
 # events and empties what was gathered before; a day has 96 quarters.
 MOST_ROWS = {
-    "_todo": 0,
+    "_websites": 0,
+    "unfinished": 0,
     "next_block": 0,
     "let_go": 0,
     "drop_values": ROWS_A_STEP,
