@@ -19,6 +19,7 @@ from aiohttp.typedefs import Handler
 
 from tally import account_api, collect, commands, framing, ops, pages, read_api, tracking, websites_api
 from tally.assets import asset
+from tally.budgets import Budgets
 from tally.callers import Callers
 from tally.clock import Clock
 from tally.collect import DESK, Desk
@@ -37,6 +38,7 @@ from tally.running import opened
 from tally.sessions import Sessions
 from tally.settings import Settings
 from tally.timerange import zone
+from tally.value_limits import Limits
 
 
 class Route(NamedTuple):
@@ -167,19 +169,22 @@ async def _rooms(
 ) -> AsyncIterator[None]:
     """What is open while the application is: the store, and the rooms that stand on it."""
     limits = {"free": settings.free_events, "pro": settings.pro_events}
-    ingest = Ingest(Sessions(settings.max_identities), limits.get, clock)
+    new_values = Limits(settings.max_new_values, settings.max_new_names)
+    ingest = Ingest(Sessions(settings.max_identities), limits.get, clock, new_values)
     # Unpacked beside the look at the database, which takes as long.
     unpacking = asyncio.create_task(asyncio.to_thread(Countries, settings.geoip_db))
     if settings.geoip_db is not None:
         # What is wrong with a file that was named is told before a database is made.
         await unpacking
-    async with opened(settings.db, ingest, clock, settings.query_seconds, settings.keep_days) as store:
+    min_free_bytes = settings.min_free_disk * 1_000_000
+    async with opened(settings.db, ingest, clock, settings.query_seconds, settings.keep_days, min_free_bytes) as store:
         countries = await unpacking
         clients, client_websites = Buckets(settings.client_per_minute), Buckets(settings.website_per_minute)
         callers = Callers(clock, countries, trusted, settings.forwarded_header)
         about_metrics = {"base_url": settings.base_url, "has_metrics_token": bool(settings.metrics_token)}
         store.timekeeper.proxies = lambda: callers.noted() | about_metrics
-        app[DESK] = Desk(store, clock, clients, client_websites, callers)
+        budgets = Budgets(settings.client_events_per_hour, settings.client_month_share)
+        app[DESK] = Desk(store, clock, clients, client_websites, callers, budgets)
         app[READER] = Reader(store, clock, Buckets(settings.key_per_minute), settings.base_url)
         token = secrets.token_urlsafe(24)
         app[GATE] = Gate(store, clock, settings.base_url, trusted, settings.key_per_minute, token)

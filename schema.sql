@@ -80,6 +80,14 @@ create table usage (
   primary key (account, month)
 ) strict, without rowid;
 
+-- The same by website, while its account's plan has a limit: what is given back when the website is deleted.
+create table website_usage (
+  website  integer not null,
+  month    integer not null,
+  events   integer not null check (events >= 0),
+  primary key (website, month)
+) strict, without rowid;
+
 -- Deduplication: events that came with an event_id, each as a keyed digest of its event_id and its content
 -- (tally/ingest.py). A copy is accepted, not stored, and renews the row, which expires 72 hours after the last copy.
 create table event_id (
@@ -380,4 +388,24 @@ create table left_out_sample (
   field    text    not null,               -- one of ours, or ''
   detail   text    not null check (length(detail) <= 253),   -- a refused page's host, a crawler's name of our list, or ''
   primary key (website, reason, id)
+) strict, without rowid;
+
+-- Every value that a website has used in a field, once. What is not here is new (tally/value_limits.py).
+-- field: 0 to 13 the columns of `event`, 14 event_name, 15 experiment, 16 variant, 17 goal, 18 a property's name.
+create table field_value (
+  website  integer not null,
+  field    integer not null check (field between 0 and 18),
+  value    integer not null,               -- label
+  primary key (website, field, value)
+) strict, without rowid;
+
+-- New values per website, UTC day of arrival and field, and the events of which a value was stored as `(other)` because
+-- the day's limit was reached. Kept for 400 days.
+create table new_value (
+  website  integer not null,
+  day      integer not null,
+  field    integer not null check (field between 0 and 18),
+  used     integer not null,               -- of the limit: a value of more than 200 characters takes room several times
+  events   integer not null,
+  primary key (website, day, field)
 ) strict, without rowid;

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import orjson
 from aiohttp import web
 
-from tally import errors, figures, left_out, queries, tables, toplists, visit_figures
+from tally import errors, figures, left_out, queries, tables, toplists, value_limits, visit_figures
 from tally.accounts import Website
 from tally.asking import Question
 from tally.enrich import FIELDS
@@ -29,6 +29,7 @@ from tally.instants import BadTime, iso
 from tally.live import WINDOW_MS, Present, look, most_visited
 from tally.queries import Place
 from tally.reader import Answer, Reader, View, scope_of
+from tally.sessions import DAY_MS
 from tally.store import Store
 from tally.tables import round_half_away
 from tally.timerange import buckets, previous
@@ -285,15 +286,20 @@ async def _left_out(reader: Reader, view: View, asked: Question, _: str) -> web.
     except BadTime as bad:
         raise ApiError(errors.INVALID_PARAMETER, str(bad), field="from") from None
     edges = [(day.from_ms, day.to_ms) for day in series]
-    days, samples = await reader.find(
+    days, samples, folded = await reader.find(
         asked,
-        lambda run: (left_out.days(run, number, edges), left_out.samples(run, number, span.from_ms, span.to_ms)),
+        lambda run: (
+            left_out.days(run, number, edges),
+            left_out.samples(run, number, span.from_ms, span.to_ms),
+            value_limits.folded(run, number, span.from_ms // DAY_MS, -(-span.to_ms // DAY_MS)),
+        ),
     )
     meta = asked.meta(view.website.id)
     del meta["filters"]
     told = left_out.told([day.time for day in series], days, samples, span.tz)
     if asked.csv:
         return tables.answer(left_out.COLUMNS, left_out.rows(told), meta, as_csv=True)
+    told["folded"] = [value_limits.folded_row(*row) for row in folded]
     return json_answer({"data": told, "meta": meta})
 
 

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from tally.accounts import month_of
 from tally.enrich import FIELDS
 from tally.labels import Labels
 
@@ -49,6 +50,9 @@ TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("event_id", ("digest",)),
     ("left_out", ("quarter", "reason")),
     ("left_out_sample", ("reason", "id")),
+    ("field_value", ("field", "value")),
+    ("new_value", ("day", "field")),
+    ("website_usage", ("month",)),
 )
 """Every table whose rows are a website's, but for those that go with its row in `website`; the rest of the key."""
 
@@ -63,6 +67,7 @@ _LABELS = (
     ("heat_count", ("pathname",)),  # and with it those of heat_block
     ("histogram", ("value",)),
     ("visit_page", ("value",)),
+    ("field_value", ("value",)),
 )
 """Where numbers of labels are, besides rollup; a table that rows are moved from stands before those they move to."""
 
@@ -86,7 +91,13 @@ def overwriting(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def begin(connection: sqlite3.Connection, website: int, now_ms: int) -> None:
-    """A website is no more."""
+    """A website is no more. What it has used of its account's month is given back."""
+    connection.execute(
+        "/* deletion.usage */ update usage set events = max(0, events - coalesce("
+        "(select events from website_usage as own where own.website = ?1 and own.month = ?2), 0))"
+        " where account = (select account from website where number = ?1) and month = ?2",
+        (website, month_of(now_ms)),
+    )
     with overwriting(connection):
         connection.execute("/* deletion.website */ delete from website where number = ?", (website,))
     connection.execute("/* deletion.begin */ insert or ignore into gone values (?, ?, 0)", (website, now_ms))

@@ -40,7 +40,8 @@ def endpoint(name: str, authorise: Authorise) -> Handler:
             raise ApiError(errors.INVALID_PARAMETER, f"A top list is of one of {', '.join(FIELDS)}.", field="field")
         version: object = reader.store.version_of(view.website.number)
         if name == "left-out":
-            version = reader.store.left_out.version_of(view.website.number)
+            number, limits = view.website.number, reader.store.ingest.value_limits
+            version = reader.store.left_out.version_of(number), limits.versions[number]
         etag = reader.etag(view.website.id, view.is_shared, version, field, asked.identity())
         if has_tag(request, etag):
             return web.Response(status=304, headers=caching(etag, view.by))

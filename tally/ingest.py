@@ -1,8 +1,9 @@
 """The one transaction of a group of requests: what is taken, what is a duplicate, and the rows of both.
 
 Everything that must hold exactly once is decided here, on the writer's thread, between BEGIN IMMEDIATE and COMMIT:
-event_id duplicates, the monthly limit, the assignment a conversion needs, visitors and visits. `Ingest.write` either
-commits the whole group with fsync or leaves nothing behind, in the file and in memory (sessions, labels, ids) alike.
+event_id duplicates, the monthly limit, new values beyond a day's limits, the assignment a conversion needs, visitors
+and visits. `Ingest.write` either commits the whole group with fsync or leaves nothing behind, in the file and in memory
+(sessions, labels, ids) alike.
 
 How it works: `write` reads what the file knows of the group's event_ids, assignments and usage in a few statements,
 then walks the rows in order of arrival (`_Group.take`), gathering rows by table, then writes each table in as few
@@ -21,7 +22,7 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 from hashlib import blake2b
-from itertools import chain
+from itertools import chain, filterfalse
 from typing import Any, NamedTuple
 
 import orjson
@@ -44,6 +45,7 @@ from tally.labels import Labels
 from tally.rows import marks, parts
 from tally.schema import transaction
 from tally.sessions import DAY_MS, Sessions, Visit
+from tally.value_limits import Check, Limits, ValueLimits
 
 # our choice: at most this many ids are skipped by a restart.
 ID_BLOCK = 10_000
@@ -91,8 +93,15 @@ class Written(NamedTuple):
 class Ingest:
     """Writes groups of jobs; keeps sessions, labels and ids. For the writer's thread alone."""
 
-    def __init__(self, sessions: Sessions, limit_of: Callable[[str], int | None], clock: Clock) -> None:
+    def __init__(
+        self,
+        sessions: Sessions,
+        limit_of: Callable[[str], int | None],
+        clock: Clock,
+        value_limits: Limits = Limits(),  # noqa: B008 (immutable)
+    ) -> None:
         self.sessions, self.labels, self.clock = sessions, Labels(), clock
+        self.value_limits = ValueLimits(value_limits)
         # Events a month on a plan; None without limit.
         self.limit_of = limit_of
         self._next_id = self.ids_end = 0
@@ -127,16 +136,19 @@ class Ingest:
             with transaction(connection):
                 group = _Group(self, connection, jobs)
                 outcomes = [
-                    [group.take(row, month) for row in job.rows] for job, month in zip(jobs, group.months, strict=True)
+                    [group.take(row, month) for row in rows]
+                    for rows, month in zip(group.rows, group.months, strict=True)
                 ]
                 group.store()
         except BaseException:
             self.sessions.undo()
             self.labels.undo()
+            self.value_limits.forget()
             self._next_id, self.ids_end = ids
             raise
         self.sessions.keep(self.clock.sure_ms())
         self.labels.keep()
+        self.value_limits.count(group.check)
         return Written(outcomes, group.used, self._next_id - 1, group.visits)
 
     def take_id(self, connection: sqlite3.Connection) -> int:
@@ -182,17 +194,29 @@ class _Group:
     def __init__(self, ingest: Ingest, connection: sqlite3.Connection, jobs: Sequence[Job]) -> None:
         self._ingest = ingest
         self._connection = connection
-        rows = [row for job in jobs for row in job.rows]
+        # Not by the wall, which may jump: an event_id is neither to be forgotten early nor to be kept for years.
+        self._steady_ms, self._oldest_ms = ingest.clock.steady_ms(), ingest.clock.sure_ms() - OLDEST_MS
+        sent = [row for job in jobs for row in job.rows]
+        self.check = self._check_values(sent)
+        rows = sent
+        self.rows: Sequence[Sequence[Row]] = [job.rows for job in jobs]
+        if self.check is not None and self.check.folds:
+            rows = [row._replace(**self.check.checked(row)._asdict()) for row in sent]
+            rest = iter(rows)
+            self.rows = [[next(rest) for _ in job.rows] for job in jobs]
         self._number = ingest.numbers_of(connection, _texts(rows))
         self.months = _months(jobs)
         self.used = _used(
             connection,
             {(row.website.account, month) for job, month in zip(jobs, self.months, strict=True) for row in job.rows},
         )
-        self._keys = {id(row): (row.website.number, ingest.digest(row.event)) for row in rows if row.event.event_id}
+        # By the events as they were sent: whether a value is folded may differ between two copies.
+        self._keys = {
+            id(row): (row.website.number, ingest.digest(as_sent.event))
+            for as_sent, row in zip(sent, rows, strict=True)
+            if as_sent.event.event_id
+        }
         self._arrivals = _arrivals(connection, list(self._keys.values()))
-        # Not by the wall, which may jump: an event_id is neither to be forgotten early nor to be kept for years.
-        self._steady_ms, self._oldest_ms = ingest.clock.steady_ms(), ingest.clock.sure_ms() - OLDEST_MS
         self._renewed: dict[tuple[int, bytes], int] = {}
         self._assigned: dict[tuple[int, int, int, int], int] = {}
         self._converted: list[tuple[trials.Key, int]] = []
@@ -200,10 +224,18 @@ class _Group:
         self._vitals: list[tuple[object, ...]] = []
         self._ab: list[tuple[object, ...]] = []
         self._heat: dict[tuple[int, ...], int] = {}
+        # Events of (website, month), of those whose account's plan has a limit.
+        self._of_website: dict[tuple[int, int], int] = {}
         self.visits: dict[tuple[int, int, int], Visit] = {}
         self._replaced: set[tuple[int, int, int, int]] = set()
         self._joined: list[tuple[int, ...]] = []
         self._deltas = moments.Deltas()
+
+    def _check_values(self, rows: Sequence[Row]) -> Check | None:
+        """What becomes of values that are not known yet; None where all are."""
+        limits = self._ingest.value_limits
+        unknown = list(filterfalse(limits.is_known, rows))
+        return limits.check(self._connection, self._steady_ms // DAY_MS, unknown) if unknown else None
 
     def take(self, row: Row, month: int) -> Rejection | None:
         """Decides on a row that arrived in a month, and gathers what it writes."""
@@ -225,6 +257,9 @@ class _Group:
         elif not self._take_ab(row):
             return NO_ASSIGNMENT
         self.used[used] += 1
+        if limit is not None:
+            own = website.number, month
+            self._of_website[own] = self._of_website.get(own, 0) + 1
         if key is not None:
             self._arrivals[key] = self._renewed[key] = self._steady_ms
         return None
@@ -232,6 +267,8 @@ class _Group:
     def store(self) -> None:
         """Writes what was gathered."""
         run = self._connection
+        if self.check is not None:
+            self.check.store(lambda texts: self._ingest.numbers_of(run, texts))
         _insert(run, "event", 22, self._events)
         if self._vitals:
             _insert(run, "vitals", 22, self._vitals)
@@ -252,6 +289,12 @@ class _Group:
         run.executemany(
             "/* ingest.usage */ insert into usage values (?, ?, ?) on conflict do update set events = excluded.events",
             [(*month, events) for month, events in self.used.items()],
+        )
+        _each(
+            run,
+            "/* ingest.website_usage */ insert into website_usage values (?, ?, ?)"
+            " on conflict do update set events = events + excluded.events",
+            [(*own, events) for own, events in self._of_website.items()],
         )
 
     def _store_visits(self) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 import orjson
 
-from tally import rollups, trials, vital_days, vitals
+from tally import rollups, trials, value_limits, vital_days, vitals
 from tally.enrich import FIELDS
 from tally.events import AB_ASSIGN, AB_CONVERT, APP_EVENT, SCREEN_VIEW, VITALS, Rejection
 from tally.labels import Labels
@@ -54,10 +54,30 @@ class Part:
         self._number = self._labels.numbers_of(
             self._connection, set().union(*[line.texts for line in lines])
         ).__getitem__
+        self._note_values(lines)
         accepted = self._new(lines)
         self.accepted = len(accepted)
         if accepted:
             self._store(accepted, self._ids(accepted))
+
+    def _note_values(self, lines: Sequence[Line]) -> None:
+        """Notes the values of the lines as used: an import is the owner's, and its values are not new afterwards."""
+        # After the 14 fields come event_name of traffic, or experiment, variant and goal of A/B.
+        traffic = [line.texts for line in lines if line.type <= APP_EVENT]
+        of_ab = [line.texts for line in lines if line.type >= AB_ASSIGN]
+        measured = [line.texts for line in lines if line.type == VITALS]
+        of_test = (value_limits.EXPERIMENT, value_limits.VARIANT, value_limits.GOAL)
+        used: dict[int, set[str]] = {}
+        for texts, fields in ((traffic, (value_limits.EVENT_NAME,)), (of_ab, of_test), (measured, ())):
+            for field, column in zip((*range(len(FIELDS)), *fields), zip(*texts, strict=True), strict=False):
+                used.setdefault(field, set()).update(column)
+        data = {line.rest[0] for line in lines if line.type <= APP_EVENT and line.rest[0] is not None}
+        used[value_limits.PROPERTY] = {name for text in data for name in orjson.loads(text)}
+        number = self._labels.numbers_of(self._connection, set().union(*used.values()))
+        value_limits.add_values(
+            self._connection,
+            [(self._website, field, number[text]) for field, texts in used.items() for text in texts - {""}],
+        )
 
     def _within_retention(self, lines: Sequence[Line]) -> Sequence[Line]:
         kept = {

@@ -25,6 +25,7 @@ from ipaddress import ip_address
 from typing import Any, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
+from tally import value_limits
 from tally.accounts import Website
 from tally.callers import Sender
 from tally.clock import Clock
@@ -267,6 +268,7 @@ def forget_old(connection: sqlite3.Connection, sure_ms: int) -> set[int]:
             (website, sample_ms),
         ).rowcount
         left -= len(old)
+        samples += value_limits.forget_old(connection, website, sure_ms // DAY_MS - KEPT_DAYS)
         if old or samples:
             changed.add(website)
     return changed

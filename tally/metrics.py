@@ -16,6 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
+from tally.accounts import USAGE_WARNINGS
 from tally.assets import tally_version
 from tally.clock import Clock
 from tally.collect import Desk
@@ -28,6 +29,7 @@ from tally.nightly import Nightly
 from tally.reader import Reader
 from tally.store import Store
 from tally.threads import Readers
+from tally.value_limits import BOUNDED, ValueLimits
 
 _NONE = "none"
 
@@ -64,6 +66,8 @@ class Figures(Collector):
         yield _counter("tally_events_accepted", "Events answered as accepted, duplicates included.", desk.accepted)
         yield _by_code("tally_events_rejected", "Events rejected, by code.", desk.rejected)
         yield from _left_out(store.left_out)
+        yield _folded(store.ingest.value_limits)
+        yield _usage(store, self._desk.clock.wall_ms())
         yield from _writing(store)
         yield self._queries()
         yield from _readers(store.readers)
@@ -109,6 +113,22 @@ def _left_out(left_out: LeftOut) -> Iterator[Metric]:
     yield _by_code("tally_events_left_out", "Events of websites that were not taken, by code.", left_out.events)
     uncounted = "Events left out that no website counts, for want of room while nothing could be written."
     yield _counter("tally_left_out_uncounted", uncounted, left_out.uncounted)
+
+
+def _usage(store: Store, now_ms: int) -> Metric:
+    help = "Accounts that have used at least so many percent of their plan's events of this month."
+    family = GaugeMetricFamily("tally_accounts_month_used", help, labels=["percent"])
+    for percent in USAGE_WARNINGS:
+        family.add_metric([str(percent)], store.accounts_past(percent, now_ms))
+    return family
+
+
+def _folded(limits: ValueLimits) -> Metric:
+    help = "Events stored with (other) in place of a new value beyond its field's limit of the day, by field."
+    family = CounterMetricFamily("tally_events_folded", help, labels=["field"])
+    for field, name in enumerate(BOUNDED):
+        family.add_metric([name], limits.folded[field])
+    return family
 
 
 def _connections(connections: Connections) -> Iterator[Metric]:

@@ -13,6 +13,8 @@ from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+# The seed's table Limits: events per request. The same as tally/events.py MOST_EVENTS, which this module cannot import.
+MOST_EVENTS = 50
 ENVIRONMENT_PREFIX = "ANALYTICS_"
 _BASE_URL = re.compile(
     r"https?://(?:[a-z0-9_-]+(?:\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?(?:/[a-z0-9._~%-]+)*/?", re.IGNORECASE
@@ -45,6 +47,25 @@ def _port(value: str) -> int:
 def _count(value: str) -> int:
     if not re.fullmatch(r"[0-9]{1,12}", value) or int(value) < 1:
         raise BadSetting("takes a whole number from 1 on")
+    return int(value)
+
+
+def _hourly(value: str) -> int:
+    # A batch has up to 50 events: a smaller limit would refuse it for ever.
+    if not re.fullmatch(r"[0-9]{1,12}", value) or 0 < int(value) < MOST_EVENTS:
+        raise BadSetting(f"takes a whole number from {MOST_EVENTS} on, or 0 for no limit")
+    return int(value)
+
+
+def _percentage(value: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,3}", value) or int(value) > 100:
+        raise BadSetting("takes a percentage from 1 to 100, or 0 for no limit")
+    return int(value)
+
+
+def _size_mb(value: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", value):
+        raise BadSetting("takes a whole number of megabytes; 0 switches the check off")
     return int(value)
 
 
@@ -148,6 +169,22 @@ class Settings:
     client_per_minute: int = _setting(600, "collect requests a minute of one client", _count, "requests")
     website_per_minute: int = _setting(
         120, "collect requests a minute of one client to one website", _count, "requests"
+    )
+    client_events_per_hour: int = _setting(0, "events an hour of one client; 0 is without limit", _hourly, "events")
+    client_month_share: int = _setting(
+        0, "percentage of a limited plan's month that one client may use; 0 is all of it", _percentage, "percent"
+    )
+    max_new_values: int = _setting(
+        10_000, "new values per website, field and day; further ones are stored as (other)", _count, "values"
+    )
+    max_new_names: int = _setting(
+        1_000, "the same for names of events, properties, experiments, variants and goals", _count, "names"
+    )
+    min_free_disk: int = _setting(
+        1_000,
+        "free disk space below which events are refused; 5 percent of the file system if that is less",
+        _size_mb,
+        "MB",
     )
     key_per_minute: int = _setting(600, "read requests a minute of one API key", _count, "requests")
     max_connections: int = _setting(

@@ -127,6 +127,7 @@ def db(tmp_path: Path) -> Path:
         connection.execute("insert into rollup values (1, 3, 0, 5, 0, 1, 1, 1)")
         connection.execute("insert into event_id values (1, zeroblob(16), 0), (2, zeroblob(16), 0)")
         connection.execute("insert into left_out values (1, 5, 0, 1), (1, 6, 0, 1), (2, 5, 0, 1)")
+        connection.execute("insert into new_value values (1, 5, 0, 1, 1), (2, 5, 0, 1, 1)")
         samples = "(1, 1, 1, 0, null, 'url', 'canary-host.example'), (2, 1, 1, 0, 0, '', 'other.example')"
         connection.execute(f"insert into left_out_sample values {samples}")
         connection.execute(
@@ -162,7 +163,7 @@ def test_no_table_is_forgotten(db: Path) -> None:
 def test_no_column_of_texts_is_forgotten(db: Path) -> None:
     """A text is deleted where no row has its number: every column with such numbers is looked at."""
     known = {*FIELDS, "event_name", "experiment", "variant", "goal"}
-    others = {"histogram": ("value",), "rollup": ("value",), "visit_page": ("value",)}
+    others = dict.fromkeys(("histogram", "rollup", "visit_page", "field_value"), ("value",))
     connection = open_database(db, create=False)
     try:
         found = {

@@ -247,6 +247,8 @@ async def test_what_is_sent_decides_no_label(house: House) -> None:
             "code",
             "le",
             "state",
+            "field",
+            "percent",
             "version",
             "sqlite",
             "python",

@@ -80,6 +80,9 @@ GROWING = {
     "histogram": r"PRIMARY KEY \(website=\? AND cut=\? AND level=\?(?: AND block[<>=]\??|\))",
     "left_out": r"PRIMARY KEY \(website=\? AND quarter(?:[<>=]|=\? AND reason=\?\))",
     "left_out_sample": r"PRIMARY KEY \(website=\?(?:\)| AND reason=\?)",
+    "website_usage": r"PRIMARY KEY \(website=\?",
+    "field_value": r"PRIMARY KEY \(website=\? AND field=\? AND value=\?\)",
+    "new_value": r"PRIMARY KEY \(website=\? AND day(?:[<>]|=\? AND field=\?)",
     "usage": r"PRIMARY KEY \((?:account=\? AND month=\?|month=\?(?: AND account=\?)?)\)",
 }
 # What has to look at all there is: of a website that goes away, or in search of texts that nobody has any more; both in
@@ -288,7 +291,8 @@ async def ask(house: House, key: str, website: str, questions: tuple[str, ...], 
 
 async def play(house: House, overheard: Overheard) -> None:
     """Every endpoint, every type of event, the chores, and the work on rollups from the first fold to retention."""
-    key, website = await house.key(OWNER), await house.website(account=OWNER)
+    # A plan with a limit, so that the website's usage is counted.
+    key, website = await house.key(OWNER, "pro"), await house.website(account=OWNER)
     for batch in (traffic(), traffic()[:1], traffic()[4:5]):
         answer = await house.collect({"website_id": website, "events": batch})
         assert answer.json == {"ok": True, "accepted": len(batch), "rejected": 0}

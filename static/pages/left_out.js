@@ -3,6 +3,7 @@
 //
 // Days, time zone and the chosen reason are in the address, in the dashboard's words.
 
+import { foldedSection } from "../left_out/folded.js";
 import { REASONS, exampleWords, lately, words } from "../left_out/reasons.js";
 import { isAlike } from "../shared/asking.js";
 import { bucketWords, ticksOf } from "../shared/buckets.js";
@@ -81,7 +82,8 @@ function draw(drawing, answer) {
   const [view, span] = [board.view(), board.span()];
   const days = dayRange(span.from, span.to);
   board.say(`${days}: ${counted(data.events, "event")} left out`);
-  if (!data.events) return fill(places.answer, nothing(board, days, taken));
+  const folded = foldedSection(data.folded);
+  if (!data.events) return fill(places.answer, nothing(board, days, taken), folded);
   fill(
     places.sum,
     h("strong", null, `${counted(data.events, "event")} left out`),
@@ -96,7 +98,7 @@ function draw(drawing, answer) {
   const chosen = data.reasons.some((row) => row.reason === view.reason) ? view.reason : null;
   refill(places.figures, figures(data, chosen, board));
   if (!places.chartPlace.contains(places.chart)) fill(places.chartPlace, places.chart);
-  refill(places.parts, reasons(board, data), examples(data.samples, view.zone));
+  refill(places.parts, reasons(board, data), folded, examples(data.samples, view.zone));
   if (places.answer.firstChild !== places.main) fill(places.answer, places.main, places.parts);
   drawing.plot.draw(chartData(board, data, chosen)).catch((failure) => {
     fill(

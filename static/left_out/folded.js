@@ -1,0 +1,88 @@
+// Values that were stored as (other) because a field's limit of new values a day was reached: which field, on which day,
+// how many events, and why. Pure but for the nodes it makes.
+
+import { h } from "../shared/dom.js";
+import { number } from "../shared/formats.js";
+
+const NAMES = {
+  pathname: "Page",
+  referrer: "Referrer",
+  country: "Country",
+  browser: "Browser",
+  os: "Operating system",
+  device: "Device",
+  language: "Language",
+  hostname: "Hostname",
+  utm_source: "UTM source",
+  utm_medium: "UTM medium",
+  utm_campaign: "UTM campaign",
+  platform: "Platform",
+  app_version: "App version",
+  os_version: "OS version",
+  event_name: "Event name",
+  experiment: "Experiment",
+  variant: "Variant",
+  goal: "Goal",
+  property: "Property name",
+};
+
+/** The section, or null where nothing was folded. `rows`: `folded` of the read API's answer. */
+export function foldedSection(rows) {
+  if (!rows.length) return null;
+  const heads = [
+    ["Day (UTC)", null],
+    ["Field", null],
+    ["New values stored", "num"],
+    ["Events with (other)", "num"],
+  ];
+  const row = ({ day, field, new_values: values, events }) =>
+    h(
+      "tr",
+      { dataset: { field } },
+      h("td", null, h("time", { datetime: day }, day)),
+      h("td", null, NAMES[field] || field),
+      h("td", { class: "num" }, number(values)),
+      h("td", { class: "num" }, h("strong", null, number(events))),
+    );
+  return h(
+    "section",
+    { class: "card folded", "aria-labelledby": "folded" },
+    h("div", { class: "card-head" }, h("h2", { id: "folded", class: "card-title" }, "Values stored as (other)")),
+    h(
+      "p",
+      null,
+      "These events are counted. On these days more new values arrived in a field than a website may gain in a day;",
+      " the further ones are stored as ",
+      h("code", null, "(other)"),
+      ". Values seen before are not affected.",
+    ),
+    h(
+      "p",
+      { class: "soft" },
+      "To do: look in the top lists for values that are not yours; one client may have sent random ones. If they are",
+      " yours, raise ",
+      h("code", null, "--max-new-values"),
+      " or ",
+      h("code", null, "--max-new-names"),
+      ", or keep ids out of paths and campaign names.",
+    ),
+    h(
+      "div",
+      { class: "folded-table" },
+      h(
+        "table",
+        { class: "table" },
+        h(
+          "thead",
+          null,
+          h(
+            "tr",
+            null,
+            heads.map(([text, kind]) => h("th", { scope: "col", class: kind }, text)),
+          ),
+        ),
+        h("tbody", null, rows.map(row)),
+      ),
+    ),
+  );
+}
