@@ -83,7 +83,7 @@ class Commits:
 
     def put(self, job: Job, tell: Tell) -> None:
         """Queues a job, of which `tell` will be told. Raises ApiError 503 where it cannot be taken now."""
-        self._health.refuse()
+        self._health.refuse_events()
         if self.is_full:
             raise ApiError(OVERLOADED, retry_after_s=1)
         self._waiting.append((job, tell))

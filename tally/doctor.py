@@ -50,6 +50,7 @@ def add_commands(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     doctor = add_command(words, "doctor", _doctor, "say what is wrong with this installation, and what to do")
     doctor.add_argument("--quick", action="store_true", help="leave out reading the whole database")
     add_setting(doctor, "geoip_db")
+    add_setting(doctor, "min_free_disk")
     add_setting(doctor, "backup_dir")
 
 

@@ -23,6 +23,7 @@ from typing import NamedTuple
 from tally.assets import tally_version
 from tally.backups import backups
 from tally.country import Countries, CountryDataError
+from tally.health import min_free_bytes
 from tally.instants import DAY_MS, HOUR_MS
 from tally.schema import BadDatabase
 from tally.settings import Settings
@@ -266,7 +267,11 @@ def disk(case: Case) -> Iterator[Finding]:
     size = case.path.stat().st_size if case.path.is_file() else 0
     room = "make room, or move the database to a larger disk; `retention` and then `compact` make it smaller"
     found = []
-    if free < LEAST_FREE_BYTES:
+    min_free = min_free_bytes(case.settings.min_free_disk * 1_000_000, shutil.disk_usage(folder).total)
+    if free < min_free:
+        words = f"{sized(free)} are free in {folder}, less than --min-free-disk ({sized(min_free)}): events are refused"
+        found.append(fault("disk", f"{words} (503)", f"{room}; or lower --min-free-disk"))
+    elif free < LEAST_FREE_BYTES:
         words = f"{sized(free)} are free in {folder}: when it is full, events are refused (503)"
         found.append(fault("disk", words, room))
     elif free < size:

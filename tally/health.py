@@ -10,6 +10,9 @@ It is `well`, or the first of these that holds:
 - `failing`: a write failed, as on a full or read-only disk, and nothing of it was kept. Events are still tried, since
   the first that is held is the best sign that it is over; a small write every second finds out as well.
 
+Apart from these, the disk may be `low`: less free space than the owner wants kept (--min-free-disk). Then events alone
+are refused; questions, deletion, sign-in and the background work go on, since they need little space or free some.
+
 This room sees and says; what is done about it is in tally/mending.py. Called from the loop, but for `Files`,
 which the writer's thread asks before and after each group: 5 us for both.
 """
@@ -28,11 +31,15 @@ STUCK_S = 5.0
 # our choice: from here on a disk is looked upon as nearly full; a request may bring 64 KB, a group more.
 TIGHT_BYTES = 1_048_576
 RETRY_S = 5
+# Disk space comes back when a person frees it: clients ask less often than after a hiccup.
+LOW_RETRY_S = 60
 # our choice: as much as a request may bring: a single page may still fit where nothing else does.
 TRY_BYTES = 262_144
 _STEPS_BETWEEN_LOOKS = 10_000
 
-FAILING, UNSURE, DAMAGED = "failing", "unsure", "damaged"
+FAILING, UNSURE, DAMAGED, LOW = "failing", "unsure", "damaged", "low"
+# A file system of less than 20 GB keeps this share of it free in place of 1 GB.
+MIN_FREE_SHARE = 0.05
 _RANK = {"": 0, FAILING: 1, UNSURE: 2, DAMAGED: 3}
 # After these nothing can have reached the file; any other failure of input or output leaves that open.
 _KEPT_NOTHING = ("SQLITE_IOERR_WRITE", "SQLITE_IOERR_NOMEM")
@@ -42,6 +49,7 @@ WORDS = {
     DAMAGED: "The database is damaged: stop the server and put a backup in its place.",
     "stuck": "The disk does not answer: look at it. The server goes on by itself when it does.",
     UNSURE: "The disk failed to keep what was written: look at it. The server goes on by itself when it is well.",
+    LOW: "The disk has less free space than --min-free-disk: events are refused. Free space, or lower the setting.",
     FAILING: "The database cannot be written: make room on its disk. The server goes on by itself when there is.",
 }
 """What is the matter and what to do, for whoever asks /healthz."""
@@ -131,8 +139,11 @@ class Files:
 class Health:
     """What was last seen."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, min_free_bytes: int = 0) -> None:
         self.files = Files(path)
+        self._min_free_bytes = min_free_bytes
+        # Whether less is free than is to be kept free.
+        self.is_low = False
         self.missing = self.fault = ""
         self.is_stuck = False
         # Bytes that are left on the disk; -1 where that is not known.
@@ -142,6 +153,7 @@ class Health:
         self.not_before_s = 0.0
         self._cures = 0
         self._now_s = time.monotonic
+        self._look_at_the_disk()
 
     @property
     def state(self) -> str:
@@ -150,7 +162,12 @@ class Health:
             return "gone"
         if self.fault == DAMAGED:
             return DAMAGED
-        return "stuck" if self.is_stuck else self.fault or "well"
+        return "stuck" if self.is_stuck else self.fault or (LOW if self.is_low else "well")
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether everything but events may be written without a second thought."""
+        return self.state in ("well", LOW)
 
     @property
     def takes_events(self) -> bool:
@@ -161,6 +178,12 @@ class Health:
         """Raises ApiError 503 where no event may be tried."""
         if not self.takes_events:
             raise ApiError(STORAGE_UNAVAILABLE, retry_after_s=RETRY_S)
+
+    def refuse_events(self) -> None:
+        """Raises ApiError 503 where no event may be stored, which may be for want of disk space alone."""
+        self.refuse()
+        if self.is_low:
+            raise ApiError(STORAGE_UNAVAILABLE, WORDS[LOW], retry_after_s=LOW_RETRY_S)
 
     def failed(self, failure: Exception) -> None:
         """A step at the file has failed."""
@@ -219,7 +242,25 @@ class Health:
             return
         # Some file systems count no blocks at all.
         self.free_bytes = disk.f_bavail * disk.f_frsize if disk.f_blocks else -1
+        self._compare(min_free_bytes(self._min_free_bytes, disk.f_blocks * disk.f_frsize))
         self.is_tight = 0 <= self.free_bytes < TIGHT_BYTES or bool(disk.f_flag & os.ST_RDONLY)
+
+    def _compare(self, min_bytes: int) -> None:
+        is_low = 0 <= self.free_bytes < min_bytes
+        if is_low and not self.is_low:
+            log.error(
+                "the disk has %d MB of free space, less than --min-free-disk (%d MB): events are refused",
+                self.free_bytes // 1_000_000,
+                min_bytes // 1_000_000,
+            )
+        elif self.is_low and not is_low:
+            log.warning("the disk has enough free space again: events are accepted")
+        self.is_low = is_low
+
+
+def min_free_bytes(setting_bytes: int, disk_bytes: int) -> int:
+    """How much is to stay free: the setting, or a share of the file system where that is less."""
+    return min(setting_bytes, int(MIN_FREE_SHARE * disk_bytes))
 
 
 def _identity(path: str) -> tuple[int, int] | None:

@@ -59,14 +59,16 @@ class _Work:
 
 
 @contextlib.asynccontextmanager
-async def opened(path: Path, ingest: Ingest, clock: Clock, query_s: float, keep_days: int = 0) -> AsyncIterator[Store]:
+async def opened(
+    path: Path, ingest: Ingest, clock: Clock, query_s: float, keep_days: int = 0, min_free_bytes: int = 0
+) -> AsyncIterator[Store]:
     """The store over the database at `path`, made where there is none, with its writer at work."""
     async with contextlib.AsyncExitStack() as closing:
         writer = await on_thread(
             open_database(path, create=True, busy_s=SERVER_BUSY_S), lambda: connect_writer(path, SERVER_BUSY_S)
         )
         closing.push_async_callback(writer.close)
-        health = Health(path)
+        health = Health(path, min_free_bytes)
         readers = await open_readers(path, query_s, health.failed_to_read, closing)
         store = Store(health, writer, readers, ingest, clock)
         try:
@@ -103,7 +105,7 @@ async def opened(path: Path, ingest: Ingest, clock: Clock, query_s: float, keep_
             store.stop()
             await work.stop()
             await asyncio.gather(*chores, return_exceptions=True)
-            if store.look() == "well":
+            if store.look_writable():
                 await store.timekeeper.note()
             await store.close()
 

@@ -34,7 +34,9 @@ from tally.ingest import Job, Written
 from tally.repeats import Repeats
 from tally.schema import open_database
 
-UNLIMITED = ("--client-per-minute", "10000000", "--website-per-minute", "10000000", "--key-per-minute", "10000000")
+PER_MINUTE = ("--client-per-minute", "10000000", "--website-per-minute", "10000000", "--key-per-minute", "10000000")
+# What happens on a disk that is full: nothing is to be refused before.
+UNLIMITED = (*PER_MINUTE, "--min-free-disk", "0")
 FAULTS = int(os.environ.get("TALLY_FAULTS", "0"))
 
 
