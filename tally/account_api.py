@@ -18,7 +18,16 @@ from typing import Any
 from aiohttp import web
 
 from tally import accounts, errors, logins, passwords
-from tally.accounts import FIRST_ACCOUNT, PLANS_WITH_KEYS, Account, AccountError, Key, Owner, month_ends_in_s
+from tally.accounts import (
+    FIRST_ACCOUNT,
+    PLANS_WITH_KEYS,
+    USAGE_WARNINGS,
+    Account,
+    AccountError,
+    Key,
+    Owner,
+    month_ends_in_s,
+)
 from tally.assets import tally_version
 from tally.errors import ApiError, json_answer
 from tally.gate import GATE, Gate, body, invalid, text
@@ -212,6 +221,12 @@ async def change_password(request: web.Request) -> web.Response:
     return web.Response(status=204)
 
 
+def _usage_warning(used: int, limit: int | None) -> int | None:
+    """The highest percentage of USAGE_WARNINGS that was reached; None below all of them, and without a limit."""
+    reached = [percent for percent in USAGE_WARNINGS if limit is not None and used * 100 >= percent * limit]
+    return max(reached, default=None)
+
+
 def _account(gate: Gate, owner: Owner) -> dict[str, Any]:
     now_ms = gate.clock.wall_ms()
     month_end_ms = now_ms // 1000 * 1000 + 1000 * month_ends_in_s(now_ms // 1000 * 1000)
@@ -221,8 +236,11 @@ def _account(gate: Gate, owner: Owner) -> dict[str, Any]:
         "time_zone": owner.time_zone,
         "events_this_month": gate.store.used(owner.number, now_ms),
         "events_limit": gate.store.ingest.limit_of(owner.plan),
+        "usage_warning": _usage_warning(gate.store.used(owner.number, now_ms), gate.store.ingest.limit_of(owner.plan)),
         "month_ends_at": iso(month_end_ms),
         "has_keys": owner.plan in PLANS_WITH_KEYS,
+        # Events are refused for want of disk space.
+        "disk_is_low": gate.store.health.is_low,
         "version": tally_version(),
         "base_url": gate.base_url,
         "demo": gate.is_demo,

@@ -17,6 +17,8 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
 
+# CONTRACT-2 H: percentages of a month at which owners are warned.
+USAGE_WARNINGS = (80, 100)
 # CONTRACT, Plans.
 PLANS = ("free", "pro", "business")
 PLANS_WITH_KEYS = frozenset(("pro", "business"))

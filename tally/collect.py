@@ -20,14 +20,15 @@ from typing import Any, NamedTuple
 from aiohttp import web
 
 from tally import errors
-from tally.accounts import Website, month_ends_in_s
+from tally.accounts import Website, month_ends_in_s, month_of
 from tally.bodies import read_batch, read_body
+from tally.budgets import Budgets
 from tally.callers import Callers, Sender
 from tally.clock import Clock
 from tally.enrich import Surroundings, dimensions, first_language
 from tally.errors import ApiError, json_answer
 from tally.events import AB_ASSIGN, APP_EVENT, Batch, Event, Rejection, read_event, type_of
-from tally.ingest import Job, Outcome, Row
+from tally.ingest import MONTH_FULL, Job, Outcome, Row
 from tally.left_out import Source
 from tally.limits import Buckets
 from tally.origin import Asker, allows
@@ -73,10 +74,17 @@ class Desk:
     """What collecting needs at hand. Used by the event loop alone."""
 
     def __init__(
-        self, store: Store, clock: Clock, clients: Buckets, client_websites: Buckets, callers: Callers
+        self,
+        store: Store,
+        clock: Clock,
+        clients: Buckets,
+        client_websites: Buckets,
+        callers: Callers,
+        budgets: Budgets | None = None,
     ) -> None:
         self.store, self.clock, self.callers, self.left_out = store, clock, callers, store.left_out
         self.clients, self.client_websites = clients, client_websites
+        self.budgets = budgets or Budgets()
         self.agents, self.salts = Agents(), Salts()
         self.accepted = 0
         self.rejected: Counter[str] = Counter()
@@ -134,7 +142,9 @@ class Desk:
         buckets: list[bytes] = []
         for website in websites:
             buckets.append(client + website.number.to_bytes(8))
-        self.look_at_limits(client, buckets, websites, now_ms, now_ns)
+        self.look_at_limits(client, buckets, websites, len(places), now_ms, now_ns)
+        if self.budgets.month_share:
+            places = self._within_share(client, places, now_ms)
         around = self.surroundings(sender)
         # CONTRACT: only on web requests; an HTTP library is the client of an app or a server.
         is_crawler = sender.page is not None and around.agent.crawler
@@ -150,7 +160,7 @@ class Desk:
         return _make(Claim, (sender, websites, buckets, is_crawler, verdicts, job, now_ns, sources))
 
     def look_at_limits(
-        self, client: bytes, buckets: list[bytes], websites: list[Website], now_ms: int, now_ns: int
+        self, client: bytes, buckets: list[bytes], websites: list[Website], events: int, now_ms: int, now_ns: int
     ) -> None:
         """Check 6: every bucket, then every account's month."""
         wait_s = self.clients.wait_s(client, now_ns)
@@ -158,10 +168,11 @@ class Desk:
             own_s = self.client_websites.wait_s(bucket, now_ns)
             if own_s > wait_s:
                 wait_s = own_s
+        wait_s = max(wait_s, self.budgets.wait_s(client, events, now_ns))
         if wait_s:
             raise ApiError(errors.RATE_LIMITED, retry_after_s=wait_s)
         for website in websites:
-            if not self._month_is_full(website, now_ms):
+            if not self._month_is_full(website, now_ms) and not self._has_used_share(client, website, now_ms):
                 return
         if websites:
             raise ApiError(errors.MONTHLY_LIMIT, retry_after_s=month_ends_in_s(now_ms))
@@ -170,8 +181,30 @@ class Desk:
         limit = self.store.ingest.limit_of(website.plan)
         return limit is not None and self.store.used(website.account, now_ms) >= limit
 
+    def _has_used_share(self, client: bytes, website: Website, now_ms: int) -> bool:
+        limit = self.store.ingest.limit_of(website.plan)
+        return self.budgets.has_used_share(client, website.account, limit, month_of(now_ms))
+
+    def _within_share(self, client: bytes, places: Sequence[Place], now_ms: int) -> Sequence[Place]:
+        """The places again, those of accounts of whose month the client has used its share as rejections."""
+        return [
+            MONTH_FULL if isinstance(place, Website) and self._has_used_share(client, place, now_ms) else place
+            for place in places
+        ]
+
+    def count_accepted(self, claim: Claim, outcome: Outcome) -> None:
+        """Counts what was accepted towards the client's share of each account's month."""
+        if not self.budgets.month_share:
+            return
+        accepted = Counter(
+            row.website.account for row, refused in zip(claim.job.rows, outcome, strict=True) if refused is None
+        )
+        for account, events in accepted.items():
+            self.budgets.count(claim.sender.caller.client, account, events, month_of(claim.job.arrived_ms))
+
     def take_tokens(self, claim: Claim) -> None:
-        """A request costs one token of each bucket it concerns, whatever it carries."""
+        """A request costs one token of each bucket it concerns, whatever it carries, and its events of the budget."""
+        self.budgets.take(claim.sender.caller.client, len(claim.job.rows), claim.now_ns)
         self.clients.take(claim.sender.caller.client, claim.now_ns)
         for bucket in claim.buckets:
             self.client_websites.take(bucket, claim.now_ns)
@@ -179,6 +212,7 @@ class Desk:
     def give_back_tokens(self, claim: Claim) -> None:
         """For a request that the writer refused after all."""
         now_ns = self.clock.monotonic_ns()
+        self.budgets.take(claim.sender.caller.client, -len(claim.job.rows), now_ns)
         self.clients.give_back(claim.sender.caller.client, now_ns)
         for bucket in claim.buckets:
             self.client_websites.give_back(bucket, now_ns)
@@ -274,13 +308,15 @@ async def _taken(desk: Desk, claim: Claim) -> web.Response:
 
 def concluded(desk: Desk, claim: Claim, outcome: Outcome) -> web.Response:
     """The answer once the rows are committed. Raises ApiError where the writer could take none of them."""
+    desk.count_accepted(claim, outcome)
     outcomes = iter(outcome)
     verdicts = [next(outcomes) if isinstance(verdict, Row) else verdict for verdict in claim.verdicts]
     if all(isinstance(verdict, Rejection) for verdict in verdicts):
         desk.give_back_tokens(claim)
         # The month may have filled up since it was looked at.
         now_ns = desk.clock.monotonic_ns()
-        desk.look_at_limits(claim.sender.caller.client, claim.buckets, claim.websites, claim.job.arrived_ms, now_ns)
+        client, events = claim.sender.caller.client, len(claim.verdicts)
+        desk.look_at_limits(client, claim.buckets, claim.websites, events, claim.job.arrived_ms, now_ns)
         raise _no_valid_event(desk, claim, verdicts)
     return _answer(desk, claim, verdicts)
 

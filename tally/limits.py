@@ -48,6 +48,16 @@ class Buckets:
             self._old, self._young, self._turned_ns = self._young, {}, now_ns
         self._young[key] = full_at
 
+    def wait_for_s(self, key: bytes | int, tokens: int, now_ns: int) -> int:
+        """As wait_s, for several tokens at once; more than the bucket holds are never there."""
+        missing_ns = self._full_at(key, now_ns) - now_ns - self._interval_ns * (self.per_minute - tokens)
+        return 0 if missing_ns <= 0 else -(-missing_ns // 1_000_000_000)
+
+    def take_many(self, key: bytes | int, tokens: int, now_ns: int) -> None:
+        """Takes several tokens; a negative number puts them back."""
+        self.take(key, now_ns)
+        self._young[key] += self._interval_ns * (tokens - 1)
+
     def give_back(self, key: bytes | int, now_ns: int) -> None:
         """Puts back a token taken for a request that was refused after all."""
         self._young[key] = self._full_at(key, now_ns) - self._interval_ns

@@ -221,6 +221,7 @@ class Way(Connection):
     def _answer(self, claim: Claim, outcome: Outcome | Exception) -> bytes:
         if isinstance(outcome, list) and not any(outcome):
             self._desk.accepted += len(outcome)
+            self._desk.count_accepted(claim, outcome)
             self._door.answered[_TAKEN] += 1
             return self._door.accepted(len(outcome))
         try:

@@ -27,7 +27,7 @@ from tally.building import Builder
 from tally.clock import Clock
 from tally.commits import Commits, Tell
 from tally.erasing import Eraser
-from tally.errors import OVERLOADED, STORAGE_UNAVAILABLE, ApiError
+from tally.errors import OVERLOADED, STORAGE_UNAVAILABLE, ApiError, log
 from tally.health import RETRY_S, Health, refusal
 from tally.ingest import Ingest, Job, Outcome, Written
 from tally.left_out import LeftOut
@@ -173,6 +173,11 @@ class Store:
         """`look`, as a chore."""
         self.look()
 
+    def look_writable(self) -> bool:
+        """Look at the file; whether everything but events may be written."""
+        self.look()
+        return self.health.is_writable
+
     def look(self) -> str:
         """How it stands with the file just now, in one word of tally/health.py."""
         self.health.look(self._writer.busy_since_ns)
@@ -275,7 +280,7 @@ class Store:
 
     async def _write_left_out(self) -> None:
         """What was left out goes to the file; while that takes nothing, it waits in memory."""
-        if self.health.state != "well":
+        if not self.health.is_writable:
             return
         try:
             await self.left_out.write(self._writer)
@@ -287,8 +292,26 @@ class Store:
         for number in {row.website.number for job in jobs for row in job.rows}:
             self._changes[number] = self._changes.get(number, 0) + 1
         self.last_id = written.last_id
+        self._warn_of_usage(written.used)
         self.registry.usage.update(written.used)
         self.live.hand_over(written.visits)
+
+    def _warn_of_usage(self, used: dict[tuple[int, int], int]) -> None:
+        """Logs once that an account has used so much of its month: when a commit passes the mark."""
+        for account, events in used.items():
+            owner = self.registry.owners.get(account[0])
+            limit = None if owner is None else self.ingest.limit_of(owner.plan)
+            if limit is None:
+                continue
+            before = self.registry.usage.get(account, 0)
+            for percent in accounts.USAGE_WARNINGS:
+                if before * 100 < percent * limit <= events * 100:
+                    log.warning("account %d has used %d percent of its month's %d events", account[0], percent, limit)
+
+    def accounts_past(self, percent: int, now_ms: int) -> int:
+        """How many accounts have used at least so much of their month."""
+        limits = [(self.ingest.limit_of(owner.plan), number) for number, owner in self.registry.owners.items()]
+        return sum(limit is not None and self.used(number, now_ms) * 100 >= percent * limit for limit, number in limits)
 
     def forget_what_was_read(self) -> None:
         """The writer's connection is another one: what it said of the file's version means nothing any more."""
@@ -304,10 +327,11 @@ class Store:
         self.stop()
         await self._commits.empty()
         state = self.look()
+        is_writable = self.health.is_writable
         with contextlib.suppress(ApiError, sqlite3.Error, TimeoutError):
-            if self._used_keys and state == "well":
+            if self._used_keys and is_writable:
                 await self._note_uses()
-            if state == "well":
+            if is_writable:
                 await self._write_left_out()
             if state == "gone":
                 # Else it is found beside whatever has taken the database's place. Who still reads soon ends.

@@ -181,6 +181,8 @@ async def test_the_account(make_house: MakeHouse) -> None:
         "time_zone": None,
         "events_this_month": 1,
         "events_limit": 500,
+        "usage_warning": None,
+        "disk_is_low": False,
         "month_ends_at": "2026-12-01T00:00:00.000+00:00",
         "has_keys": True,
         "base_url": "https://stats.example.com",

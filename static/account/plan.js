@@ -38,10 +38,10 @@ function usage(account) {
         "aria-valuenow": Math.min(used, limit),
         "aria-valuetext": `${number(used)} of ${number(limit)}`,
       },
-      h("div", { class: share >= 0.9 ? "usage-bar high" : "usage-bar", style: { width: `${share * 100}%` } }),
+      h("div", { class: share >= 0.8 ? "usage-bar high" : "usage-bar", style: { width: `${share * 100}%` } }),
     ),
     h("p", { class: "soft" }, end),
-    warning(used, limit),
+    warning(account),
   );
 }
 
@@ -49,8 +49,8 @@ function figure(value, words) {
   return h("p", { class: "big-figure" }, h("strong", null, value), ` ${words}`);
 }
 
-function warning(used, limit) {
-  if (used >= limit)
+function warning({ usage_warning: percent }) {
+  if (percent === 100)
     return h(
       "div",
       { class: "notice bad" },
@@ -66,7 +66,7 @@ function warning(used, limit) {
         ),
       ),
     );
-  if (used >= 0.9 * limit)
+  if (percent)
     return h(
       "div",
       { class: "notice warn" },
@@ -74,7 +74,7 @@ function warning(used, limit) {
       h(
         "div",
         null,
-        h("strong", null, "Nearly used up"),
+        h("strong", null, `${percent}% of this month's events are used`),
         h("p", null, "Past the limit, events are refused until the month ends."),
       ),
     );

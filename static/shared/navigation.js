@@ -4,6 +4,7 @@
 
 import { notify } from "./dialog.js";
 import { fill, h, icon, logo } from "./dom.js";
+import { number } from "./formats.js";
 import { send } from "./fetching.js";
 
 // The pages of a website, each with what follows the website's own path; a line comes with its page's module.
@@ -40,6 +41,7 @@ export function demoBanner() {
 /** Builds the frame; gives { element, main, mark(session, { pathname, hash }), closeDrawer }. */
 export function frame(context) {
   const main = h("main", { id: "main", tabindex: "-1" });
+  const warnings = h("div", { class: "frame-notices no-print", role: "status" });
   const list = h("ul", { class: "nav-list" });
   const menu = userMenu(context);
   const toggle = h(
@@ -69,7 +71,7 @@ export function frame(context) {
     h("header", { class: "topbar" }, toggle, h("a", { class: "brand", href: "/" }, logo(), "Tally")),
     sidebar,
     shade,
-    main,
+    h("div", { class: "frame-column" }, warnings, main),
   );
   const setDrawer = (open) => {
     element.classList.toggle("drawer-open", open);
@@ -96,8 +98,33 @@ export function frame(context) {
         addEntry(),
       );
       menu.mark(session.account, place.pathname);
+      fill(warnings, warningsOf(session.account, place.pathname));
     },
   };
+}
+
+/** What the owner must know on every page: the month is used up, or nearly; the disk is full, or nearly. */
+function warningsOf(account, path) {
+  const { usage_warning: percent, events_this_month: used, events_limit: limit } = account;
+  const plan = h("a", { href: "/account/plan" }, "Plan and usage");
+  const usage =
+    percent === 100
+      ? ["bad", "This month's events are used up.", ["New events are refused until the month ends (UTC). ", plan]]
+      : ["warn", `${percent}% of this month's events are used.`, [`${number(used)} of ${number(limit)}. `, plan]];
+  const disk = [
+    "bad",
+    "The server's disk is almost full: events are refused.",
+    ["Free disk space, or lower ", h("code", null, "--min-free-disk"), ". Reports and deletion keep working."],
+  ];
+  const shown = [account.disk_is_low && disk, percent && path !== "/account/plan" && usage].filter(Boolean);
+  return shown.map(([kind, title, rest]) =>
+    h(
+      "div",
+      { class: `notice ${kind}` },
+      icon("warning"),
+      h("div", null, h("strong", null, title), h("p", null, rest)),
+    ),
+  );
 }
 
 function entry(website, { pathname, hash }) {
