@@ -83,6 +83,7 @@ ROUTES = (
     Route("DELETE", "/api/account/keys/{number}", account_api.revoke_key),
     Route("GET", "/api/account/websites", websites_api.websites),
     Route("POST", "/api/account/websites", websites_api.add),
+    Route("GET", "/api/account/websites/{id}", websites_api.website),
     Route("PATCH", "/api/account/websites/{id}", websites_api.change),
     Route("DELETE", "/api/account/websites/{id}", websites_api.delete),
     Route("POST", "/api/account/websites/{id}/share", websites_api.share),

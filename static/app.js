@@ -107,10 +107,11 @@ async function draw() {
   leave();
   // What the page is made of comes while the session is asked for.
   for (const module of [`./pages/${found.name}.js`, ...(PARTS[found.name] || [])]) import(module).catch(() => {});
-  if (found.inFrame && !session) {
+  if (found.inFrame) {
+    // Anew for each page: websites, counts and allowed origins also change by the command line and in other tabs.
     const error = await load();
     if (mine !== turn) return;
-    if (error)
+    if (error && (!session || error.code === "not_logged_in"))
       return error.code === "not_logged_in"
         ? undefined
         : alone(failureNotice("This page cannot be shown.", error, draw));

@@ -17,6 +17,8 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
 
+from tally.sessions import DAY_MS
+
 # CONTRACT-2 H: percentages of a month at which owners are warned.
 USAGE_WARNINGS = (80, 100)
 # CONTRACT, Plans.
@@ -49,6 +51,10 @@ class Owner(NamedTuple):
     plan: str
     time_zone: str | None
     has_password: bool
+
+
+# Reading the rows of stale days one by one, 0.1 us each.
+MAX_COUNTED = 200_000
 
 
 class Website(NamedTuple):
@@ -325,10 +331,45 @@ def note_use(connection: sqlite3.Connection, used: Iterable[tuple[int, int]]) ->
     connection.executemany("/* accounts.note_use */ update api_key set last_used_ms = ? where number = ?", used)
 
 
-def traffic(connection: sqlite3.Connection, websites: Iterable[int]) -> dict[int, int]:
-    """Traffic events stored of each website, by its number: a row a quarter of an hour is read, 100,000 in 10 ms."""
-    statement = "/* accounts.traffic */ select coalesce(sum(views + events), 0) from moment where website = ?"
-    return {website: int(connection.execute(statement, (website,)).fetchone()[0]) for website in websites}
+class Traffic(NamedTuple):
+    """How many traffic events a website has; at least so many where not `is_exact`."""
+
+    events: int
+    is_exact: bool
+
+
+def traffic(connection: sqlite3.Connection, websites: Iterable[int]) -> dict[int, Traffic]:
+    """Return the traffic events of each website, by its number.
+
+    A row is read per quarter of an hour, 100,000 in 10 ms. The events of days whose totals an import has made stale are
+    counted one by one, MAX_COUNTED of them at most in one call: 200,000 take about 20 ms.
+    """
+    found, left = {}, MAX_COUNTED
+    for website in websites:
+        sums = connection.execute(
+            "/* accounts.traffic */ select coalesce(sum(views + events), 0) from moment where website = ?", (website,)
+        )
+        events, is_exact = int(sums.fetchone()[0]), True
+        stale = connection.execute(
+            "/* accounts.stale_days */ select block from built"
+            " where website = ? and level = 0 and state < 2 and state = 0 order by block",
+            (website,),
+        )
+        for (day,) in stale.fetchall():
+            span = (website, day * DAY_MS, (day + 1) * DAY_MS)
+            own = connection.execute(
+                "/* accounts.stale_traffic */ select (select count(*) from (select 1 from event"
+                " where website = ?1 and ts >= ?2 and ts < ?3 limit ?4)), (select coalesce(sum(views + events), 0)"
+                " from moment where website = ?1 and quarter >= ?2 / 900000 and quarter < ?3 / 900000)",
+                (*span, left + 1),
+            )
+            counted, known = own.fetchone()
+            is_exact = counted <= left
+            if not is_exact:
+                break
+            events, left = events + counted - known, left - counted
+        found[website] = Traffic(events, is_exact)
+    return found
 
 
 def change_website(connection: sqlite3.Connection, number: int, name: str, domain: str, origins: Iterable[str]) -> None:

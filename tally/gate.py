@@ -80,8 +80,8 @@ class Gate:
         # Addresses that no account has, apart: a flood of them is not to make the others forgotten.
         self._invented = Buckets(TRIES_AN_HOUR, span_ns=HOUR_NS)
         self._known_places: OrderedDict[bytes, None] = OrderedDict()
-        # When a website's events were counted last, and how many there were.
-        self.counted: dict[int, tuple[int, int]] = {}
+        # A website's version when its events were counted last, and how many there were.
+        self.counted: dict[int, tuple[tuple[int, int], accounts.Traffic]] = {}
         self._trusted = trusted
         self._thread = ThreadPoolExecutor(1, "passwords")
         self._waiting = 0

@@ -31,6 +31,7 @@ from tally.callers import Sender
 from tally.clock import Clock
 from tally.events import RULES, TYPES
 from tally.instants import iso
+from tally.refused_origins import RefusedOrigins
 from tally.schema import transaction
 from tally.sessions import DAY_MS, QUARTER_MS
 from tally.threads import Thread
@@ -109,6 +110,7 @@ class LeftOut:
         self._looks: Counter[tuple[int, int]] = Counter()
         self._versions: dict[int, int] = {}
         self._is_writing = asyncio.Lock()
+        self.origins = RefusedOrigins()
         self._clock = clock
         self._forgot_ns = clock.monotonic_ns() - _FORGET_NS
 
@@ -123,6 +125,8 @@ class LeftOut:
         if reason is None or website is None:
             return
         self.events[code] += 1
+        if code == "origin_not_allowed" and sender.page is not None:
+            self.origins.record(website.number, sender.page.origin, now_ms)
         key = (website.number, now_ms // QUARTER_MS, reason)
         known = self._counts.get(key)
         if known is None and len(self._counts) >= MOST_WAITING:

@@ -18,7 +18,7 @@ from typing import Any
 from aiohttp import web
 
 from tally import accounts, deletion, errors
-from tally.accounts import Account, AccountError, Website
+from tally.accounts import Account, AccountError, Traffic, Website
 from tally.endpoints import endpoint
 from tally.errors import ApiError, json_answer
 from tally.gate import GATE, Gate, invalid, text
@@ -31,9 +31,6 @@ from tally.threads import SERVER, Claim
 MOST_ORIGINS = 50
 # our choice: a host has 253 characters at most; somebody may paste a URL.
 _MOST_TYPED = 2_000
-# our choice: every page asks for the list; counting so many anew each time would take longer than all the rest.
-_MANY = 100_000
-_COUNT_AGAIN_MS = 300_000
 _TOKEN_BYTES = 18  # 24 characters
 _SHARE_PATH = "/share/"
 
@@ -44,6 +41,21 @@ async def websites(request: web.Request) -> web.Response:
     owner = (await gate.session(request)).owner
     own = [website for website in gate.store.registry.websites.values() if website.account == owner.number]
     return json_answer({"data": await _shown(gate, own)})
+
+
+async def website(request: web.Request) -> web.Response:
+    """GET /api/account/websites/{id}: the website, and the newest origins whose events were refused."""
+    gate = request.app[GATE]
+    session = await gate.session(request)
+    # An import that has just ended counts too, before the store notices by itself.
+    await gate.store.look_again()
+    found = await request.app[READER].website(request, session.owner.number)
+    (shown,) = await _shown(gate, [found])
+    refused = gate.store.left_out.origins.newest(found.number, gate.clock.wall_ms())
+    shown["refused_origins"] = [
+        {"origin": one.origin, "events": one.events, "last_at": iso(one.last_ms)} for one in refused
+    ]
+    return json_answer({"data": shown})
 
 
 async def _shown(gate: Gate, own: list[Website]) -> list[dict[str, Any]]:
@@ -58,24 +70,26 @@ async def _shown(gate: Gate, own: list[Website]) -> list[dict[str, Any]]:
             "created_at": iso(website.created_ms),
             "origins": sorted(website.origins),
             "share": links.get(website.id),
-            "events": traffic.get(website.number, 0),
+            "events": traffic[website.number].events,
+            "events_exact": traffic[website.number].is_exact,
         }
         for website in own
     ]
 
 
-async def _traffic(gate: Gate, claim: Claim, numbers: list[int]) -> dict[int, int]:
-    """Stored events by website; large counts are a few minutes old."""
-    now_ms = gate.clock.wall_ms()
-    known = {
-        number: events
-        for number in numbers
-        for counted_ms, events in [gate.counted.get(number, (0, 0))]
-        if events > _MANY and abs(now_ms - counted_ms) < _COUNT_AGAIN_MS
-    }
+async def _traffic(gate: Gate, claim: Claim, numbers: list[int]) -> dict[int, Traffic]:
+    """Return the stored events by website; only those of websites that have changed are counted again."""
+    versions = {number: gate.store.version_of(number) for number in numbers}
+    known = {}
+    for number in numbers:
+        version, counted = gate.counted.get(number, ((-1, -1), Traffic(0, False)))
+        if version == versions[number] and counted.is_exact:
+            known[number] = counted
     others = [number for number in numbers if number not in known]
+    if not others:
+        return known
     found = await gate.store.read(lambda connection: accounts.traffic(connection, others), claim=claim)
-    gate.counted.update({number: (now_ms, events) for number, events in found.items()})
+    gate.counted.update({number: (versions[number], counted) for number, counted in found.items()})
     return known | found
 
 
@@ -109,6 +123,7 @@ async def change(request: web.Request) -> web.Response:
         accounts.change_website(connection, website.number, name or domain, domain, origins)
 
     await gate.store.change(write)
+    gate.store.left_out.origins.forget(website.number, frozenset(origins))
     return await _one(gate, website.id, notes)
 
 

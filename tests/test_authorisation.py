@@ -75,6 +75,7 @@ TABLE = (
     Row("DELETE /api/account/keys/{number}", (401, 401, 401, 404, 204, 401)),
     Row("GET /api/account/websites", OWNERS),
     Row("POST /api/account/websites", (401, 401, 401, 201, 201, 401), {"domain": "new.example"}),
+    Row("GET /api/account/websites/{id}", OWN_WEBSITE),
     Row("PATCH /api/account/websites/{id}", OWN_WEBSITE, {"name": "renamed"}),
     Row("DELETE /api/account/websites/{id}", (401, 401, 401, 404, 202, 401), {"domain": "example.com"}),
     Row("POST /api/account/websites/{id}/share", (401, 401, 401, 404, 201, 401)),

@@ -15,7 +15,7 @@ FLOORS = (
     ("budgets",),
     ("accounts", "callers", "enrich", "health", "logs", "moments", "notes", "passwords", "tables", "visits", "vitals"),
     ("backups", "portable", "queries", "registry", "rollups", "single_flight", "threads", "trials"),
-    ("value_limits",),
+    ("refused_origins", "value_limits"),
     ("behaving", "heat_days", "measuring", "ranking", "visiting", "vital_days"),
     ("visit_days",),
     ("asking", "connections", "deletion", "ground", "heat_audit", "ingest", "intake", "live", "retention"),

@@ -353,6 +353,7 @@ def port(house: House, website: int, overheard: Overheard) -> None:
     for number, strict in ((elsewhere, False), (elsewhere, True), (website, False)):
         with open_source(str(target)) as source:
             import_events(connection, number, source, now_ms=NOON_MS + DAY_MS, strict=strict)
+    accounts.traffic(connection, [website, elsewhere])
     connection.close()
 
 

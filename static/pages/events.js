@@ -160,16 +160,22 @@ function nothingYet(board) {
     title: "No event was counted in these days",
     words:
       "Views are counted by themselves; what else people do is yours to name. New events show up here within a minute.",
-    steps: [board.website.events === 0 ? noSnippetYet(board) : null, howToSend()],
+    steps: [noSnippetYet(board), howToSend()],
   });
 }
 
+/** Where the website has no events at all, by what the server knows now: the way to the snippet. */
 function noSnippetYet({ website }) {
-  return h(
-    "p",
-    { class: "first-of-all" },
-    "Nothing at all has come from this website yet. First of all, ",
-    h("a", { href: `/websites/${website.id}` }, "put the snippet into its pages"),
-    ".",
-  );
+  const place = h("p", { class: "first-of-all", hidden: true });
+  get(`/api/account/websites/${website.id}`).then((answer) => {
+    if (!answer.ok || answer.data.events) return;
+    place.hidden = false;
+    fill(
+      place,
+      "No events have been received from this website yet. First, ",
+      h("a", { href: `/websites/${website.id}` }, "add the snippet to its pages"),
+      ".",
+    );
+  });
+  return place;
 }

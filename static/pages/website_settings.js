@@ -4,7 +4,7 @@
 import { card } from "../account/card.js";
 import { confirmDialog, copyButton, notify, openDialog } from "../shared/dialog.js";
 import { fill, h, icon, styled } from "../shared/dom.js";
-import { send } from "../shared/fetching.js";
+import { get, send } from "../shared/fetching.js";
 import { field, form } from "../shared/forms.js";
 import { counted, date, usualZone } from "../shared/formats.js";
 import { lost } from "../shared/lost.js";
@@ -215,9 +215,16 @@ function tracking(settings) {
 
 function ending(settings) {
   const { website } = settings;
-  const words = deletionWords(website);
-  const button = h("button", { class: "button danger", type: "button" }, words);
-  button.addEventListener("click", () => deletionDialog(settings, words));
+  const button = h("button", { class: "button danger", type: "button" }, deletionWords(website));
+  button.addEventListener("click", () =>
+    once(button, async () => {
+      // Events may have come since the page was opened.
+      const fresh = await get(`/api/account/websites/${website.id}`);
+      const words = deletionWords(fresh.ok ? fresh.data : website);
+      fill(button, words);
+      deletionDialog(settings, words);
+    }),
+  );
   return h(
     "section",
     { class: "card roomy ending" },
@@ -232,7 +239,9 @@ function ending(settings) {
 }
 
 function deletionWords(website) {
-  return website.events ? `Delete website and its ${counted(website.events, "event")}` : "Delete website";
+  if (!website.events) return "Delete website";
+  const events = website.events_exact ? `its ${counted(website.events, "event")}` : "all its events";
+  return `Delete website and ${events}`;
 }
 
 function deletionDialog(settings, words) {

@@ -1,0 +1,86 @@
+"""Origins of pages whose events were refused a moment ago, per website: what the setup page offers to allow.
+
+Kept in memory only, and only for a few minutes: anyone can send events from any origin. Bounds: MAX_WEBSITES websites,
+MAX_ORIGINS origins of each, the least recently seen are dropped first. An origin is kept only where it could be allowed
+as it stands (`exact_origin`), and where its host is a name or a private address: a public address may be a person's.
+
+Recording one is a few dictionary operations, on refused requests alone.
+"""
+
+from collections import OrderedDict
+from ipaddress import ip_address
+from typing import NamedTuple
+
+from tally.hosts import BadHost, exact_origin
+from tally.origin import PRIVATE_NETWORKS
+
+# A page lists only a few: an owner tests from one or two.
+MAX_ORIGINS = 5
+# 5 origins of up to 300 bytes each: under 2 MB.
+MAX_WEBSITES = 500
+_MAX_CHARACTERS = 300
+# Older ones are not what the owner is trying out now.
+KEEP_MS = 600_000
+
+
+class RefusedOrigin(NamedTuple):
+    """An origin, how many of its events were refused since it was first kept, and when the last one was."""
+
+    origin: str
+    events: int
+    last_ms: int
+
+
+class RefusedOrigins:
+    """The newest refused origins of each website. Used by the event loop alone."""
+
+    def __init__(self) -> None:
+        self._of_website: OrderedDict[int, OrderedDict[str, RefusedOrigin]] = OrderedDict()
+
+    def record(self, website: int, sent: str, now_ms: int) -> None:
+        """Count one refused event of a page with this Origin."""
+        origin = _allowable(sent)
+        if not origin:
+            return
+        kept = self._of_website.get(website)
+        if kept is None:
+            kept = self._of_website[website] = OrderedDict()
+            if len(self._of_website) > MAX_WEBSITES:
+                self._of_website.popitem(last=False)
+        self._of_website.move_to_end(website)
+        before = kept.get(origin)
+        events = before.events + 1 if before and now_ms - before.last_ms < KEEP_MS else 1
+        kept[origin] = RefusedOrigin(origin, events, now_ms)
+        kept.move_to_end(origin)
+        if len(kept) > MAX_ORIGINS:
+            kept.popitem(last=False)
+
+    def newest(self, website: int, now_ms: int) -> list[RefusedOrigin]:
+        """Return a website's refused origins of the last ten minutes, the newest first."""
+        kept = self._of_website.get(website)
+        if kept is None:
+            return []
+        return [one for one in reversed(kept.values()) if now_ms - one.last_ms < KEEP_MS]
+
+    def forget(self, website: int, origins: frozenset[str]) -> None:
+        """Drop origins that have been allowed."""
+        kept = self._of_website.get(website)
+        if kept is not None:
+            for origin in origins:
+                kept.pop(origin, None)
+
+
+def _allowable(sent: str) -> str:
+    if not 0 < len(sent) <= _MAX_CHARACTERS:
+        return ""
+    try:
+        origin = exact_origin(sent)
+    except BadHost:
+        return ""
+    host = origin.partition("://")[2]
+    name = host[1 : host.index("]")] if host.startswith("[") else host.partition(":")[0]
+    try:
+        address = ip_address(name)
+    except ValueError:
+        return origin
+    return origin if any(address in network for network in PRIVATE_NETWORKS) else ""
