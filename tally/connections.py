@@ -45,6 +45,8 @@ HIGH_WATER_BYTES = 16_384
 SWEEP_S = 1.0
 # our choice: an answer that was given this moment may still be on its way to the system.
 MOMENT_S = 0.2
+# The first request of a connection arrives within it unless the network is slow: so long a server that ends waits.
+FRESH_S = 0.5
 # our choice: at a bound, that part of it goes at once, so that looking for the oldest is rare.
 _SHARE = 64
 
@@ -150,8 +152,11 @@ class Connections:
         # In the order in which they stopped reading.
         self._unread: dict[Connection, None] = {}
         self._is_swept = False
-        self._client_of: Callable[[str], bytes | None] = lru_cache(1_024)(
-            lambda peer: None if is_proxy(peer, trusted) else bucket_key(client_address(peer, (), trusted))
+        # A Unix socket's peer, None, is a proxy: it has no bound of its own, since all who come through it share it.
+        self._client_of: Callable[[str | None], bytes | None] = lru_cache(1_024)(
+            lambda peer: (
+                None if peer is None or is_proxy(peer, trusted) else bucket_key(client_address(peer, (), trusted))
+            )
         )
 
     @property
@@ -159,7 +164,14 @@ class Connections:
         """How many there are."""
         return len(self.all)
 
-    def has_room(self, peer: str) -> bool:
+    def has_fresh(self) -> bool:
+        """Return whether a connection was accepted a moment ago and its first request may still be on its way."""
+        if self.coming:
+            return True
+        after_s = asyncio.get_running_loop().time() - FRESH_S
+        return any(not one.has_asked and one.since_s > after_s for one in self.all)
+
+    def has_room(self, peer: str | None) -> bool:
         """Whether one more may come from this address, with those already on their way in; makes room if it can."""
         client = self._client_of(peer)
         theirs = self._of.get(client, ()) if client is not None else ()

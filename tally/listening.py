@@ -7,8 +7,7 @@ which the database may need. Who is refused at the bound is told so in the one s
 The bound is set below the limit on open files, whose soft value is raised to the hard one first. If the descriptors run
 out nevertheless, one who waits goes; where nobody does, the system's own queue holds newcomers for a second.
 
-The sockets of connections inherit two bounds of the kernel's: how much of an answer it takes ahead of the reader, and
-how long it keeps what is not fetched.
+The sockets themselves are opened by tally/sockets.py.
 """
 
 import asyncio
@@ -20,16 +19,12 @@ import socket
 from tally.connections import Connections
 from tally.errors import COLLECT_HEADERS, OVERLOADED, ApiError, error_answer, log
 from tally.shortcut import Door, raw
+from tally.sockets import Sockets
 
 # our choice: the database's connections, questions, a backup and the runtime take less than 40.
 RESERVED_FILES = 64
 # our choice: what may come in before the loop looks at anybody else.
 AT_ONCE = 32
-# our choice: a browser tries again by itself within a second.
-BACKLOG = 1024
-# our choice: what the kernel takes of an answer ahead of the network, and how long it waits for a reader.
-_AHEAD_BYTES = 131_072
-_KERNEL_S = 30
 _PAUSE_S = 1.0
 _WARN_S = 60.0
 _OUT_OF_FILES = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
@@ -56,64 +51,24 @@ def room_for(most: int) -> int:
     return room
 
 
-async def listen(host: str, port: int) -> list[socket.socket]:
-    """Sockets that listen on each of the addresses of `host`. Raises OSError."""
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    sockets: list[socket.socket] = []
-    try:
-        for family, address in dict.fromkeys((entry[0], entry[4]) for entry in found):
-            sockets.append(_listening(family, address))
-    except BaseException:
-        for one in sockets:
-            one.close()
-        raise
-    return sockets
-
-
-def _listening(family: int, address: tuple[object, ...]) -> socket.socket:
-    one = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        # Linux alone has both.
-        for name, value in (("TCP_NOTSENT_LOWAT", _AHEAD_BYTES), ("TCP_USER_TIMEOUT", _KERNEL_S * 1000)):
-            if hasattr(socket, name):
-                one.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-        one.bind(address)
-        one.listen(BACKLOG)
-        one.setblocking(False)
-    except BaseException:
-        one.close()
-        raise
-    return one
-
-
 class Listener:
     """Takes in whoever comes to some sockets."""
 
-    def __init__(self, sockets: list[socket.socket], door: Door, connections: Connections) -> None:
+    def __init__(self, sockets: Sockets, door: Door, connections: Connections) -> None:
         self._sockets, self._door, self._connections = sockets, door, connections
         self._loop = asyncio.get_running_loop()
         self._coming: set[asyncio.Task[None]] = set()
         self._warned_s = -_WARN_S
         refusal = ApiError(OVERLOADED, "Too many connections are open: try again in a moment.", retry_after_s=1)
         self._refusal = raw(error_answer(refusal), {**COLLECT_HEADERS, "Connection": "close"})
-        for one in sockets:
+        for one in sockets.all:
             self._loop.add_reader(one, self._take_in, one)
 
-    @property
-    def addresses(self) -> list[tuple[str, int]]:
-        """Host and port of each socket."""
-        return [one.getsockname()[:2] for one in self._sockets]
-
     def close(self) -> None:
-        """Nobody else comes in."""
-        for one in self._sockets:
+        """Accept no more connections."""
+        for one in self._sockets.all:
             self._loop.remove_reader(one)
-            one.close()
-        self._sockets = []
+        self._sockets.close()
 
     def _take_in(self, listening: socket.socket) -> None:
         for _ in range(AT_ONCE):
@@ -125,7 +80,8 @@ class Listener:
                 # Otherwise nobody is there any more, or one who came has gone already.
                 return
             one.setblocking(False)
-            if self._connections.has_room(address[0]):
+            # The address of a Unix socket's peer is a text, usually empty.
+            if self._connections.has_room(address[0] if isinstance(address, tuple) else None):
                 self._connections.coming += 1
                 task = self._loop.create_task(self._connect(one))
                 self._coming.add(task)
@@ -160,5 +116,5 @@ class Listener:
         self._loop.call_later(_PAUSE_S, self._resume, listening)
 
     def _resume(self, listening: socket.socket) -> None:
-        if listening in self._sockets:
+        if listening in self._sockets.all:
             self._loop.add_reader(listening, self._take_in, listening)

@@ -68,8 +68,10 @@ async def refuse_uncertain(request: web.Request, handler: Handler) -> web.Stream
     return await handler(request)
 
 
-def closing(handle: Answering) -> Answering:
+def closing(handle: Answering, is_ending: Callable[[], bool]) -> Answering:
     """Wrap the application's handler: the connection is closed after a request that is not reusable.
+
+    While the server ends every connection is closed after its request, so that clients open others to the next server.
 
     The wrapper stands in front of the middlewares, because aiohttp answers some requests, such as an unknown Expect,
     without calling them.
@@ -82,7 +84,7 @@ def closing(handle: Answering) -> Answering:
             response = error_answer(http_error(refused))
             if isinstance(request, web.Request):
                 response.headers.update(errors.common_headers(request))
-        if not is_reusable(request):
+        if is_ending() or not is_reusable(request):
             response.force_close()
         return response
 

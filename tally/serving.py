@@ -14,6 +14,7 @@ import contextlib
 import gc
 import logging
 import os
+import re
 import signal
 import sys
 from typing import Any
@@ -24,12 +25,14 @@ from tally import logs
 from tally.connections import CONNECTIONS
 from tally.errors import UNDER_WAY
 from tally.gate import GATE
-from tally.listening import Listener, listen, room_for
+from tally.listening import Listener, room_for
 from tally.restoring import drop_leftovers
 from tally.reuse import closing
 from tally.schema import BadDatabase
 from tally.settings import Settings
 from tally.shortcut import Door
+from tally.sockets import UNIX, CannotListen, Sockets, open_sockets
+from tally.supervision import Supervisor
 from tally.threads import lock_file
 
 # CONTRACT: exit within 10 seconds. First requests under way may end, their bodies included; then aiohttp, which drops
@@ -88,26 +91,27 @@ class Runner(web.AppRunner):
         """What makes the protocol of a connection."""
         server = super().server
         if self._door is None and server is not None:
-            server.request_handler = closing(server.request_handler)
-            self._door = Door(self.app, server)
+            self._door = door = Door(self.app, server)
+            server.request_handler = closing(server.request_handler, lambda: door.is_ending)
         return self._door
 
-    async def listen(self, host: str, port: int) -> list[tuple[str, int]]:
-        """Takes connections from now on; host and port of each socket. Raises OSError."""
+    def listen(self, sockets: Sockets) -> None:
+        """Accept connections from now on."""
         door = self.server
         assert door is not None, "set up first"
-        self._listener = Listener(await listen(host, port), door, door.connections)
-        return self._listener.addresses
+        self._listener = Listener(sockets, door, door.connections)
 
     async def cleanup(self) -> None:
         """Takes no new connections, lets what is under way end, closes everything."""
         if self._listener is not None:
             self._listener.close()
+        if self._door is not None:
+            self._door.is_ending = True
         for site in list(self.sites):
             await site.stop()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(GRACE_S):
-                while self.app[UNDER_WAY]:
+                while self.app[UNDER_WAY] or self.app[CONNECTIONS].has_fresh():
                     await asyncio.sleep(0.02)
         if self._door is not None:
             self._door.close()
@@ -123,17 +127,19 @@ async def serve(app: web.Application, settings: Settings) -> None:
     _leave_no_core()
     lock = _lock(settings)
     drop_leftovers(settings.db)
-    runner = Runner(app, **RUNNER_OPTIONS)
+    runner, supervisor = Runner(app, **RUNNER_OPTIONS), Supervisor(os.environ)
     try:
         await runner.setup()
         # What is there now stays until the end: Python's collector need not go through it again and again.
         gc.collect()
         gc.freeze()
         ending = _signals()
-        await _listen(runner, settings)
+        supervisor.ready(_listen(runner, settings))
         await ending.wait()
     finally:
+        supervisor.stopping()
         await runner.cleanup()
+        supervisor.close()
         os.close(lock)
 
 
@@ -178,26 +184,30 @@ def _signals() -> asyncio.Event:
     return ending
 
 
-def _reason(failure: OSError) -> str:
-    return os.strerror(failure.errno) if failure.errno and failure.errno > 0 else str(failure.strerror)
-
-
-async def _listen(runner: Runner, settings: Settings) -> None:
+def _listen(runner: Runner, settings: Settings) -> list[str]:
+    """Listen, and print where: the addresses."""
     connections = runner.app[CONNECTIONS]
     connections.most = room_for(connections.most)
     try:
-        addresses = await runner.listen(settings.host, settings.port)
-    except OSError as failure:
-        raise BadAddress(
-            f"Cannot listen on {settings.host}:{settings.port} ({_reason(failure)}): stop what uses it,"
-            " or choose another with --host and --port (0 picks a free one)."
-        ) from None
-    host, port = addresses[0]
-    shown = f"[{host}]" if ":" in host else host
+        sockets = open_sockets(settings.host, settings.port, os.environ)
+    except CannotListen as failure:
+        raise BadAddress(str(failure)) from None
+    runner.listen(sockets)
+    addresses = sockets.addresses
     gate = runner.app[GATE]
     if gate.needs_setup:
-        reached = "127.0.0.1" if host in ("0.0.0.0", "::") else shown
         # After the #: no proxy's log and no Referer ever sees it.
-        link = f"{settings.base_url or f'http://{reached}:{port}'}/setup#{gate.setup_token}"
+        link = f"{settings.base_url or _reached(addresses)}/setup#{gate.setup_token}"
         logs.announce(settings.log_format, f"set up Tally: {link}")
-    print(f"listening on http://{shown}:{port}", flush=True)
+    for address in addresses:
+        print(f"listening on {address}", flush=True)
+    return addresses
+
+
+def _reached(addresses: list[str]) -> str:
+    """Return the URL by which a browser on this machine reaches the first TCP address."""
+    for address in addresses:
+        if not address.startswith(UNIX):
+            return re.sub(r"^http://(?:0\.0\.0\.0|\[::\]):", "http://127.0.0.1:", address)
+    # Behind a Unix socket only the proxy's address is reached.
+    return "http://localhost"

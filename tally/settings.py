@@ -13,6 +13,8 @@ from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from tally.sockets import MAX_PATH_BYTES, UNIX
+
 # The seed's table Limits: events per request. The same as tally/events.py MOST_EVENTS, which this module cannot import.
 MOST_EVENTS = 50
 ENVIRONMENT_PREFIX = "ANALYTICS_"
@@ -32,10 +34,16 @@ def _token(value: str) -> str:
     return value.strip()
 
 
-def _host(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9._:%-]{1,255}", value.strip()):
-        raise BadSetting("takes an address or a name of this machine, such as 127.0.0.1; 0.0.0.0 is all of them")
-    return value.strip()
+def _hosts(value: str) -> tuple[str, ...]:
+    hosts = tuple(dict.fromkeys(part.strip() for part in value.split(",")))
+    for host in hosts:
+        is_path = re.fullmatch(r"unix:/[^\x00-\x1f,]+", host) and len(host.encode()) <= len(UNIX) + MAX_PATH_BYTES
+        if not is_path and not re.fullmatch(r"(?!unix:)[A-Za-z0-9._:%-]{1,255}", host):
+            raise BadSetting(
+                "takes an address or a name of this machine, such as 127.0.0.1 (0.0.0.0 and :: are all of them), or"
+                f" unix:/PATH with a path of at most {MAX_PATH_BYTES} bytes"
+            )
+    return hosts
 
 
 def _port(value: str) -> int:
@@ -145,7 +153,9 @@ def _setting(default: Any, help: str, read: Callable[[str], Any], unit: str = ""
 class Settings:
     """One server's settings. Defaults: CONTRACT's command table, or stated as our choice."""
 
-    host: str = _setting("127.0.0.1", "address to listen on; 0.0.0.0 for all", _host)
+    host: tuple[str, ...] = _setting(
+        ("127.0.0.1",), "address to listen on, or unix:/PATH; repeatable; 0.0.0.0 and :: for all", _hosts
+    )
     port: int = _setting(8000, "port to listen on; 0 picks a free one", _port)
     db: Path = _setting(Path("analytics.db"), "the database file", _path)
     trusted_proxy: tuple[str, ...] = _setting(

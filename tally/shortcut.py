@@ -85,6 +85,8 @@ class Door:
         self.answered, self.refused = app[ANSWERED], app[REFUSED]
         self.server = server
         self.lines = Lines()
+        # Then aiohttp answers, with `Connection: close`.
+        self.is_ending = False
         # RFC 9110 6.6.1: a Date may be left out of what is 5xx.
         self.overloaded = raw(error_answer(ApiError(OVERLOADED, retry_after_s=1)), COLLECT_HEADERS)
         self._second, self._head, self._of_one = -1, b"", b""
@@ -153,7 +155,7 @@ class Way(Connection):
         elif self.is_asking:
             self._held += data
             self.transport.pause_reading()
-        elif self.unread_bytes or not self._take(data):
+        elif self.unread_bytes or self._door.is_ending or not self._take(data):
             self._hand_over(data)
 
     def _hand_over(self, data: bytes) -> None:

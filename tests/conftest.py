@@ -310,17 +310,28 @@ class Server:
     """The real server as a process of its own."""
 
     def __init__(
-        self, db: Path, arguments: tuple[str, ...], env: Mapping[str, str], log: Path, prefix: list[str]
+        self,
+        db: Path,
+        arguments: tuple[str, ...],
+        env: Mapping[str, str],
+        log: Path,
+        prefix: list[str],
+        pass_fds: tuple[int, ...] = (),
     ) -> None:
         self.db, self._log = db, log
         words = [*prefix, sys.executable, str(ROOT / "analytics_server.py"), "serve", "--port", "0", "--db", str(db)]
         with log.open("ab") as stderr:
             self.process = subprocess.Popen(
-                [*words, *arguments], stdout=subprocess.PIPE, stderr=stderr, env=clean_environment(**env), cwd=db.parent
+                [*words, *arguments],
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                env=clean_environment(**env),
+                cwd=db.parent,
+                pass_fds=pass_fds,
             )
         assert self.process.stdout is not None
         line = self.process.stdout.readline().decode()
-        if not line.startswith("listening on http://"):
+        if not line.startswith("listening on "):
             self.process.wait()
             raise AssertionError(f"the server did not start: {line!r} {self.stderr()}")
         self.url = line.removeprefix("listening on ").strip()
@@ -376,10 +387,14 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
     servers: list[Server] = []
 
     def start(
-        *arguments: str, db: Path | None = None, env: Mapping[str, str] | None = None, prefix: list[str] | None = None
+        *arguments: str,
+        db: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        prefix: list[str] | None = None,
+        pass_fds: tuple[int, ...] = (),
     ) -> Server:
         log = tmp_path / f"stderr{len(servers)}.log"
-        server = Server(db or tmp_path / "analytics.db", arguments, env or {}, log, prefix or [])
+        server = Server(db or tmp_path / "analytics.db", arguments, env or {}, log, prefix or [], pass_fds)
         servers.append(server)
         return server
 

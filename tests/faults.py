@@ -1130,8 +1130,8 @@ FAULTS = (
     Fault(
         "a connection that stays open after CONNECT",
         "tally/reuse.py",
-        "        if not is_reusable(request):",
-        "        if request.version != HttpVersion11:",
+        "        if is_ending() or not is_reusable(request):",
+        "        if is_ending() or request.version != HttpVersion11:",
         "tests/test_smuggling.py",
     ),
     Fault(
@@ -1140,6 +1140,20 @@ FAULTS = (
         'UNCERTAIN = ("Transfer-Encoding", "Upgrade", "Expect")',
         'UNCERTAIN = ("Upgrade", "Expect")',
         "tests/test_smuggling.py",
+    ),
+    Fault(
+        "a live server's socket that is taken for a stale one",
+        "tally/sockets.py",
+        "        except ConnectionRefusedError:",
+        "        except OSError:",
+        "tests/test_sockets.py",
+    ),
+    Fault(
+        "a server that ends before the requests of new connections arrive",
+        "tally/serving.py",
+        "while self.app[UNDER_WAY] or self.app[CONNECTIONS].has_fresh():",
+        "while self.app[UNDER_WAY]:",
+        "tests/test_sockets.py",
     ),
     Fault(
         "metrics for a proxy that sends HTTP/1.0",

@@ -1,0 +1,217 @@
+"""Listening sockets: TCP on one or more addresses, Unix sockets, and sockets that systemd passes.
+
+`--host` names an address, a name with one or more addresses, or `unix:/path`. With `--port 0` all addresses share the
+port that the first one got. An IPv6 socket takes IPv6 alone, so `0.0.0.0` and `::` can be used together.
+
+A Unix socket is made under a temporary name, gets its mode, and is then renamed to its path: it replaces a file that a
+killed server left behind, and nobody can connect before the mode is set. A socket that another process listens on, and
+a file that is no socket, are never replaced. At the end the file is removed, unless another server has replaced it.
+
+Passed sockets (sd_listen_fds(3): LISTEN_FDS, LISTEN_PID) are used instead of --host and --port. They stay open in
+systemd while the server restarts, so that connections wait instead of being refused.
+"""
+
+import contextlib
+import errno
+import os
+import socket
+import stat
+from collections.abc import MutableMapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+UNIX = "unix:"
+# Linux: 108 bytes with the terminating zero, of which the temporary name takes some.
+MAX_PATH_BYTES = 96
+# Owner and group, so that a proxy in the server's group can connect.
+UNIX_MODE = 0o660
+# A browser repeats an unanswered connection attempt within a second.
+BACKLOG = 1024
+# Bytes of a response that the kernel takes ahead of the network, and how long it keeps what is not acknowledged.
+_AHEAD_BYTES = 131_072
+_KERNEL_S = 30
+_FIRST_FD = 3
+# Attempts to find a port that is free on all addresses.
+_TRIES = 5
+
+
+class CannotListen(Exception):
+    """An address cannot be listened on; the message says why and what to do."""
+
+
+class _File(NamedTuple):
+    path: Path
+    identity: tuple[int, int]
+
+
+class Sockets:
+    """The sockets of a server, and the files of its Unix sockets."""
+
+    def __init__(self) -> None:
+        self.all: list[socket.socket] = []
+        # http://HOST:PORT or unix:PATH of each.
+        self.addresses: list[str] = []
+        self._files: list[_File] = []
+
+    def add(self, one: socket.socket, file: _File | None = None) -> None:
+        """Take a socket, and its file, which is removed when the socket is closed."""
+        self.all.append(one)
+        # The system knows a Unix socket of ours by the temporary name.
+        self.addresses.append(_shown(one) if file is None else f"{UNIX}{file.path}")
+        if file is not None:
+            self._files.append(file)
+
+    def close(self) -> None:
+        """Close all sockets and remove the files that are still theirs."""
+        for file in self._files:
+            with contextlib.suppress(OSError):
+                if _identity(file.path) == file.identity:
+                    file.path.unlink()
+        for one in self.all:
+            one.close()
+        self.all, self._files = [], []
+
+
+def open_sockets(hosts: Sequence[str], port: int, environment: MutableMapping[str, str]) -> Sockets:
+    """Return the passed sockets, or listen on each host. Raises CannotListen."""
+    passed = passed_sockets(environment)
+    if passed is not None:
+        return passed
+    for attempt in range(_TRIES):
+        opened = Sockets()
+        try:
+            for host in hosts:
+                _open(opened, host, port)
+            return opened
+        except OSError as failure:
+            # The port that the first address got is in use on another.
+            may_try_again = port == 0 and failure.errno == errno.EADDRINUSE and opened.all and attempt < _TRIES - 1
+            opened.close()
+            if may_try_again and not host.startswith(UNIX):
+                continue
+            where = host if host.startswith(UNIX) else f"{host}:{port}"
+            raise CannotListen(
+                f"Cannot listen on {where} ({_reason(failure)}): stop what uses it, or choose another with --host and"
+                " --port (0 picks a free one)."
+            ) from None
+    raise AssertionError("unreachable")
+
+
+def _open(opened: Sockets, host: str, port: int) -> None:
+    if host.startswith(UNIX):
+        _open_unix(opened, Path(host.removeprefix(UNIX)))
+        return
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    for family, address in dict.fromkeys((entry[0], entry[4]) for entry in found):
+        chosen = port or next((one.getsockname()[1] for one in opened.all if one.family != socket.AF_UNIX), 0)
+        opened.add(_listening(family, (address[0], chosen, *address[2:])))
+
+
+def _listening(family: int, address: tuple[object, ...]) -> socket.socket:
+    one = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        _tune(one)
+        one.bind(address)
+        one.listen(BACKLOG)
+    except BaseException:
+        one.close()
+        raise
+    return one
+
+
+def _tune(one: socket.socket) -> None:
+    """Set what connections inherit."""
+    one.setblocking(False)
+    if one.family == socket.AF_UNIX:
+        return
+    # Linux alone has both.
+    for name, value in (("TCP_NOTSENT_LOWAT", _AHEAD_BYTES), ("TCP_USER_TIMEOUT", _KERNEL_S * 1000)):
+        if hasattr(socket, name):
+            one.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def _open_unix(opened: Sockets, path: Path) -> None:
+    _check_unused(path)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    one = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            temporary.unlink()
+        one.bind(str(temporary))
+        temporary.chmod(UNIX_MODE)
+        _tune(one)
+        one.listen(BACKLOG)
+        identity = _identity(temporary)
+        temporary.rename(path)
+    except BaseException:
+        one.close()
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+    opened.add(one, _File(path, identity))
+
+
+def _check_unused(path: Path) -> None:
+    """Raise OSError where the path is something else than the socket of a server that is gone."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise OSError(errno.EEXIST, "it exists and is no socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        # EAGAIN, from a server whose backlog is full, is no refusal.
+        probe.setblocking(False)
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            return
+        except BlockingIOError:
+            pass
+    raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    found = path.lstat()
+    return found.st_dev, found.st_ino
+
+
+def passed_sockets(environment: MutableMapping[str, str]) -> Sockets | None:
+    """Return the sockets that systemd passed to this process, None where it passed none. Raises CannotListen.
+
+    The variables are removed: they are meant for this process alone.
+    """
+    told = {name: environment.pop(name, "") for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")}
+    if told["LISTEN_PID"] != str(os.getpid()) or not told["LISTEN_FDS"].isdecimal() or int(told["LISTEN_FDS"]) == 0:
+        return None
+    passed = Sockets()
+    for number in range(_FIRST_FD, _FIRST_FD + int(told["LISTEN_FDS"])):
+        try:
+            one = socket.socket(fileno=number)
+            passed.add(one)
+            if not one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) or one.type != socket.SOCK_STREAM:
+                raise OSError(errno.ENOTSOCK, "it is no listening stream socket")
+            one.set_inheritable(False)
+            _tune(one)
+        except OSError as failure:
+            raise CannotListen(
+                f"File descriptor {number} (LISTEN_FDS) cannot be listened on ({_reason(failure)}): the .socket unit"
+                " needs ListenStream= and Accept=no."
+            ) from None
+    return passed
+
+
+def _shown(one: socket.socket) -> str:
+    name = one.getsockname()
+    if one.family == socket.AF_UNIX:
+        text = name if isinstance(name, str) else os.fsdecode(name)
+        return f"{UNIX}{text.replace(chr(0), '@')}"
+    host, port = name[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _reason(failure: OSError) -> str:
+    return str(failure.strerror or failure)
