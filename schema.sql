@@ -30,6 +30,14 @@ create table login (
   ends_ms     integer not null             -- moved on while the browser comes back
 ) strict, without rowid;
 
+-- Browsers from which an account was opened, whose tries of a password are counted by themselves (docs/sign-in.md).
+create table device (
+  digest      blob    not null primary key check (length(digest) = 32),   -- of the cookie's value, keyed (tally/logins.py)
+  account     integer not null references account (number) on delete cascade,
+  created_ms  integer not null,
+  ends_ms     integer not null
+) strict, without rowid;
+
 create table website (
   number      integer primary key,         -- what every other table calls `website`
   id          text    not null unique check (length(id) = 36),   -- the public identifier, a lower-case UUID

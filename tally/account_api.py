@@ -32,6 +32,7 @@ from tally.assets import tally_version
 from tally.errors import ApiError, json_answer
 from tally.gate import GATE, Gate, body, invalid, text
 from tally.instants import BadTime, iso
+from tally.sign_in import Try
 from tally.timerange import zone
 
 # our choice: long enough to be worth guessing at, short enough to be hashed.
@@ -67,11 +68,11 @@ def _to_set_up(gate: Gate) -> Owner | None:
 
 
 async def _check_setup(gate: Gate, request: web.Request, token: str) -> None:
-    give_back = gate.take_try(request)
+    attempt = gate.take_try(request)
     is_right = secrets.compare_digest(token.encode("utf-8", "surrogatepass"), gate.setup_token.encode())
     if not is_right or not gate.setup_token or not await _needs_setup(gate):
         raise ApiError(errors.UNKNOWN_SETUP_LINK)
-    give_back()
+    attempt.give_back()
 
 
 async def set_up(request: web.Request) -> web.Response:
@@ -132,25 +133,34 @@ async def log_in(request: web.Request) -> web.Response:
     sent = await body(request, ("email", "password"))
     email, password = text(sent, "email").strip(), text(sent, "password")
     await gate.store.look_again()
-    give_back = gate.take_try(request, email)
     owner = next((one for one in gate.store.registry.owners.values() if one.email.lower() == email.lower()), None)
+    attempt = gate.take_try(request, email, owner)
     # Unknown addresses cost the same work: no account has the number 0.
-    password_hash = await _checked(gate, 0 if owner is None else owner.number, password)
+    password_hash = await _checked(gate, attempt, 0 if owner is None else owner.number, password)
     if owner is None or password_hash is None:
         raise ApiError(errors.WRONG_CREDENTIALS)
-    give_back()
     await gate.log_in(request, owner.number, password_hash)
     return _data(_account(gate, owner))
 
 
-async def _checked(gate: Gate, account: int, password: str) -> str | None:
-    """The hash of the account's password if it is this one; one with outdated parameters is made anew."""
-    stored = await gate.store.read(lambda connection: accounts.password_hash(connection, account))
-    if not await gate.hashing(passwords.is_right, stored or passwords.NOBODY, password) or stored is None:
+async def _checked(gate: Gate, attempt: Try, account: int, password: str) -> str | None:
+    """The hash of the account's password if it is this one; one with outdated parameters is made anew.
+
+    The try is given back if it was right or could not be checked.
+    """
+    is_known = attempt.is_known
+    try:
+        stored = await gate.store.read(lambda connection: accounts.password_hash(connection, account))
+        is_right = await gate.hashing(passwords.is_right, stored or passwords.NOBODY, password, is_known=is_known)
+    except BaseException:
+        attempt.give_back()
+        raise
+    if not is_right or stored is None:
         return None
+    attempt.give_back()
     if not passwords.is_outdated(stored):
         return stored
-    anew = await gate.hashing(passwords.hashed, password)
+    anew = await gate.hashing(passwords.hashed, password, is_known=is_known)
     await gate.store.change(lambda connection: accounts.set_password_hash(connection, account, anew, stored))
     return anew
 
@@ -200,14 +210,12 @@ async def change_password(request: web.Request) -> web.Response:
     gate = request.app[GATE]
     session, sent = await gate.asked(request, ("current", "new"))
     current, new = text(sent, "current"), _new_password(sent, "new")
-    gate.vouch(request, session.owner.email)
-    give_back = gate.take_try(request, session.owner.email)
+    attempt = gate.take_try(request, session.owner.email, session.owner)
     number = session.owner.number
-    stored = await _checked(gate, number, current)
+    stored = await _checked(gate, attempt, number, current)
     if stored is None:
         raise ApiError(errors.WRONG_PASSWORD, field="current")
-    give_back()
-    password_hash = await gate.hashing(passwords.hashed, new)
+    password_hash = await gate.hashing(passwords.hashed, new, is_known=True)
 
     def write(connection: sqlite3.Connection) -> None:
         # Somebody has set another one meanwhile, such as the owner by the command line: that one stays.

@@ -31,6 +31,8 @@ READ_PATHS = "/api/v1/websites"
 ACCOUNT_PATHS = ("/api/account", "/api/share")
 # Where a handler leaves headers that its answer carries whether it succeeds or is refused.
 ANSWER_HEADERS = web.RequestKey("answer_headers", dict[str, str])
+# The same for cookies, by name: the whole line of Set-Cookie.
+ANSWER_COOKIES = web.RequestKey("answer_cookies", dict[str, str])
 
 # The requests whose head has come and whose answer has not gone: what an end in good order waits for.
 UNDER_WAY = web.AppKey("under_way", set[int])
@@ -265,6 +267,8 @@ async def _answered(request: web.Request, handler: Handler) -> web.StreamRespons
         request.app[REFUSED][refusal.kind.code] += 1
         response = _refused(request, refusal)
     response.headers.update(common_headers(request))
+    for line in request.get(ANSWER_COOKIES, {}).values():
+        response.headers.add("Set-Cookie", line)
     if request.path.startswith(ACCOUNT_PATHS):
         response.headers.setdefault("Cache-Control", "no-store")
     if not request.content.is_eof():

@@ -7,19 +7,16 @@ What every handler of the pages' own API asks for:
   `__Host-`, which no other host and no plain connection can set; there the plain name opens nothing.
 - `body`: a JSON object with known fields.
 
-Passwords are compared on one thread, one at a time (19 MiB each), and few may wait. What is tried counts against the
-client's address (an IPv6 /64) and against the account, and is given back if it was right. An address from which the
-account was opened before has a count of its own: so a stranger who guesses does not lock the owner out. All of that
-is in memory only. Nothing here is logged.
+Passwords are compared on one thread, one at a time (19 MiB each), and few may wait. How often one may be tried, and by
+whom, says tally/sign_in.py; the browsers that are known, by a session or by a device cookie, have a queue of their own
+for that thread. Nothing here is logged.
 """
 
 import asyncio
 import contextlib
 import sqlite3
-from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from hashlib import blake2b
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
@@ -31,24 +28,18 @@ from tally.accounts import Owner
 from tally.bodies import read_body
 from tally.clock import Clock
 from tally.collect import DESK
-from tally.errors import ANSWER_HEADERS, ApiError
+from tally.errors import ANSWER_COOKIES, ApiError
 from tally.limits import Buckets
-from tally.logins import LASTS_MS, MOST_OF_ACCOUNT, Login
+from tally.logins import DEVICE_LASTS_MS, LASTS_MS, MOST_OF_ACCOUNT, Login
 from tally.origin import Network, is_proxy
+from tally.sign_in import SignInLimits, TooManyTries, Try
 from tally.store import Store
 
 T = TypeVar("T")
 
-COOKIE, SECURE_COOKIE = "tally", "__Host-tally"
-# our choice: nobody mistypes more often in a minute; a thousand words take an hour from one address.
-TRIES_A_MINUTE = 10
-# our choice: a list of the 1,000 most used passwords takes four days, from however many addresses.
-TRIES_AN_HOUR = 10
-HOUR_NS = 3_600_000_000_000
-# our choice: at 25 ms each nobody waits longer than a second; who comes then is told to.
+COOKIE, DEVICE_COOKIE = "tally", "tally-device"
+# At 25 ms each nobody waits longer than two seconds, in either queue.
 MOST_WAITING = 32
-# our choice: addresses that owners come from.
-_MOST_KNOWN = 1_000
 _CHANGES_NOTHING = frozenset(("GET", "HEAD"))
 _OWN_PAGES = frozenset(("same-origin", "none"))
 
@@ -76,15 +67,13 @@ class Gate:
         self.store, self.clock, self.base_url, self.setup_token = store, clock, base_url, setup_token
         # Questions of who is logged in, and of who has a shared link.
         self.owners, self.viewers = Buckets(per_minute), Buckets(per_minute)
-        self._clients, self._accounts = Buckets(TRIES_A_MINUTE), Buckets(TRIES_AN_HOUR, span_ns=HOUR_NS)
-        # Addresses that no account has, apart: a flood of them is not to make the others forgotten.
-        self._invented = Buckets(TRIES_AN_HOUR, span_ns=HOUR_NS)
-        self._known_places: OrderedDict[bytes, None] = OrderedDict()
+        self._sign_in = SignInLimits()
         # A website's version when its events were counted last, and how many there were.
         self.counted: dict[int, tuple[tuple[int, int], accounts.Traffic]] = {}
         self._trusted = trusted
         self._thread = ThreadPoolExecutor(1, "passwords")
-        self._waiting = 0
+        # Passwords that wait for the thread, of browsers that are known and of others.
+        self._waiting = {True: 0, False: 0}
 
     @property
     def needs_setup(self) -> bool:
@@ -143,7 +132,7 @@ class Gate:
         if found is None:
             raise ApiError(errors.NOT_LOGGED_IN)
         if found.login.is_worn(now_ms):
-            self._set_cookie(request, request.cookies[self._cookie_name(request)])
+            self._set_cookie(request, COOKIE, request.cookies[self._cookie_name(request)], LASTS_MS)
             # A full disk is no reason to show nothing.
             with contextlib.suppress(ApiError):
                 await self.store.change(lambda connection: logins.prolong(connection, found.digest, now_ms + LASTS_MS))
@@ -171,91 +160,89 @@ class Gate:
         return Session(registry.owners[login.account], digest, login)
 
     async def log_in(self, request: web.Request, account: int, password_hash: str) -> None:
-        """Begins a session under a new value; the one that the browser had ends.
+        """Begins a session under a new value, and makes the browser known; what it had of both ends.
 
         Raises ApiError 401 where the password that was given has been changed meanwhile.
         """
         now_ms, value = self.clock.steady_ms(), logins.new_value()
         digest, login = logins.digest_of(value, self.store.key_salt), Login(account, now_ms, now_ms + LASTS_MS)
-        known, before = self.store.registry.logins, self.found(request)
-        sure_ms = self.clock.sure_ms()
-        over = [one for one, other in known.items() if other.ends_ms <= sure_ms] + ([before.digest] if before else [])
-        over += logins.of_account(known, account)[: 1 - MOST_OF_ACCOUNT]
+        device_value, device = logins.new_value(), Login(account, now_ms, now_ms + DEVICE_LASTS_MS)
+        device_digest = logins.device_digest_of(device_value, self.store.key_salt)
+        before, device_before = self.found(request), self._device(request)
+        over = self._over(self.store.registry.logins, account, before and before.digest)
+        over_devices = self._over(self.store.registry.devices, account, device_before)
 
         def begin(connection: sqlite3.Connection) -> None:
             if accounts.password_hash(connection, account) != password_hash:
                 raise ApiError(errors.WRONG_CREDENTIALS)
             logins.forget(connection, over)
             logins.store(connection, digest, login)
+            logins.forget_devices(connection, over_devices)
+            logins.store_device(connection, device_digest, device)
 
         await self.store.change(begin)
-        self._set_cookie(request, value)
+        self._set_cookie(request, COOKIE, value, LASTS_MS)
+        self._set_cookie(request, DEVICE_COOKIE, device_value, DEVICE_LASTS_MS)
+
+    def _over(self, known: Mapping[bytes, Login], account: int, before: bytes | None) -> list[bytes]:
+        """What ends where another session or device of an account begins: expired ones, this browser's, the oldest."""
+        sure_ms = self.clock.sure_ms()
+        over = [one for one, other in known.items() if other.ends_ms <= sure_ms] + ([before] if before else [])
+        return over + logins.of_account(known, account)[: 1 - MOST_OF_ACCOUNT]
+
+    def _device(self, request: web.Request) -> bytes | None:
+        """The digest of the browser's device cookie, if an account knows it."""
+        value = request.cookies.get(self._cookie_name(request, DEVICE_COOKIE))
+        digest = logins.device_digest_of(value, self.store.key_salt) if value else b""
+        device = self.store.registry.devices.get(digest)
+        return digest if device is not None and device.ends_ms > self.clock.steady_ms() else None
 
     async def log_out(self, request: web.Request, step: Callable[[sqlite3.Connection], None]) -> None:
-        """Ends sessions, this one among them; the browser forgets its cookie."""
+        """Ends sessions, this one among them; the browser forgets its cookie, and that of a device that is not known
+        any more."""
         await self.store.change(step)
-        self._set_cookie(request, "")
+        self._set_cookie(request, COOKIE, "", 0)
+        if self._cookie_name(request, DEVICE_COOKIE) in request.cookies and self._device(request) is None:
+            self._set_cookie(request, DEVICE_COOKIE, "", 0)
 
-    def _cookie_name(self, request: web.Request) -> str:
-        return SECURE_COOKIE if self.is_secure(request) else COOKIE
+    def _cookie_name(self, request: web.Request, name: str = COOKIE) -> str:
+        return f"__Host-{name}" if self.is_secure(request) else name
 
-    def _set_cookie(self, request: web.Request, value: str) -> None:
-        lasts_s = LASTS_MS // 1000 if value else 0
-        secure = "; Secure" if self.is_secure(request) else ""
-        cookie = f"{self._cookie_name(request)}={value}; Path=/; Max-Age={lasts_s}; HttpOnly; SameSite=Lax{secure}"
-        request[ANSWER_HEADERS] = {"Set-Cookie": cookie}
+    def _set_cookie(self, request: web.Request, name: str, value: str, lasts_ms: int) -> None:
+        """Has the answer set a cookie, or remove it where it lasts no time."""
+        name, secure = self._cookie_name(request, name), "; Secure" if self.is_secure(request) else ""
+        line = f"{name}={value}; Path=/; Max-Age={lasts_ms // 1000}; HttpOnly; SameSite=Lax{secure}"
+        request.setdefault(ANSWER_COOKIES, {})[name] = line
 
     # --- trying passwords
 
-    async def hashing(self, do: Callable[..., T], *what: Any) -> T:
-        """What a slow function of tally/passwords.py gives, one at a time. Raises ApiError 503."""
-        if self._waiting >= MOST_WAITING:
+    async def hashing(self, do: Callable[..., T], *what: Any, is_known: bool = False) -> T:
+        """What a slow function of tally/passwords.py gives, one at a time. `is_known`: for a browser that is known,
+        which no crowd of others keeps from its turn. Raises ApiError 503."""
+        if self._waiting[is_known] >= MOST_WAITING:
             raise ApiError(errors.OVERLOADED, "Too many log in just now: try again in a moment.", retry_after_s=1)
-        self._waiting += 1
+        self._waiting[is_known] += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, do, *what)
         finally:
-            self._waiting -= 1
+            self._waiting[is_known] -= 1
 
-    def take_try(self, request: web.Request, email: str | None = None) -> Callable[[], None]:
-        """Counts a try, of an account's password or another secret; what gives it back if it was right.
+    def take_try(self, request: web.Request, email: str | None = None, owner: Owner | None = None) -> Try:
+        """Count a try of a password, or of another secret where no email address is given. `owner`: whose address it
+        is. The caller gives the try back if it was right or could not be checked. Raises ApiError 429."""
+        browser = None if owner is None else self._known_browser(request, owner.number)
+        try:
+            return self._sign_in.take(self.client(request), email, browser, self.clock.monotonic_ns)
+        except TooManyTries as refused:
+            message = "Too many tries: wait a while, then try again."
+            raise ApiError(errors.RATE_LIMITED, message, retry_after_s=refused.wait_s) from None
 
-        Raises ApiError 429.
-        """
-        client, now_ns = self.client(request), self.clock.monotonic_ns()
-        counts: list[tuple[Buckets, bytes]] = [(self._clients, client)]
-        place = b""
-        if email is not None:
-            place = self._place(client, email)
-            is_one = any(owner.email.lower() == email.lower() for owner in self.store.registry.owners.values())
-            of = self._accounts if is_one else self._invented
-            counts.append((of, place if place in self._known_places else _digest(email)))
-        wait_s = max(buckets.wait_s(key, now_ns) for buckets, key in counts)
-        if wait_s:
-            raise ApiError(errors.RATE_LIMITED, "Too many tries: wait a while, then try again.", retry_after_s=wait_s)
-        for buckets, key in counts:
-            buckets.take(key, now_ns)
-
-        def give_back() -> None:
-            for buckets, key in counts:
-                buckets.give_back(key, self.clock.monotonic_ns())
-            if place:
-                self._know(place)
-
-        return give_back
-
-    def vouch(self, request: web.Request, email: str) -> None:
-        """Who is logged in has a count of tries of his own, whatever strangers try."""
-        self._know(self._place(self.client(request), email))
-
-    def _place(self, client: bytes, email: str) -> bytes:
-        return blake2b(_digest(email), digest_size=16, key=client).digest()
-
-    def _know(self, place: bytes) -> None:
-        self._known_places[place] = None
-        self._known_places.move_to_end(place)
-        if len(self._known_places) > _MOST_KNOWN:
-            self._known_places.popitem(last=False)
+    def _known_browser(self, request: web.Request, account: int) -> bytes | None:
+        """The digest of a session or device of the account that this browser has."""
+        session, device = self.found(request), self._device(request)
+        if session is not None and session.owner.number == account:
+            return session.digest
+        return device if device is not None and self.store.registry.devices[device].account == account else None
 
     def client(self, request: web.Request) -> bytes:
         """What the client is counted under: the same address as collect sees."""
@@ -272,10 +259,6 @@ class Gate:
 
 
 GATE = web.AppKey("gate", Gate)
-
-
-def _digest(email: str) -> bytes:
-    return blake2b(email.lower().encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def invalid(field: str, message: str) -> ApiError:

@@ -13,9 +13,15 @@ No await stands between `wait_s` and `take`: the event loop alone uses this room
 The clock is passed in as monotonic nanoseconds.
 """
 
+import secrets
+from array import array
+from hashlib import blake2b
+
 MINUTE_NS = 60_000_000_000
 # our choice: 2 x 16,384 buckets of about 150 bytes are 5 MB; an honest minute of more is 273 fresh clients a second.
 MOST_BUCKETS = 16_384
+# 128 KB each. Two of a thousand keys share a slot in one case of thirty.
+SLOTS = 16_384
 
 
 class Buckets:
@@ -75,3 +81,36 @@ class Buckets:
         if full_at is None:
             full_at = self._old.get(key, 0)
         return full_at if full_at > now_ns else now_ns
+
+
+class HashedBuckets:
+    """Token buckets in a table of fixed size: nothing is forgotten and nothing grows, whatever keys are made up.
+
+    A keyed hash says which slot is a key's own. Keys that share a slot share a bucket; the hash's key is random, so
+    that a client can neither choose nor learn which.
+    """
+
+    def __init__(self, tokens: int, span_ns: int) -> None:
+        self._interval_ns = max(1, span_ns // tokens)
+        self._most_ns = self._interval_ns * (tokens - 1)
+        self._hash_key = secrets.token_bytes(32)
+        # When each bucket is full again.
+        self._full_ns = array("q", bytes(8 * SLOTS))
+
+    def wait_s(self, key: bytes, now_ns: int) -> int:
+        """0 where the bucket has a token, else the whole seconds after which it will, at least 1."""
+        missing_ns = self._full_ns[self._slot(key)] - now_ns - self._most_ns
+        return 0 if missing_ns <= 0 else -(-missing_ns // 1_000_000_000)
+
+    def take(self, key: bytes, now_ns: int) -> None:
+        """Takes a token; the caller has looked with `wait_s`."""
+        slot = self._slot(key)
+        self._full_ns[slot] = max(self._full_ns[slot], now_ns) + self._interval_ns
+
+    def give_back(self, key: bytes, now_ns: int) -> None:
+        """Puts back a token that was taken."""
+        slot = self._slot(key)
+        self._full_ns[slot] = max(self._full_ns[slot], now_ns) - self._interval_ns
+
+    def _slot(self, key: bytes) -> int:
+        return int.from_bytes(blake2b(key, digest_size=8, key=self._hash_key).digest()) % SLOTS

@@ -4,6 +4,10 @@ A session is a random value in a cookie. The file holds a digest of it, keyed wi
 until when: nothing about the browser, and nothing that could be sent in the cookie's place. It lasts 30 days from the
 last visit; that is moved on at most once a day, so that looking at figures does not write.
 
+A device is a browser from which the account was opened: another random value in a cookie of its own, kept in the same
+way in table `device`, for a year from the last login. It opens nothing; it only has tries of the password counted apart
+from those of strangers (docs/sign-in.md). Another password and "log out everywhere" end sessions and devices.
+
 The server keeps all of them in memory with whatever else owners set up (tally/registry.py), and reads them anew when
 another process has written: a password that is set by the command line logs every browser out. The functions below are
 the SQL, for a transaction of the caller; they are given digests, never values.
@@ -22,8 +26,12 @@ LASTS_MS = 30 * DAY_MS
 MOST_OF_ACCOUNT = 50
 
 
+# A year, as the cookie that a login sets.
+DEVICE_LASTS_MS = 365 * DAY_MS
+
+
 class Login(NamedTuple):
-    """A browser that is logged in."""
+    """A browser that is logged in, or that is known."""
 
     account: int
     created_ms: int
@@ -40,10 +48,19 @@ def new_value() -> str:
 
 
 def digest_of(value: str, salt: bytes) -> bytes:
-    """What is kept of a cookie's value."""
-    # `person` keeps these digests apart from those of API keys under the same salt.
+    """What is kept of a session cookie's value."""
+    return _digest(value, salt, b"login")
+
+
+def device_digest_of(value: str, salt: bytes) -> bytes:
+    """What is kept of a device cookie's value."""
+    return _digest(value, salt, b"device")
+
+
+def _digest(value: str, salt: bytes, person: bytes) -> bytes:
+    # `person` keeps these digests apart from each other and from those of API keys under the same salt.
     sent = value.encode("utf-8", "surrogateescape")
-    return blake2b(sent, digest_size=32, key=salt, person=b"login").digest()
+    return blake2b(sent, digest_size=32, key=salt, person=person).digest()
 
 
 def of_account(known: Mapping[bytes, Login], account: int) -> list[bytes]:
@@ -69,10 +86,28 @@ def prolong(connection: sqlite3.Connection, digest: bytes, ends_ms: int) -> None
 
 
 def forget_account(connection: sqlite3.Connection, account: int, but: bytes = b"") -> None:
-    """An account's sessions end, but for one."""
+    """An account's sessions end, but for one, and no browser is known any more."""
     connection.execute("/* logins.forget_all */ delete from login where account = ? and digest <> ?", (account, but))
+    connection.execute("/* logins.forget_devices_of */ delete from device where account = ?", (account,))
 
 
 def forget(connection: sqlite3.Connection, digests: list[bytes]) -> None:
     """Sessions end."""
     connection.executemany("/* logins.forget */ delete from login where digest = ?", [(one,) for one in digests])
+
+
+def stored_devices(connection: sqlite3.Connection) -> dict[bytes, Login]:
+    """Every known browser in the file."""
+    rows = connection.execute("/* logins.devices */ select digest, account, created_ms, ends_ms from device").fetchall()
+    return {digest: Login(*rest) for digest, *rest in rows}
+
+
+def store_device(connection: sqlite3.Connection, digest: bytes, device: Login) -> None:
+    """A browser is known from now on."""
+    connection.execute("/* logins.store_device */ insert or replace into device values (?, ?, ?, ?)", (digest, *device))
+
+
+def forget_devices(connection: sqlite3.Connection, digests: list[bytes]) -> None:
+    """Browsers are not known any more."""
+    rows = [(digest,) for digest in digests]
+    connection.executemany("/* logins.forget_devices */ delete from device where digest = ?", rows)

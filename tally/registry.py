@@ -15,7 +15,7 @@ from tally.logins import Login
 
 class Registry(NamedTuple):
     """Websites by id, keys by digest, usage by account and month, accounts by number, websites by shared link, logins
-    by digest; up to when the file holds demo data (tally/demo.py), None where it is no demo."""
+    and known browsers by digest; up to when the file holds demo data (tally/demo.py), None where it is no demo."""
 
     websites: dict[str, Website]
     keys: dict[bytes, Key]
@@ -23,6 +23,7 @@ class Registry(NamedTuple):
     owners: dict[int, Owner]
     shares: dict[str, str]
     logins: dict[bytes, Login]
+    devices: dict[bytes, Login]
     demo_until: str | None = None
 
 
@@ -31,8 +32,9 @@ def registry(connection: sqlite3.Connection, month: int) -> Registry:
     websites = {website.id: website for website in accounts.websites(connection)}
     owners, shares = accounts.owners(connection), accounts.shares(connection)
     keys, usage = accounts.keys(connection), accounts.usage(connection, month)
+    devices = logins.stored_devices(connection)
     demo_until = notes.demo_until(connection)
-    return Registry(websites, keys, usage, owners, shares, logins.stored(connection), demo_until)
+    return Registry(websites, keys, usage, owners, shares, logins.stored(connection), devices, demo_until)
 
 
 def registry_if_changed(connection: sqlite3.Connection, known: int, month: int) -> tuple[int, Registry | None]:

@@ -72,7 +72,7 @@ class Store:
         self._commits = Commits(writer, ingest, clock, health, self._publish)
         self.counters = self._commits.counters
         self.ingest = ingest
-        self.registry = Registry({}, {}, {}, {}, {}, {})
+        self.registry = Registry({}, {}, {}, {}, {}, {}, {})
         # The newest id committed: the first page of events goes no further.
         self.last_id = 0
         self.readers = readers

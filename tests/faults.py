@@ -503,8 +503,8 @@ FAULTS = (
     Fault(
         "the plain cookie over https",
         "tally/gate.py",
-        "        return SECURE_COOKIE if self.is_secure(request) else COOKIE",
-        "        return COOKIE",
+        'return f"__Host-{name}" if self.is_secure(request) else name',
+        "return name",
         "tests/test_logging_in.py",
     ),
     Fault(
@@ -516,11 +516,39 @@ FAULTS = (
     ),
     Fault(
         "tries counted after the work",
+        "tally/sign_in.py",
+        "        for buckets, key in counts:\n            buckets.take(key, now_ns)\n\n        def",
+        "        import asyncio\n\n        asyncio.get_running_loop().call_later(\n            0.01,"
+        " lambda: [buckets.take(key, now_ns) for buckets, key in counts]\n        )\n\n        def",
+        "tests/test_sign_in.py::test_tries_at_the_same_moment_all_count",
+    ),
+    Fault(
+        "a known browser has no tries of its own",
         "tally/gate.py",
-        "        for buckets, key in counts:\n            buckets.take(key, now_ns)\n\n",
-        "        asyncio.get_running_loop().call_later(\n            0.01, lambda: [buckets.take(key, now_ns)"
-        " for buckets, key in counts]\n        )\n\n",
-        "tests/test_logging_in.py",
+        "browser = None if owner is None else self._known_browser(request, owner.number)",
+        "browser = None",
+        "tests/test_sign_in.py",
+    ),
+    Fault(
+        "a device of another account vouches",
+        "tally/gate.py",
+        "self.store.registry.devices[device].account == account else None",
+        "account else None",
+        "tests/test_sign_in.py",
+    ),
+    Fault(
+        "a try that a full queue refuses is counted",
+        "tally/account_api.py",
+        "    except BaseException:\n        attempt.give_back()\n        raise\n",
+        "    except BaseException:\n        raise\n",
+        "tests/test_sign_in.py",
+    ),
+    Fault(
+        "device cookies outlive another password",
+        "tally/logins.py",
+        '    connection.execute("/* logins.forget_devices_of */ delete from device where account = ?", (account,))\n',
+        "",
+        "tests/test_sign_in.py",
     ),
     Fault(
         "another account's website",

@@ -2,7 +2,7 @@
 
 The rules are those of the account area: "argon2id, login throttled per address and account, CSRF refused by SameSite
 and Origin/Sec-Fetch-Site, session renewed at login, log out everywhere"; "same words and the same time for unknown
-address and wrong password"; "per address 10/min, per account 10/hour, failures only count".
+address and wrong password". How often a password may be tried is in tests/test_sign_in.py.
 """
 
 import asyncio
@@ -14,8 +14,9 @@ from browsing import PASSWORD, Browser, account, logged_in
 from conftest import OWNER, Command, House, MakeHouse
 
 from tally import passwords
-from tally.gate import GATE, MOST_WAITING, TRIES_A_MINUTE, TRIES_AN_HOUR
+from tally.gate import GATE
 from tally.logins import LASTS_MS, MOST_OF_ACCOUNT
+from tally.sign_in import BROWSER_TRIES
 
 DAY_S = 86_400
 WRONG = "not the password"
@@ -65,9 +66,9 @@ async def test_unknown_addresses_cost_the_same_work(house: House) -> None:
     gate, done = house.app[GATE], list[str]()
     hashing = gate.hashing
 
-    async def counted(do: Any, *what: Any) -> Any:
+    async def counted(do: Any, *what: Any, **more: Any) -> Any:
         done.append(f"{do.__name__} {what[0].rsplit('$', 2)[0]}")
-        return await hashing(do, *what)
+        return await hashing(do, *what, **more)
 
     gate.hashing = counted
     await Browser(house).log_in(OWNER, WRONG)
@@ -92,95 +93,6 @@ async def test_a_hash_with_other_parameters_is_made_anew(house: House) -> None:
 async def test_an_account_made_while_the_server_runs_can_log_in(house: House) -> None:
     await account(house, "late@example.com")
     assert (await Browser(house).log_in("late@example.com")).status == 200
-
-
-# --- how often
-
-
-async def test_ten_failures_a_minute_from_one_address(house: House) -> None:
-    """ "per address 10/min", whichever accounts are tried; with Retry-After; another address is not concerned."""
-    await account(house)
-    browser = Browser(house)
-    for number in range(TRIES_A_MINUTE):
-        assert (await browser.log_in(f"{number}@example.com", WRONG)).status == 401
-    answer = await browser.log_in()
-    assert error(answer) == (429, "rate_limited")
-    assert answer.headers["Retry-After"] == "6"
-    assert (await Browser(house, ip="203.0.113.8").log_in()).status == 200
-    house.clock.advance(6)
-    assert (await browser.log_in()).status == 200
-
-
-async def test_an_address_is_an_ipv6_network_of_64(house: House) -> None:
-    """The same rule as collecting has: a /64 belongs to one subscriber."""
-    await account(house)
-    for number in range(TRIES_A_MINUTE):
-        browser = Browser(house, ip=f"2001:db8:1:2::{number + 1}")
-        assert (await browser.log_in(f"{number}@example.com", WRONG)).status == 401
-    assert (await Browser(house, ip="2001:db8:1:2:ffff::1").log_in()).status == 429
-    assert (await Browser(house, ip="2001:db8:1:3::1").log_in()).status == 200
-
-
-async def test_the_forwarded_header_counts_only_behind_a_trusted_proxy(make_house: MakeHouse) -> None:
-    house = await make_house(trusted_proxy=("none",))
-    await account(house)
-    for number in range(TRIES_A_MINUTE):
-        browser = Browser(house, ip=f"203.0.113.{number}")
-        assert (await browser.log_in(f"{number}@example.com", WRONG)).status == 401
-    assert (await Browser(house, ip="198.51.100.1").log_in()).status == 429
-
-
-async def test_ten_failures_an_hour_of_one_account(house: House) -> None:
-    """ "per account 10/hour", from however many addresses, known or not; afterwards one every six minutes."""
-    await account(house)
-    for email in (OWNER, "stranger@example.com"):
-        for number in range(TRIES_AN_HOUR):
-            spelled = email.upper() if number % 2 else email
-            assert (await Browser(house, ip=f"203.0.113.{number}").log_in(spelled, WRONG)).status == 401
-        answer = await Browser(house, ip="203.0.113.99").log_in(email)
-        assert error(answer) == (429, "rate_limited")
-        assert answer.headers["Retry-After"] == "360"
-    house.clock.advance(360)
-    assert (await Browser(house, ip="203.0.113.99").log_in()).status == 200
-
-
-async def test_only_failures_count(house: House) -> None:
-    await account(house)
-    for _ in range(3 * TRIES_A_MINUTE):
-        assert (await Browser(house).log_in()).status == 200
-
-
-async def test_a_stranger_who_guesses_does_not_lock_the_owner_out(house: House) -> None:
-    """An address that the account was opened from has a count of its own."""
-    await account(house)
-    assert (await Browser(house, ip="198.51.100.1").log_in()).status == 200
-    for number in range(TRIES_AN_HOUR + 1):
-        await Browser(house, ip=f"203.0.113.{number}").log_in(OWNER, WRONG)
-    assert (await Browser(house, ip="203.0.113.50").log_in()).status == 429
-    assert (await Browser(house, ip="198.51.100.1").log_in()).status == 200
-    for _ in range(TRIES_AN_HOUR):
-        house.clock.advance(10)
-        assert (await Browser(house, ip="198.51.100.1").log_in(OWNER, WRONG)).status == 401
-    assert (await Browser(house, ip="198.51.100.1").log_in(OWNER, WRONG)).status == 429
-
-
-async def test_tries_at_the_same_moment_all_count(house: House) -> None:
-    """Each is counted before its hash is computed: none slips in between."""
-    await account(house)
-    answers = await asyncio.gather(*(Browser(house).log_in(OWNER, WRONG) for _ in range(3 * TRIES_A_MINUTE)))
-    assert sorted(answer.status for answer in answers) == [401] * TRIES_A_MINUTE + [429] * 2 * TRIES_A_MINUTE
-
-
-async def test_a_crowd_is_told_to_come_back(house: House) -> None:
-    """One hash at a time, 19 MiB: whoever would wait too long is answered 503 at once."""
-    await account(house)
-    crowd = [
-        Browser(house, ip=f"198.51.{number}.1").log_in(f"{number}@example.com", WRONG)
-        for number in range(MOST_WAITING + 20)
-    ]
-    statuses = {answer.status for answer in await asyncio.gather(*crowd)}
-    assert statuses <= {401, 503}
-    assert (await Browser(house).log_in()).status == 200
 
 
 # --- from where
@@ -307,12 +219,15 @@ async def test_the_cookie(
     browser = Browser(house)
     browser.headers |= headers
     assert (await browser.log_in()).status == 200
-    (line,) = browser.set_cookies
+    line, of_device = browser.set_cookies
     first, *flags = line.split("; ")
     assert first.partition("=")[0] == name
     assert len(first.partition("=")[2]) == 43
     wanted = {"Path=/", f"Max-Age={30 * DAY_S}", "HttpOnly", "SameSite=Lax"} | ({"Secure"} if is_secure else set())
     assert set(flags) == wanted
+    first, *flags = of_device.split("; ")
+    assert first.partition("=")[0] == f"{name}-device"
+    assert set(flags) == wanted - {f"Max-Age={30 * DAY_S}"} | {f"Max-Age={365 * DAY_S}"}
     assert (await browser("GET", "/api/account")).status == 200
     assert browser.set_cookies == []
     await browser("POST", "/api/account/logout")
@@ -324,7 +239,7 @@ async def test_the_cookie(
 async def test_over_https_the_plain_cookie_opens_nothing(house: House) -> None:
     """Anybody who can answer for a plain http page of the host, or of a neighbour, can set that one."""
     browser = await logged_in(house)
-    assert list(browser.cookies) == ["tally"]
+    assert list(browser.cookies) == ["tally", "tally-device"]
     https: dict[str, str | None] = {"X-Forwarded-Proto": "https"}
     assert (await browser("GET", "/api/account", headers=https)).status == 401
     browser.cookies = {"__Host-tally": browser.cookies["tally"]}
@@ -392,6 +307,7 @@ async def test_the_oldest_browsers_make_room(house: House) -> None:
         browsers.append(Browser(house))
         assert (await browsers[-1].log_in()).status == 200
     assert house.sql("select count(*) from login") == [(MOST_OF_ACCOUNT,)]
+    assert house.sql("select count(*) from device") == [(MOST_OF_ACCOUNT,)]
     statuses = [(await browser("GET", "/api/account")).status for browser in browsers]
     assert statuses == [401] * 2 + [200] * MOST_OF_ACCOUNT
 
@@ -403,7 +319,7 @@ async def test_log_out_ends_this_session_alone(house: House) -> None:
     here, there = await logged_in(house), await logged_in(house)
     value = dict(here.cookies)
     assert (await here("POST", "/api/account/logout")).status == 204
-    assert here.cookies == {}
+    assert list(here.cookies) == ["tally-device"]
     here.cookies = value
     assert (await here("GET", "/api/account")).status == 401
     assert (await there("GET", "/api/account")).status == 200
@@ -458,7 +374,7 @@ async def test_a_password_that_is_changed_meanwhile_opens_nothing(house: House) 
 async def test_guessing_the_present_password_is_counted_too(house: House) -> None:
     browser = await logged_in(house)
     sent = {"current": WRONG, "new": "another password"}
-    for _ in range(TRIES_A_MINUTE):
+    for _ in range(BROWSER_TRIES):
         assert (await browser("POST", "/api/account/password", sent)).status == 403
     assert error(await browser("POST", "/api/account/password", sent)) == (429, "rate_limited")
 

@@ -84,6 +84,7 @@ class Stay:
         self.servers: list[Server] = []
         self.key = self.website = ""
         self.sessions: list[str] = []
+        self.devices: list[str] = []
         self.statuses: set[int] = set()
 
     def command(self, *words: str, stdin: str = "") -> str:
@@ -210,9 +211,10 @@ class Stay:
         def ask(method: str, path: str, body: Any = None, address: str = IPV4[3], cookie: str = "") -> int:
             sent = own | {"X-Forwarded-For": address} | ({"Cookie": cookie} if cookie else {})
             answer = server.request(method, path, body, sent)
-            given = answer.headers.get("Set-Cookie", "").partition(";")[0]
-            if given.partition("=")[2]:
-                self.sessions.append(given)
+            for line in answer.headers.get_all("Set-Cookie", []):  # type: ignore[attr-defined]
+                given = line.partition(";")[0]
+                if given.partition("=")[2]:
+                    (self.sessions if given.startswith("tally=") else self.devices).append(given)
             self.written[f"answer: {path} {len(self.written)}"] = answer.body
             return answer.status
 
@@ -508,15 +510,16 @@ def test_passwords_and_what_was_tried_are_nowhere(canary: str, stay: Stay) -> No
 
 def test_sessions_are_nowhere(stay: Stay) -> None:
     """README: "sessions as hashes keyed with the file's own salt": whoever has the file cannot log in with it."""
-    assert len(stay.sessions) == 5
-    for session in stay.sessions:
+    assert len(stay.sessions) == len(stay.devices) == 5
+    for session in (*stay.sessions, *stay.devices):
         value = session.partition("=")[2]
         assert found(stay, shapes(value)) == {}
         assert found(stay, hashed([value.encode(), base64.urlsafe_b64decode(value + "=")])) == {}
     with closing(sqlite3.connect(stay.folder / "backup.db")) as connection:
         assert connection.execute("select count(*) from login").fetchone() == (1,)
-        names = [row[1] for row in connection.execute("pragma table_info(login)")]
-    assert names == ["digest", "account", "created_ms", "ends_ms"], "a login says nothing of browser or place"
+        for table in ("login", "device"):
+            names = [row[1] for row in connection.execute(f"pragma table_info({table})")]
+            assert names == ["digest", "account", "created_ms", "ends_ms"], "neither says anything of browser or place"
 
 
 def test_the_key_is_nowhere(stay: Stay) -> None:

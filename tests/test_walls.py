@@ -339,7 +339,7 @@ def test_secrets_are_compared_in_constant_time() -> None:
 def test_no_secret_is_looked_for_in_the_file_by_itself() -> None:
     """Keys and sessions are found by hashes keyed with the file's own salt; the clear value is in no statement."""
     schema = (ROOT / "schema.sql").read_text()
-    for table, column in (("api_key", "digest"), ("login", "digest")):
+    for table, column in (("api_key", "digest"), ("login", "digest"), ("device", "digest")):
         assert re.search(rf"create table {table} \([^;]*\b{column}\b", schema), table
 
 

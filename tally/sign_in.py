@@ -1,0 +1,99 @@
+"""How often a password may be tried, and by whom. The rules are a table in docs/sign-in.md; each row is tested.
+
+Failed tries are counted; one that was right, or that the server could not check, is given back. A browser that the
+account was opened from before (a session, or a device cookie) has a count of its own and no other: whatever strangers
+do, they do not lock its owner out. Everybody else is counted by address, and by account in two buckets: one of
+addresses that have not failed lately and one of those that have. So a few addresses that guess are slowed down soon,
+and the owner at a new address still gets a try beside several hundred of them.
+
+Counts by account are in tables of a fixed size, found by a keyed hash of the email address: an address that has an
+account and one that has none are treated alike, and no flood of invented ones takes memory or makes others forgotten.
+
+All of it is in memory, used by the event loop alone; the clock is passed in.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tally.limits import MINUTE_NS, Buckets, HashedBuckets
+
+HOUR_NS = 60 * MINUTE_NS
+# More than a person mistypes in a minute.
+TRIES_A_MINUTE = 10
+# A browser that is known: ten at once, then one a minute, which is 1,440 a day for whoever has stolen its cookie.
+BROWSER_TRIES, BROWSER_SPAN_NS = 10, 10 * MINUTE_NS
+# Of one account, from all addresses that have failed within the hour: the 1,000 most used passwords take four days.
+TRIES_AN_HOUR = 10
+# Of one account, from all other addresses: as many at once as a botnet of a few hundred has addresses, so that it does
+# not keep out the owner; then one a second, which bounds one of any size to 3,600 an hour.
+NEW_ADDRESS_TRIES, NEW_ADDRESS_SPAN_NS = 600, 600 * 1_000_000_000
+
+
+class Try(NamedTuple):
+    """A try that was counted. `is_known`: the browser was; `give_back` takes the count back."""
+
+    is_known: bool
+    give_back: Callable[[], None]
+
+
+class TooManyTries(Exception):
+    """The try is refused for so many seconds."""
+
+    def __init__(self, wait_s: int) -> None:
+        super().__init__(wait_s)
+        self.wait_s = wait_s
+
+
+class SignInLimits:
+    """Counts of failed tries."""
+
+    def __init__(self) -> None:
+        self._addresses = Buckets(TRIES_A_MINUTE)
+        # An address that has failed is a new one again when its bucket is full: 6 minutes a failure, an hour at most.
+        self._failures = Buckets(TRIES_AN_HOUR, span_ns=HOUR_NS)
+        self._browsers = Buckets(BROWSER_TRIES, span_ns=BROWSER_SPAN_NS)
+        self._by_known_addresses = HashedBuckets(TRIES_AN_HOUR, span_ns=HOUR_NS)
+        self._by_new_addresses = HashedBuckets(NEW_ADDRESS_TRIES, span_ns=NEW_ADDRESS_SPAN_NS)
+
+    def take(self, address: bytes, email: str | None, browser: bytes | None, clock_ns: Callable[[], int]) -> Try:
+        """Count a try before its work begins, so that none slips in between. Raises TooManyTries.
+
+        `email`: whose password it is of; None for another secret. `browser`: the session or device that vouches for
+        the browser, if one does.
+        """
+        now_ns = clock_ns()
+        if browser is not None:
+            counts: list[tuple[Buckets | HashedBuckets, bytes]] = [(self._browsers, browser)]
+            wait_s = self._browsers.wait_s(browser, now_ns)
+        else:
+            counts, wait_s = self._unknown(address, email, now_ns)
+        if wait_s:
+            raise TooManyTries(wait_s)
+        for buckets, key in counts:
+            buckets.take(key, now_ns)
+
+        def give_back() -> None:
+            for buckets, key in counts:
+                buckets.give_back(key, clock_ns())
+
+        return Try(browser is not None, give_back)
+
+    def _unknown(
+        self, address: bytes, email: str | None, now_ns: int
+    ) -> tuple[list[tuple[Buckets | HashedBuckets, bytes]], int]:
+        """What a try of an unknown browser counts against, and how long it has to wait."""
+        counts: list[tuple[Buckets | HashedBuckets, bytes]] = [(self._addresses, address)]
+        wait_s = self._addresses.wait_s(address, now_ns)
+        if email is None:
+            return counts, wait_s
+        whose = email.lower().encode("utf-8", "surrogatepass")
+        new_in_s = self._failures.full_in_s(address, now_ns)
+        of_account = self._by_known_addresses if new_in_s else self._by_new_addresses
+        counts.append((of_account, whose))
+        account_wait_s = of_account.wait_s(whose, now_ns)
+        if new_in_s:
+            # As a new address it may try again sooner.
+            account_wait_s = min(account_wait_s, new_in_s)
+        if not self._failures.wait_s(address, now_ns):
+            counts.append((self._failures, address))
+        return counts, max(wait_s, account_wait_s)
