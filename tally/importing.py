@@ -4,7 +4,7 @@ Rules:
 - Each transaction leaves everything right: rows, visits, assignments, the marks of days whose rollups are to be built
   anew, and how far the file has been taken (a row in `meta`), so that the same command goes on where this one was
   interrupted. None holds the lock on writing for much more than 50 ms.
-- A line with an id that is there already, at its time, changes nothing.
+- A line with an id that was imported before, or that is an export of an event of the website, changes nothing.
 - Quotas, limits and origins are the server's: an import is the owner's.
 - A line that breaks a rule is told with its number, and passed over.
 
@@ -21,6 +21,7 @@ import os
 import secrets
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -317,22 +318,27 @@ class _Book:
 
 
 class _BadLines:
-    """Tells of bad lines: each of the first few, then how many there were."""
+    """Reports rejected lines: each of the first few, then how many more there were by reason."""
 
     def __init__(self, told: Callable[[str], None]) -> None:
         self._told, self.seen = told, 0
+        self._more: Counter[str] = Counter()
 
     def tell(self, number: int, rejection: Rejection) -> None:
         """Tells of one."""
         self.seen += 1
+        code, message, field = rejection
+        reason = f"{code} ({field})" if field else code
         if self.seen <= _MOST_TOLD:
-            code, message, field = rejection
-            self._told(f"line {number:,}: {code}{f' ({field})' if field else ''}: {message}")
+            self._told(f"line {number:,}: {reason}: {message}")
+        else:
+            self._more[reason] += 1
 
     def close(self) -> None:
-        """Tells how many were not told one by one."""
-        if self.seen > _MOST_TOLD:
-            self._told(f"and {self.seen - _MOST_TOLD:,} more bad lines")
+        """Report how many more there were."""
+        if self._more:
+            reasons = ", ".join(f"{lines:,} {reason}" for reason, lines in self._more.most_common())
+            self._told(f"and {self._more.total():,} more rejected lines: {reasons}")
 
 
 def _empty_log(connection: sqlite3.Connection) -> None:

@@ -73,5 +73,10 @@ def _import(given: argparse.Namespace, settings: Settings) -> None:
             progress.end()
     except BadFile as bad:
         raise Failure(str(bad)) from None
-    say(f"{summary.accepted:,} events taken, {summary.duplicates:,} were there already, {summary.bad:,} bad lines")
+    say(
+        f"imported {summary.accepted:,} events, skipped {summary.duplicates:,} duplicates,"
+        f" rejected {summary.bad:,} of {sum(summary):,} lines"
+    )
+    if summary.bad == sum(summary) > 0:
+        raise Failure("No line could be imported: correct the lines, or name a file of one JSON object a line.")
     print(summary.accepted)

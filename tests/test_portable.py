@@ -643,7 +643,10 @@ def test_bad_lines_are_told_with_their_numbers(port: Port) -> None:
 def test_many_bad_lines_are_counted(port: Port) -> None:
     assert port.take([b"{"] * 50) == (0, 0, 50)
     assert len(port.told) == 21
-    assert port.told[-1] == "and 30 more bad lines"
+    assert port.told[-1] == "and 30 more rejected lines: 30 invalid_json"
+    port.told.clear()
+    port.take([b"{"] * 19 + [a_line(os=1)] * 3 + [b"["] + [a_line(os=2)] * 2)
+    assert port.told[-1] == "and 5 more rejected lines: 4 invalid_field (os), 1 invalid_json"
 
 
 def test_strict_takes_all_or_nothing(port: Port) -> None:
@@ -961,7 +964,7 @@ def test_the_commands_beside_a_running_server(serve: Serve, command: Command, tm
     taken = command("import", "-", "--website", website, stdin=lines + "{\n")
     assert (taken.returncode, taken.stdout) == (0, "8\n")
     assert "line 9: invalid_json" in taken.stderr
-    assert "8 events taken, 0 were there already, 1 bad lines" in taken.stderr
+    assert "imported 8 events, skipped 0 duplicates, rejected 1 of 9 lines" in taken.stderr
     question = f"/api/v1/websites/{website}/stats?from=1970-01-01&to=2026-11-18"
 
     def data() -> Any:
@@ -976,6 +979,25 @@ def test_the_commands_beside_a_running_server(serve: Serve, command: Command, tm
     assert command("export", website, "out.ndjson.gz").returncode == 0
     assert gzip.decompress((tmp_path / "out.ndjson.gz").read_bytes()).decode() == out.stdout
     assert command("import", "out.ndjson.gz", "--website", website).stdout == "0\n"
+
+
+def test_an_import_of_bad_lines_alone_fails(command: Command) -> None:
+    """Exit code 1 where no line could be imported, 0 where some were or had been; what was wrong is told either way."""
+    command("website", "add", "example.com")
+    sound = json.dumps(VARIETY[0])
+    for lines, code, says in (
+        (["{"] * 30, 1, "imported 0 events, skipped 0 duplicates, rejected 30 of 30 lines"),
+        (["", "[]", " "], 1, "rejected 1 of 1 lines"),
+        (["{", sound], 0, "imported 1 events, skipped 0 duplicates, rejected 1 of 2 lines"),
+        (["{", sound], 0, "imported 0 events, skipped 1 duplicates, rejected 1 of 2 lines"),
+        ([], 0, "imported 0 events, skipped 0 duplicates, rejected 0 of 0 lines"),
+    ):
+        ended = command("import", "-", "--website", "example.com", stdin="\n".join(lines))
+        assert ended.returncode == code, lines
+        assert says in ended.stderr
+        assert ("No line could be imported" in ended.stderr) == (code == 1)
+        assert ("line 1: invalid_json: " in ended.stderr) == ("{" in lines)
+        assert ended.stdout == ("" if code else says.split()[1] + "\n")
 
 
 @pytest.mark.parametrize(
