@@ -46,6 +46,7 @@ _ORIGIN = re.compile(rf"[hH][tT][tT][pP][sS]?://([^/?#@\\\s{_CONTROLS}]+)")
 _APP_URL = re.compile(
     rf"(?:android|ios)-app://({_LABEL}(?:\.{_LABEL})*)(?:[/?#][^{_CONTROLS}]*)?", re.IGNORECASE | re.ASCII
 )
+_APP_ID = re.compile(rf"{_LABEL}(?:\.{_LABEL})*", re.ASCII)
 _APP_ORIGIN = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]*://{_LABEL}(?:\.{_LABEL})*(?::[0-9]{{1,5}})?", re.ASCII)
 _PLACE = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([0-9]{1,5}))?")
 _TRAPS = re.compile(r"[\\\s]")
@@ -227,6 +228,23 @@ def referrer_host(text: str) -> str:
             raise BadUrl(_TOO_LONG)
         return app[1].lower()
     return _take_apart(text)[0].removeprefix("www.")
+
+
+@lru_cache(maxsize=_PAGES)
+def imported_referrer(text: str) -> str:
+    """Return the host of a referrer in a file: of a URL as collect takes it, or of the host alone, as an export has it.
+
+    Raises BadUrl.
+    """
+    if "://" in text:
+        return referrer_host(text)
+    try:
+        return _take_apart(f"https://{text}")[0].removeprefix("www.")
+    except BadUrl:
+        # The id of an app may end in a number, as no host does.
+        if len(text) <= MAX_HOST_CHARACTERS and _APP_ID.fullmatch(text):
+            return text.lower()
+        raise
 
 
 def origin_host(text: str) -> str:

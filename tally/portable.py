@@ -12,6 +12,8 @@ are ignored; null and an empty text are absent. What breaks a rule is a Rejectio
   salt. A line without one is a visitor of its own.
 - A line's id is kept where it is a whole number that fits (negative ones are such texts of another import, exported);
   any other becomes a negative number, computed likewise. 43 bits: tally/queries.py packs ids.
+- A referrer is a URL or a host and becomes what collect stores: the host, lower case, without `www.`, nothing where it
+  is the website's own.
 
 Keep in step: COLUMNS and tally/read_api.py EVENT_COLUMNS.
 """
@@ -36,7 +38,7 @@ from tally.events import (
     Rejection,
     type_of,
 )
-from tally.hosts import MAX_HOST_CHARACTERS, external_referrer
+from tally.hosts import MAX_HOST_CHARACTERS, BadUrl, external_referrer, imported_referrer
 from tally.instants import event_time_ms
 from tally.sessions import DAY_MS
 
@@ -52,8 +54,7 @@ _KEPT_ID_BITS = 40
 _VISITOR_BITS = 62
 # What a collected event can have stored: a path is a part of a URL, a host is one; CONTRACT: every other label 100.
 _LIMITS = tuple(
-    (field, {"pathname": 8_192, "referrer": MAX_HOST_CHARACTERS, "hostname": MAX_HOST_CHARACTERS}.get(field, 100))
-    for field in FIELDS
+    (field, {"pathname": 8_192, "referrer": 8_192, "hostname": MAX_HOST_CHARACTERS}.get(field, 100)) for field in FIELDS
 )
 _REFERRER = FIELDS.index("referrer")
 _REQUIRED: tuple[tuple[str, ...], ...] = (
@@ -131,7 +132,7 @@ class LineReader:
                 raise _Wrong("missing_field", f"This type needs {field}.", field)
         ts_ms = self._time(item["timestamp"])
         texts = _texts(item)
-        texts[_REFERRER] = external_referrer(texts[_REFERRER], self._domain, self._origins)
+        texts[_REFERRER] = self._referrer(texts[_REFERRER])
         rest: tuple[Any, ...] = (None,)
         if type_ <= SCREEN_VIEW:
             texts.append("")
@@ -166,6 +167,13 @@ class LineReader:
         if not isinstance(visitor, str):
             raise _Wrong("invalid_field", "visitor is text.", "visitor")
         return self._number(b"visitor", b"%d:%d:" % (self._website, day) + visitor.encode()) >> (64 - _VISITOR_BITS)
+
+    def _referrer(self, text: str) -> str:
+        try:
+            return external_referrer(imported_referrer(text), self._domain, self._origins) if text else ""
+        except BadUrl as bad:
+            message = f"referrer is a host or the full URL of the page before: {bad}"
+            raise _Wrong("invalid_url", message, "referrer") from None
 
     def _id(self, item: Mapping[str, Any]) -> int | None:
         id = item.get("id")

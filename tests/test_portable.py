@@ -65,7 +65,7 @@ def test_the_keys_of_a_line_are_those_of_events_and_visitor() -> None:
 
 
 def test_a_line_goes_in_as_it_is() -> None:
-    texts = {name: f"{name} of it" for name in FIELDS}
+    texts = {name: f"{name} of it" for name in FIELDS} | {"referrer": "example.org"}
     line = read(
         a_line(type="event", id=7, event_name="signup", event_data={"a": 1, "b": None}, visit="x", more=[], **texts)
     )
@@ -126,7 +126,10 @@ BAD_LINES: dict[str, tuple[Any, str, str]] = {
     "an event without a name": (a_line(type="event"), "missing_field", "event_name"),
     "a long path": (a_line(pathname="/" * 8_193), "invalid_field", "pathname"),
     "a long host": (a_line(hostname="h" * 254), "invalid_field", "hostname"),
-    "a long referrer": (a_line(referrer="h" * 254), "invalid_field", "referrer"),
+    "a long referrer": (a_line(referrer="h" * 254), "invalid_url", "referrer"),
+    "a referrer that is no host": (a_line(referrer="Hacker News"), "invalid_url", "referrer"),
+    "a referrer of another scheme": (a_line(referrer="ftp://example.org/"), "invalid_url", "referrer"),
+    "a number for a referrer": (a_line(referrer=5), "invalid_field", "referrer"),
     "a long label": (a_line(utm_source="s" * 101), "invalid_field", "utm_source"),
     "a long name": (a_line(type="event", event_name="n" * 201), "invalid_field", "event_name"),
     "a number for a text": (a_line(os=11), "invalid_field", "os"),
@@ -156,9 +159,43 @@ def test_bad_lines(item: Any, code: str, field: str) -> None:
 
 
 def test_the_longest_texts_are_taken() -> None:
-    longest = {"pathname": "ä" * 8_192, "hostname": "h" * 253, "referrer": "h" * 253, "utm_source": "s" * 100}
+    longest = {
+        "pathname": "ä" * 8_192,
+        "hostname": "h" * 253,
+        "referrer": f"{'h' * 63}." * 3 + "h" * 61,
+        "utm_source": "s" * 100,
+    }
     line = read(a_line(type="event", event_name="n" * 200, event_data={"a": "x" * 4_088}, **longest))
     assert isinstance(line, Line)
+
+
+REFERRERS = {
+    "www.Example.org": "example.org",
+    "https://www.example.org/page?q=1": "example.org",
+    "HTTP://EXAMPLE.ORG:8080": "example.org",
+    "example.org/page": "example.org",
+    "bücher.example": "xn--bcher-kva.example",
+    "android-app://com.google.android.gm/": "com.google.android.gm",
+    "com.google.android.gm": "com.google.android.gm",
+    "ios-app://544007664/": "544007664",
+    "544007664": "544007664",
+    "192.0.2.7": "192.0.2.7",
+    "[2001:DB8::7]": "[2001:db8::7]",
+    "https://shop.example.com/": "",
+    "www.example.com": "",
+    "example.com": "",
+    "notexample.com": "notexample.com",
+}
+
+
+@pytest.mark.parametrize(("sent", "kept"), REFERRERS.items(), ids=REFERRERS)
+def test_a_referrer_is_what_collect_stores(sent: str, kept: str) -> None:
+    """A URL or a host becomes the host, lower case, without www.; the website's own domain is none; twice is once."""
+    reader = LineReader(SALT, WEBSITE, NOON_MS, "example.com", frozenset())
+    for referrer in (sent, kept):
+        line = reader.read(1, json.dumps(a_line(referrer=referrer)).encode())
+        assert isinstance(line, Line)
+        assert line.texts[FIELDS.index("referrer")] == kept
 
 
 @pytest.mark.parametrize("id", [1, 10_000, (1 << 40) - 1, -1, -(1 << 43)])
