@@ -108,6 +108,15 @@ create table event_id (
 -- ingest.forget_old: delete from event_id where arrived_ms < ?
 create index event_id_by_arrival on event_id (arrived_ms);
 
+-- Imported lines that had an id, so that importing a line again changes nothing (tally/portable.py). Kept as long as raw
+-- events; clustered by time, as files mostly are.
+create table import_id (
+  website  integer not null,
+  ts       integer not null,
+  digest   integer not null,               -- 64 bits, keyed, of the line's id, type and visitor or values
+  primary key (website, ts, digest)
+) strict, without rowid;
+
 -- Every text that repeats. The unique index answers both ways: text -> id when storing and filtering.
 create table label (
   id    integer primary key,
@@ -309,6 +318,8 @@ create table assignment (
   experiment  integer not null,
   visitor     integer not null,
   variant     integer not null,
+  ts          integer not null,            -- of the event that assigned: the first by ts and id, whenever it arrived
+  id          integer not null,
   primary key (website, day, experiment, visitor)
 ) strict, without rowid;
 

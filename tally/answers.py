@@ -25,12 +25,12 @@ from tally.errors import ApiError, json_answer
 from tally.events import TYPES
 from tally.figures import Stats
 from tally.ground import refuse_gone
+from tally.ingest import ids_end
 from tally.instants import BadTime, iso
 from tally.live import WINDOW_MS, Present, look, most_visited
 from tally.queries import Place
 from tally.reader import Answer, Reader, View, scope_of
 from tally.sessions import DAY_MS
-from tally.store import Store
 from tally.tables import round_half_away
 from tally.timerange import buckets, previous
 from tally.vitals import told
@@ -156,18 +156,22 @@ EVENT_COLUMNS = ("id", "type", "timestamp", *FIELDS, "event_name", "event_data",
 async def _events(reader: Reader, view: View, asked: Question, _: str) -> web.Response:
     website = view.website
     scope = scope_of(website, asked)
-    place, last_id = None, reader.store.last_id
+    # Everything with an id up to the last one is committed: later pages show nothing that comes after this one.
+    start = Place(_FIRST, _FIRST, reader.store.last_id)
     if asked.cursor:
-        from_ms, to_ms, place = _from_cursor(reader, website, asked)
+        from_ms, to_ms, start = _from_cursor(reader, website, asked)
         scope = scope._replace(from_ms=from_ms, to_ms=to_ms)
 
-    def page(connection: sqlite3.Connection) -> tuple[Place, list[tuple[Any, ...]]]:
+    def page(connection: sqlite3.Connection) -> tuple[int, list[tuple[Any, ...]]]:
         refuse_gone(connection, scope)
-        start = place or Place(_FIRST, _FIRST, _newest_id(connection, reader.store, last_id))
         statement = queries.events(scope, start, asked.limit + 1, only_traffic=view.is_shared)
-        return start, connection.execute(*statement).fetchall()
+        return ids_end(connection), connection.execute(*statement).fetchall()
 
-    start, found = await reader.find(asked, page)
+    given_out, found = await reader.find(asked, page)
+    if not asked.cursor and await reader.store.catch_up(given_out):
+        # Another process has imported events: they are shown at once.
+        start = start._replace(last_id=reader.store.last_id)
+        found = (await reader.find(asked, page))[1]
     shown = _fitting(found, asked.limit)
     columns = SHARED_EVENT_COLUMNS if view.is_shared else EVENT_COLUMNS
     rows = [_event_row(row, asked) for row in found[:shown]]
@@ -194,16 +198,6 @@ def _fitting(rows: list[tuple[Any, ...]], limit: int) -> int:
         if characters > MOST_PAGE_CHARACTERS and number:
             return number
     return min(limit, len(rows))
-
-
-def _newest_id(connection: sqlite3.Connection, store: Store, last_id: int) -> int:
-    """The newest id a first page may show, so that later pages show nothing that came after it.
-
-    `last_id`: what this process had committed when the question came. Where the file's blocks of ids go on after this
-    process's own, another process has written: then all ids given out so far.
-    """
-    end = int(connection.execute(*queries.next_id()).fetchone()[0])
-    return last_id if end <= store.ingest.ids_end else end - 1
 
 
 def _event_row(row: tuple[Any, ...], asked: Question) -> tuple[Any, ...]:

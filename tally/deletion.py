@@ -48,6 +48,7 @@ TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("heat_block", ("pathname", "band", "level", "block")),
     ("heat_count", ("level", "block", "pathname")),
     ("event_id", ("digest",)),
+    ("import_id", ("ts", "digest")),
     ("left_out", ("quarter", "reason")),
     ("left_out_sample", ("reason", "id")),
     ("field_value", ("field", "value")),

@@ -15,7 +15,10 @@ the events of the one that was swallowed are renumbered (rare: only an event tha
 Totals of quarters of an hour follow every commit (tally/moments.py); top lists follow a little later, but for late
 events (tally/rollups.py).
 
-ids are taken from the file in blocks, so that they keep growing over restarts without a write each time.
+Ids are taken from the file in blocks, so that they grow over restarts without a write each time. Another process that
+writes takes its ids behind the block and uses them in the same transaction (tally/intake.py); the server then leaves
+the rest of its block unused (`catch_up`), at the latest when it has to show what was written. So at every moment all
+ids up to the last one are committed or will never be used, which is what `Written.last_id` promises.
 """
 
 import sqlite3
@@ -110,12 +113,12 @@ class Ingest:
     def start(self, connection: sqlite3.Connection) -> int:
         """Goes on after the ids that the file has given out; the last of them."""
         self._salt = key_salt(connection)
-        self._next_id = self.ids_end = _ids_end(connection)
+        self._next_id = self.ids_end = ids_end(connection)
         return self._next_id - 1
 
     def catch_up(self, connection: sqlite3.Connection) -> int | None:
-        """Goes on behind ids that another process has taken; the last of them, None where it took none."""
-        end = _ids_end(connection)
+        """Continue behind the ids that another process has taken; return the last of them, None where it took none."""
+        end = ids_end(connection)
         if end == self.ids_end:
             return None
         self._next_id = self.ids_end = end
@@ -123,14 +126,6 @@ class Ingest:
 
     def write(self, connection: sqlite3.Connection, jobs: Sequence[Job]) -> Written:
         """Commits the jobs. Raises sqlite3.Error, and then nothing has happened."""
-        try:
-            return self._write(connection, jobs)
-        except sqlite3.IntegrityError:
-            # An import just now used an id of this block at the same moment: once more with ids behind all of its own.
-            self._next_id = self.ids_end
-            return self._write(connection, jobs)
-
-    def _write(self, connection: sqlite3.Connection, jobs: Sequence[Job]) -> Written:
         ids = self._next_id, self.ids_end
         try:
             with transaction(connection):
@@ -155,7 +150,7 @@ class Ingest:
         """The next id; ids grow with arrival."""
         if self._next_id == self.ids_end:
             connection.execute("/* ingest.ids */ update meta set value = value + ? where name = 'next_id'", (ID_BLOCK,))
-            self.ids_end = _ids_end(connection)
+            self.ids_end = ids_end(connection)
             self._next_id = self.ids_end - ID_BLOCK
         self._next_id += 1
         return self._next_id - 1
@@ -218,7 +213,7 @@ class _Group:
         }
         self._arrivals = _arrivals(connection, list(self._keys.values()))
         self._renewed: dict[tuple[int, bytes], int] = {}
-        self._assigned: dict[tuple[int, int, int, int], int] = {}
+        self._assigned: dict[trials.Key, trials.Assignment] = {}
         self._converted: list[tuple[trials.Key, int]] = []
         self._events: list[tuple[Any, ...]] = []
         self._vitals: list[tuple[object, ...]] = []
@@ -376,17 +371,24 @@ class _Group:
         experiment, variant = self._number(event.experiment), self._number(event.variant)
         key = (website, event.ts_ms // DAY_MS, experiment, visitor)
         if event.type == AB_CONVERT and not variant:
-            variant = self._assigned.get(key) or trials.variant_of(self._connection, key)
+            variant = self._variant_of(key)
             if not variant:
                 return False
-        elif event.type == AB_ASSIGN and key not in self._assigned:
-            self._assigned[key] = trials.variant_of(self._connection, key) or variant
         place, dimensions = self._place(row), self._dimensions(row)
         goal = self._number(event.goal)
         if event.type == AB_CONVERT:
             self._converted.append((key, goal))
+        else:
+            new = trials.Assignment(event.ts_ms, place[2], variant)
+            self._assigned[key] = min(new, self._assigned.get(key, new))
         self._ab.append((*place, event.type, visitor, *dimensions, experiment, variant, goal, event.value))
         return True
+
+    def _variant_of(self, key: trials.Key) -> int:
+        """Return the variant that was assigned by now; 0 where none was."""
+        stored, new = trials.assignment_of(self._connection, key), self._assigned.get(key)
+        first = min(filter(None, (stored, new)), default=None)
+        return first.variant if first else 0
 
 
 def forget_old(connection: sqlite3.Connection, sure_ms: int, most: int = 2_000) -> int:
@@ -401,8 +403,10 @@ def forget_old(connection: sqlite3.Connection, sure_ms: int, most: int = 2_000) 
     return len(old)
 
 
-def _ids_end(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("/* ingest.ids_end */ select value from meta where name = 'next_id'").fetchone()[0])
+def ids_end(connection: sqlite3.Connection) -> int:
+    """Return the end of the ids that have been given out to any process."""
+    row = connection.execute("/* ingest.ids_end */ select value from meta where name = 'next_id'").fetchone()
+    return int(row[0])
 
 
 def _texts(rows: Sequence[Row]) -> set[str]:

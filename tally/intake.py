@@ -1,12 +1,12 @@
 """A part of an import while its transaction is open: what is a duplicate, what is bad after all, the rows of the rest.
 
-What must hold exactly once is decided here, with the lock on writing held: ids that are there already, days whose raw
-events were given up, the assignment a conversion needs, visits, and the marks of days that are to be built anew. It is
-to an import what tally/ingest.py is to the server, with a part in place of a group; but visitors come from the file,
+What must hold exactly once is decided here, with the lock on writing held: lines that were imported before, days whose
+raw events were given up, the assignment a conversion needs, visits, and the marks of days that are to be built anew. It
+is to an import what tally/ingest.py is to the server, with a part in place of a group; but visitors come from the file,
 and totals and rollups are left to the work in the background.
 
-New ids are taken from `meta` for each part, always at least one: a running server that finds the ids of the file ahead
-of its own block knows that another process has written, and shows what it wrote.
+Ids are taken from `meta` for each part, in the order of its lines, and used in the same transaction: a running server
+that finds the ids of the file ahead of its own block knows that another process has written, and shows what it wrote.
 
 `Check` answers beforehand what `Part` will find to be bad.
 """
@@ -21,7 +21,7 @@ import orjson
 
 from tally import rollups, trials, value_limits, vital_days, vitals
 from tally.enrich import FIELDS
-from tally.events import AB_ASSIGN, AB_CONVERT, APP_EVENT, SCREEN_VIEW, VITALS, Rejection
+from tally.events import AB_ASSIGN, AB_CONVERT, APP_EVENT, METRICS, SCREEN_VIEW, VITALS, Rejection
 from tally.labels import Labels
 from tally.portable import Line
 from tally.rows import marks, parts
@@ -37,6 +37,13 @@ NO_ASSIGNMENT = Rejection(
     "variant",
 )
 _EXPERIMENT, _VARIANT = len(FIELDS), len(FIELDS) + 1
+# Tables of events: besides time and id, what tells that a row is the one of which a line is an export. Vitals have no
+# visitor, their values stand for it.
+_TABLES: tuple[tuple[str, str, range], ...] = (
+    ("event", "visitor", range(APP_EVENT + 1)),
+    ("vitals", f"0, {', '.join(METRICS)}", range(VITALS, VITALS + 1)),
+    ("ab", "visitor", range(AB_ASSIGN, AB_CONVERT + 1)),
+)
 
 
 class Part:
@@ -55,10 +62,11 @@ class Part:
             self._connection, set().union(*[line.texts for line in lines])
         ).__getitem__
         self._note_values(lines)
-        accepted = self._new(lines)
+        self._key_rows: set[tuple[int, int]] = set()
+        accepted = self._accepted(self._new(lines))
         self.accepted = len(accepted)
         if accepted:
-            self._store(accepted, self._ids(accepted))
+            self._store(accepted)
 
     def _note_values(self, lines: Sequence[Line]) -> None:
         """Notes the values of the lines as used: an import is the owner's, and its values are not new afterwards."""
@@ -89,73 +97,101 @@ class Part:
         return [line for line in lines if line.ts_ms // DAY_MS not in kept]
 
     def _new(self, lines: Sequence[Line]) -> list[Line]:
-        """Those that are neither there already nor bad after all."""
+        """Return the lines that the website does not have from an earlier part or as its own events."""
+        known = self._imported(lines)
+        known |= self._exported(lines)
+        new = [line for line in lines if (line.ts_ms, line.key) not in known] if known else list(lines)
+        self.duplicates = len(lines) - len(new)
+        return new
+
+    def _accepted(self, lines: Sequence[Line]) -> list[tuple[Line, int]]:
+        """Return the lines to store, each with its id: neither copies within the part nor bad after all."""
         accepted = []
-        known = self._known([(line.ts_ms, line.id) for line in lines if line.id is not None])
-        for line in lines:
-            key = line.ts_ms, line.id
-            if key in known:
+        for line, id in zip(lines, self._ids(len(lines)), strict=True):
+            key = line.ts_ms, line.key
+            if key in self._key_rows:
                 self.duplicates += 1
-            elif line.type >= AB_ASSIGN and not self._assign(line):
+            elif line.type >= AB_ASSIGN and not self._assign(line, id):
                 self.rejected.append((line.number, NO_ASSIGNMENT))
             else:
-                accepted.append(line)
-                if line.id is not None:
-                    known.add(key)
+                accepted.append((line, id))
+                if line.key is not None:
+                    self._key_rows.add((line.ts_ms, line.key))
         return accepted
 
-    def _known(self, keys: Sequence[tuple[int, int]]) -> set[tuple[int, int | None]]:
-        """Which of (time, id) are there already."""
+    def _imported(self, lines: Sequence[Line]) -> set[tuple[int, int | None]]:
+        """Return (time, key) of the lines that were imported before."""
+        keys = [(line.ts_ms, line.key) for line in lines if line.key is not None]
+        if self._is_empty("import_id", [ts_ms for ts_ms, _ in keys]):
+            return set()
+        return set(
+            self._connection.execute(
+                "/* intake.imported */ select ts, digest from json_each(?) as sent cross join import_id"
+                " where website = ? and ts = json_extract(sent.value, '$[0]')"
+                " and digest = json_extract(sent.value, '$[1]')",
+                (orjson.dumps(keys).decode(), self._website),
+            )
+        )
+
+    def _exported(self, lines: Sequence[Line]) -> set[tuple[int, int | None]]:
+        """Return (time, key) of the lines that are exports of rows of this website."""
         known: set[tuple[int, int | None]] = set()
-        times = [ts_ms for ts_ms, _ in keys]
-        for table in ("event", "vitals", "ab") if keys else ():
-            # A file in order comes to places where nothing is yet: one look instead of one for each line.
-            is_empty = not self._connection.execute(
+        for table, who, types in _TABLES:
+            sent: dict[tuple[Any, ...], int | None] = {
+                (line.ts_ms, *line.row, *(vitals.stored(line.rest) if line.type == VITALS else ())): line.key
+                for line in lines
+                if line.row is not None and line.type in types
+            }
+            if self._is_empty(table, [row[0] for row in sent]):
+                continue
+            rows = self._connection.execute(
+                f"/* intake.exported */ select ts, {table}.id, {who} from json_each(?) as sent cross join {table}"
+                " where website = ? and ts = json_extract(sent.value, '$[0]')"
+                f" and {table}.id = json_extract(sent.value, '$[1]')",
+                (orjson.dumps([row[:2] for row in sent]).decode(), self._website),
+            )
+            known.update((row[0], sent[row]) for row in rows if row in sent)
+        return known
+
+    def _is_empty(self, table: str, times: Sequence[int]) -> bool:
+        """Whether the website has no row between the times: mostly so, since files are mostly in order."""
+        return (
+            not times
+            or not self._connection.execute(
                 f"/* intake.any */ select 1 from {table} where website = ? and ts >= ? and ts <= ? limit 1",
                 (self._website, min(times), max(times)),
             ).fetchall()
-            if not is_empty:
-                known.update(
-                    self._connection.execute(
-                        f"/* intake.known */ select ts, {table}.id from json_each(?) as sent cross join {table}"
-                        " where website = ? and ts = json_extract(sent.value, '$[0]')"
-                        f" and {table}.id = json_extract(sent.value, '$[1]')",
-                        (orjson.dumps(keys).decode(), self._website),
-                    )
-                )
-        return known
+        )
 
-    def _assign(self, line: Line) -> bool:
+    def _assign(self, line: Line, id: int) -> bool:
         """Notes the variant of a line of A/B; False where a conversion needs an assignment and there is none."""
         experiment, variant = self._number(line.texts[_EXPERIMENT]), self._number(line.texts[_VARIANT])
         key = self._website, line.ts_ms // DAY_MS, experiment, line.visitor
         if line.type == AB_ASSIGN:
-            trials.assign(self._connection, {key: variant})
+            trials.assign(self._connection, {key: trials.Assignment(line.ts_ms, id, variant)})
         elif not variant:
             variant = trials.variant_of(self._connection, key)
         self._assigned[line.number] = variant
         return variant != 0
 
-    def _ids(self, lines: Sequence[Line]) -> Iterator[int]:
-        """The id of each line, new ones where they have none."""
-        missing = sum(line.id is None for line in lines)
-        greatest = max(line.id or 0 for line in lines)
+    def _ids(self, count: int) -> range:
+        """Take so many ids."""
+        if not count:
+            return range(0)
         ((end,),) = self._connection.execute(
-            "/* intake.ids */ update meta set value = max(value, ? + 1) + ? where name = 'next_id' returning value",
-            (greatest, max(missing, 1)),
+            "/* intake.ids */ update meta set value = value + ? where name = 'next_id' returning value", (count,)
         ).fetchall()
-        new = iter(range(end - missing, end))
-        return (next(new) if line.id is None else line.id for line in lines)
+        return range(end - count, end)
 
-    def _store(self, lines: Sequence[Line], ids: Iterator[int]) -> None:
+    def _store(self, lines: Sequence[tuple[Line, int]]) -> None:
         number, website = self._number, self._website
-        ordinals = self._touch([line for line in lines if line.type <= APP_EVENT])
+        ordinals = self._touch([line for line, _ in lines if line.type <= APP_EVENT])
         events: list[tuple[Any, ...]] = []
         measured: list[tuple[Any, ...]] = []
         ab: list[tuple[Any, ...]] = []
         converted: list[tuple[trials.Key, int]] = []
-        for line, id in zip(lines, ids, strict=True):
-            line_no, ts_ms, type_, _, visitor, _, texts, rest = line
+        for line, id in lines:
+            line_no, ts_ms, type_, _, _, visitor, _, texts, rest = line
             if type_ <= APP_EVENT:
                 visit = next(ordinals[visitor])
                 events.append((website, ts_ms, id, type_, visitor, visit, *map(number, texts), *rest))
@@ -168,6 +204,7 @@ class Part:
                     key = website, ts_ms // DAY_MS, labels[_EXPERIMENT], visitor
                     converted.append((key, labels[_VARIANT + 1]))
                 ab.append((website, ts_ms, id, type_, visitor, *labels, *rest))
+        _insert(self._connection, "import_id", [(website, *key) for key in sorted(self._key_rows)])
         _insert(self._connection, "event", events)
         _insert(self._connection, "vitals", measured)
         vital_days.add(self._connection, measured)

@@ -10,8 +10,11 @@ are ignored; null and an empty text are absent. What breaks a rule is a Rejectio
 - The visitor of a line is a number computed from the file's visitor, its UTC day and its website under the database's
   own salt: the same for the same visitor in another file, another one every day, and it tells nothing without the
   salt. A line without one is a visitor of its own.
-- A line's id is kept where it is a whole number that fits (negative ones are such texts of another import, exported);
-  any other becomes a negative number, computed likewise. 43 bits: tally/queries.py packs ids.
+- A line's id is not stored: an event gets an id of this database. It is the key by which a line is imported once: with
+  the line's time, type and visitor (of web vitals the values) it tells the line from all others of a website (`key`,
+  64 bits, keyed with the salt), and table `import_id` keeps it.
+- An export of this database has ids and visitors of its rows (`row`), so that a line is not imported into the website
+  that it was exported from.
 - A referrer is a URL or a host and becomes what collect stores: the host, lower case, without `www.`, nothing where it
   is the website's own.
 
@@ -48,9 +51,8 @@ COLUMNS = (
 )
 """The keys of a line, in the order in which they are written."""
 
-_ID_BITS = 43
-# our choice: ids given out later have to be greater, and to stay within _ID_BITS.
-_KEPT_ID_BITS = 40
+# What SQLite's integers hold.
+_MOST_ID = (1 << 63) - 1
 _VISITOR_BITS = 62
 # What a collected event can have stored: a path is a part of a URL, a host is one; CONTRACT: every other label 100.
 _LIMITS = tuple(
@@ -74,8 +76,10 @@ NO_HEATMAP = Rejection("invalid_type", "Heatmap points are kept as counts: they 
 
 
 class Line(NamedTuple):
-    """A checked line. `id` is None where it has none; `is_named`: whether the file names its visitor (0 for vitals).
+    """A checked line. `is_named`: whether the file names its visitor (0 for vitals).
 
+    key: what a line with an id is known by, None without one. row: id and visitor of the row of which the line is an
+    export, if it is one of this database (visitor 0 for vitals), else None.
     texts: the 14 fields, then event_name of traffic; then experiment, variant, goal of A/B. rest: event_data of
     traffic, the five metrics of vitals, value of A/B.
     """
@@ -83,7 +87,8 @@ class Line(NamedTuple):
     number: int
     ts_ms: int
     type: int
-    id: int | None
+    key: int | None
+    row: tuple[int, int] | None
     visitor: int
     is_named: bool
     texts: tuple[str, ...]
@@ -140,7 +145,8 @@ class LineReader:
             texts.append(_ruled(type_, item, "event_name", ""))
             rest = (_ruled(type_, item, "event_data", None),)
         elif type_ == VITALS:
-            return Line(number, ts_ms, type_, self._id(item), 0, False, tuple(texts), _ruled(type_, item, "vitals", ()))
+            metrics = _ruled(type_, item, "vitals", ())
+            return Line(number, ts_ms, type_, *self._key(type_, item), 0, False, tuple(texts), metrics)
         else:
             # An assignment has neither goal nor value, as where it is collected.
             texts += [_ruled(type_, item, field, "") for field in ("experiment", "variant", "goal")]
@@ -148,7 +154,7 @@ class LineReader:
         visitor = item.get("visitor")
         is_named = visitor is not None and visitor != ""
         who = self._visitor(visitor, ts_ms // DAY_MS) if is_named else secrets.randbits(_VISITOR_BITS)
-        return Line(number, ts_ms, type_, self._id(item), who, is_named, tuple(texts), rest)
+        return Line(number, ts_ms, type_, *self._key(type_, item), who, is_named, tuple(texts), rest)
 
     def _time(self, value: Any) -> int:
         try:
@@ -175,18 +181,32 @@ class LineReader:
             message = f"referrer is a host or the full URL of the page before: {bad}"
             raise _Wrong("invalid_url", message, "referrer") from None
 
-    def _id(self, item: Mapping[str, Any]) -> int | None:
-        id = item.get("id")
+    def _key(self, type_: int, item: Mapping[str, Any]) -> tuple[int | None, tuple[int, int] | None]:
+        """Return `key` and `row` of a line."""
+        id, visitor = item.get("id"), item.get("visitor") or None
         if id is None or id == "":
-            return None
+            return None, None
         if isinstance(id, bool | list | dict):
             raise _Wrong("invalid_field", "id is a number or text.", "id")
-        if isinstance(id, int) and id and -(1 << _ID_BITS) <= id < 1 << _KEPT_ID_BITS:
-            return id
-        return -1 - (self._number(b"id", b"%d:" % self._website + orjson.dumps(id)) >> (64 - _ID_BITS))
+        # Web vitals have no visitor: their values stand for it.
+        sent = orjson.dumps((type_, id, item["vitals"] if type_ == VITALS else visitor), option=orjson.OPT_SORT_KEYS)
+        key = self._number(b"id", b"%d:" % self._website + sent) - (1 << 63)
+        if not isinstance(id, int) or not 0 < id <= _MOST_ID:
+            return key, None
+        who = 0 if type_ == VITALS else _stored_visitor(visitor)
+        return key, None if who is None else (id, who)
 
     def _number(self, what: bytes, text: bytes) -> int:
         return int.from_bytes(blake2b(text, digest_size=8, key=self._salt, person=what).digest(), "little")
+
+
+def _stored_visitor(visitor: Any) -> int | None:
+    """Return the number of a visitor as an export writes it, None where it is another text."""
+    try:
+        number = int(visitor, 16) if isinstance(visitor, str) and len(visitor) <= 16 else None
+    except ValueError:
+        return None
+    return number if number is not None and f"{number:x}" == visitor and number <= _MOST_ID else None
 
 
 def _texts(item: Mapping[str, Any]) -> list[str]:

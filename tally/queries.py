@@ -348,11 +348,6 @@ def newest(website: int, after_ms: int) -> Query:
     return "/* queries.newest */ select max(ts) from event where website = ? and ts > ?", [website, after_ms]
 
 
-def next_id() -> Query:
-    """The end of the ids that have been given out to any process."""
-    return "/* queries.next_id */ select value from meta where name = 'next_id'", []
-
-
 def by_level(tiles: Iterable[tuple[int, int]]) -> list[tuple[int, str]]:
     """Blocks (level, number) as a level and a list for json_each, once for each level."""
     numbers: dict[int, list[int]] = {}

@@ -6,7 +6,7 @@ any more, and the rollups and totals of it are the data from then on; then its r
 Only a day that is FINAL goes; killed at any point, the next step goes on.
 
 What stays: totals by quarter of an hour, values of fields, entry and exit pages by whole UTC days, heatmap bins. What
-goes: the rows of event, visit, vitals, ab and assignment.
+goes: the rows of event, visit, vitals, ab, assignment, conversion and import_id.
 """
 
 import sqlite3
@@ -25,6 +25,8 @@ _TABLES = (
     ("ab", "ts", ("website", "ts", "id")),
     ("assignment", "day", ("website", "day", "experiment", "visitor")),
     ("conversion", "day", ("website", "day", "experiment", "visitor", "goal")),
+    # Lines of these days are refused from now on, whether they were imported before or not.
+    ("import_id", "ts", ("website", "ts", "digest")),
 )
 
 

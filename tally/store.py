@@ -73,7 +73,7 @@ class Store:
         self.counters = self._commits.counters
         self.ingest = ingest
         self.registry = Registry({}, {}, {}, {}, {}, {}, {})
-        # The newest id committed: the first page of events goes no further.
+        # The newest id committed; every lower one is committed too, or never used. The first page of events ends here.
         self.last_id = 0
         self.readers = readers
         self.live = Live()
@@ -206,7 +206,8 @@ class Store:
             version, found = await self._writer.run(
                 lambda connection: registry_if_changed(connection, self._data_version, month)
             )
-            last_id = None if found is None else await self._writer.run(self.ingest.catch_up)
+            if found is not None:
+                await self._catch_up()
         except sqlite3.Error as failure:
             self.health.failed_to_read(failure)
             raise refusal(failure, "reading websites and keys") from None
@@ -215,8 +216,18 @@ class Store:
             self._data_version, self.registry = version, found
             self._changes_elsewhere += 1
             self.live.forget()
-        if last_id is not None:
-            self.last_id = last_id
+
+    async def catch_up(self, ids_end: int) -> bool:
+        """Refresh where another process has taken ids up to `ids_end`; whether it had. Raises ApiError 503."""
+        if ids_end <= self.ingest.ids_end:
+            return False
+        await self.refresh()
+        return True
+
+    async def _catch_up(self) -> None:
+        last_id = await self._writer.run(self.ingest.catch_up)
+        # A group that was committed right afterwards may have been published before this.
+        self.last_id = max(self.last_id, last_id or 0)
 
     async def change(self, step: Callable[[sqlite3.Connection], T]) -> T:
         """What an owner's change gives, done in a transaction of its own; it is seen at once. Raises ApiError 503."""

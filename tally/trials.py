@@ -1,8 +1,9 @@
 """Experiments by UTC day: who was assigned what, who converted, and how many that makes.
 
-The first assignment of a visitor to an experiment on a day wins (`assignment`), and a conversion counts once a visitor,
-goal and day (`conversion`), for the variant the visitor was assigned to, whichever of the two came first. `trial` has
-the counts, which a visitor's number, another one every UTC day, makes add up over days; they stay where raw rows go.
+A visitor's first assignment to an experiment on a day wins: the first by timestamp and id, whenever it arrived, so that
+the counts are a function of the stored events (`assignment`). A conversion counts once a visitor, goal and day
+(`conversion`), for the variant the visitor was assigned to, whichever of the two came first. `trial` has the counts,
+which a visitor's number, another one every UTC day, makes add up over days; they stay where raw rows go.
 
 `assign` and `convert` are called in the transaction that stores the events; they change counts by what is new alone, so
 that every copy of an event may come again. `counted` is the same from raw rows, to verify them.
@@ -10,6 +11,7 @@ that every copy of an event may come again. `counted` is the same from raw rows,
 
 import sqlite3
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from tally.events import AB_ASSIGN, AB_CONVERT
 from tally.sessions import DAY_MS
@@ -20,19 +22,35 @@ Counts = dict[tuple[int, int, int, int], int]
 """(experiment, variant, 1 of conversions and 0 of assignments, goal) -> visitors."""
 
 
-def assign(connection: sqlite3.Connection, assigned: Mapping[Key, int]) -> None:
-    """Stores assignments, each a key and its variant, where the key has none yet."""
-    for key, variant in assigned.items():
-        new = connection.execute(
-            "/* trials.assign */ insert or ignore into assignment values (?, ?, ?, ?, ?)", (*key, variant)
-        ).rowcount
-        if new:
-            goals = connection.execute(
-                "/* trials.earlier */ select goal from conversion"
-                " where website = ? and day = ? and experiment = ? and visitor = ?",
-                key,
-            ).fetchall()
-            _count(connection, key, variant, [(0, 0), *((1, goal) for (goal,) in goals)])
+class Assignment(NamedTuple):
+    """An ab_assign: its place among the day's events, which decides, and the label of its variant."""
+
+    ts_ms: int
+    id: int
+    variant: int
+
+
+def assign(connection: sqlite3.Connection, assigned: Mapping[Key, Assignment]) -> None:
+    """Store assignments where the key has none yet or a later one; of a later one the counts move along."""
+    for key, new in assigned.items():
+        old = assignment_of(connection, key)
+        if old is not None and old <= new:
+            continue
+        connection.execute(
+            "/* trials.assign */ insert or replace into assignment values (?, ?, ?, ?, ?, ?, ?)",
+            (*key, new.variant, new.ts_ms, new.id),
+        )
+        if old is not None and old.variant == new.variant:
+            continue
+        goals = connection.execute(
+            "/* trials.earlier */ select goal from conversion"
+            " where website = ? and day = ? and experiment = ? and visitor = ?",
+            key,
+        ).fetchall()
+        kinds = [(0, 0), *((1, goal) for (goal,) in goals)]
+        if old is not None:
+            _discount(connection, key, old.variant, kinds)
+        _count(connection, key, new.variant, kinds)
 
 
 def convert(connection: sqlite3.Connection, converted: Iterable[tuple[Key, int]]) -> None:
@@ -48,12 +66,18 @@ def convert(connection: sqlite3.Connection, converted: Iterable[tuple[Key, int]]
 
 def variant_of(connection: sqlite3.Connection, key: Key) -> int:
     """The variant that was assigned; 0 where none was."""
+    found = assignment_of(connection, key)
+    return found.variant if found else 0
+
+
+def assignment_of(connection: sqlite3.Connection, key: Key) -> Assignment | None:
+    """Return the assignment that is stored, None where there is none."""
     row = connection.execute(
-        "/* trials.variant */ select variant from assignment"
+        "/* trials.variant */ select ts, id, variant from assignment"
         " where website = ? and day = ? and experiment = ? and visitor = ?",
         key,
     ).fetchone()
-    return int(row[0]) if row else 0
+    return Assignment(*row) if row else None
 
 
 def _count(connection: sqlite3.Connection, key: Key, variant: int, kinds: Iterable[tuple[int, int]]) -> None:
@@ -63,6 +87,15 @@ def _count(connection: sqlite3.Connection, key: Key, variant: int, kinds: Iterab
         " set visitors = visitors + 1",
         [(website, day, experiment, variant, *kind) for kind in kinds],
     )
+
+
+def _discount(connection: sqlite3.Connection, key: Key, variant: int, kinds: Iterable[tuple[int, int]]) -> None:
+    website, day, experiment, _ = key
+    of_key = "website = ? and day = ? and experiment = ? and variant = ? and converted = ? and goal = ?"
+    rows = [(website, day, experiment, variant, *kind) for kind in kinds]
+    # A count of 1 goes; what is left then is above it.
+    connection.executemany(f"/* trials.last */ delete from trial where {of_key} and visitors = 1", rows)
+    connection.executemany(f"/* trials.discount */ update trial set visitors = visitors - 1 where {of_key}", rows)
 
 
 # --- verifying

@@ -33,8 +33,15 @@ DAYS = 40
 KEEP = 10
 QUIET, VITALS_ONLY, ONE_BROWSER = 25, 24, 20
 RECENT_OS = "Haiku"  # on days that stay alone
-RAW_TABLES = ("event", "visit", "vitals", "ab", "assignment")
-COLUMN_OF_TIME = {"event": "ts", "visit": "begin_ms", "vitals": "ts", "ab": "ts", "assignment": "day"}
+RAW_TABLES = ("event", "visit", "vitals", "ab", "assignment", "import_id")
+COLUMN_OF_TIME = {
+    "event": "ts",
+    "visit": "begin_ms",
+    "vitals": "ts",
+    "ab": "ts",
+    "assignment": "day",
+    "import_id": "ts",
+}
 
 
 def a_past(today: int = TODAY, back: Iterable[int] = range(DAYS, -1, -1), until_ms: int = NOON_MS) -> list[Any]:
@@ -58,6 +65,8 @@ def a_past(today: int = TODAY, back: Iterable[int] = range(DAYS, -1, -1), until_
         if days not in (QUIET, VITALS_ONLY):
             tested = {"timestamp": midnight + 6, "visitor": "0", "experiment": "e"}
             lines += [tested | {"type": "ab_assign", "variant": "v"}, tested | {"type": "ab_convert", "goal": "g"}]
+    # Every second line has an id.
+    lines = [line | ({"id": number} if number % 2 else {}) for number, line in enumerate(lines)]
     return [line for line in lines if line["timestamp"] < until_ms]
 
 
@@ -150,9 +159,7 @@ def sql(path: Path, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
 
 def rows(path: Path, *tables: str, website: int = 1) -> dict[str, list[tuple[Any, ...]]]:
     """All rows of a website in some tables."""
-    return {
-        table: sql(path, f"select * from {table} where website = ? order by 1, 2, 3, 4, 5", website) for table in tables
-    }
+    return {table: sorted(sql(path, f"select * from {table} where website = ?", website), key=repr) for table in tables}
 
 
 def old_rows(path: Path, before: int, website: int = 1) -> dict[str, int]:

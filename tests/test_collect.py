@@ -904,20 +904,6 @@ async def test_who_it_was_is_never_written(house: House, caplog: pytest.LogCaptu
         assert canary.hex().encode() not in written
 
 
-async def test_an_id_that_is_taken_already_is_passed_over(house: House) -> None:
-    """An import may use an id of the block that the server gives out, for an event of the same moment: no 500."""
-    website, at_ms = await house.website(), NOON_MS - 3_600_000
-    assert (await house.collect(view(website))).status == 202
-    columns = ", ".join(row[1] for row in house.sql("pragma table_info(event)") if row[1] not in ("ts", "id"))
-
-    def copy(connection: sqlite3.Connection) -> None:
-        connection.execute(f"insert into event (ts, id, {columns}) select ?, id + 1, {columns} from event", (at_ms,))
-
-    await house.admin(copy)
-    assert (await house.collect(view(website, timestamp=at_ms))).status == 202
-    assert house.sql("select count(*), count(distinct id) from event") == [(3, 3)]
-
-
 async def test_pages_stand_still_behind_an_import(house: House) -> None:
     """CONTRACT: the cursor is "stable while events arrive", also where another process has taken ids meanwhile."""
     website, key = await house.website(), await house.key()

@@ -126,6 +126,7 @@ def db(tmp_path: Path) -> Path:
                 connection.execute(f"insert into {table} values ({', '.join('?' * len(row))})", list(row.values()))
         connection.execute("insert into rollup values (1, 3, 0, 5, 0, 1, 1, 1)")
         connection.execute("insert into event_id values (1, zeroblob(16), 0), (2, zeroblob(16), 0)")
+        connection.execute("insert into import_id values (1, 0, 5), (2, 0, 5)")
         connection.execute("insert into left_out values (1, 5, 0, 1), (1, 6, 0, 1), (2, 5, 0, 1)")
         connection.execute("insert into new_value values (1, 5, 0, 1, 1), (2, 5, 0, 1, 1)")
         samples = "(1, 1, 1, 0, null, 'url', 'canary-host.example'), (2, 1, 1, 0, 0, '', 'other.example')"

@@ -71,7 +71,8 @@ GROWING = {
     "heat": r"PRIMARY KEY \(website=\? AND day[<>=]",
     "heat_block": r"PRIMARY KEY \(website=\? AND pathname(?:>\?|=\? AND band(?:>\?|=\? AND level=\?))",
     "heat_count": r"PRIMARY KEY \(website=\? AND level=\?(?: AND block[<>=]\??|\))",
-    "event_id": r"PRIMARY KEY \(website=\? AND digest=\?\)|INDEX event_id_by_arrival \(arrived_ms[<>]\?\)",
+    "event_id": r"PRIMARY KEY \(website=\? AND digest=\?\)|(?:COVERING )?INDEX event_id_by_arrival \(arrived_ms<\?\)",
+    "import_id": r"PRIMARY KEY \(website=\? AND ts(?:[<>]|=\? AND digest=\?\))",
     "label": r"INTEGER PRIMARY KEY \(rowid=\?\)|(?:COVERING )?INDEX sqlite_autoindex_label_1 \(text=\?\)",
     "assignment": r"PRIMARY KEY \(website=\? AND day(?:<\?|=\?(?: AND experiment=\? AND visitor=\?)?)\)",
     "conversion": r"PRIMARY KEY \(website=\? AND day(?:<\?|=\? AND experiment=\? AND visitor=\?(?: AND goal=\?)?)\)",
@@ -296,7 +297,8 @@ async def play(house: House, overheard: Overheard) -> None:
     for batch in (traffic(), traffic()[:1], traffic()[4:5]):
         answer = await house.collect({"website_id": website, "events": batch})
         assert answer.json == {"ok": True, "accepted": len(batch), "rejected": 0}
-    # a conversion whose assignment is in the file alone
+    # an assignment before the first, and a conversion whose assignment is in the file alone
+    await house.collect(event("ab_assign", "09:59:59", "bob", experiment="e", variant="w") | {"website_id": website})
     await house.collect(event("ab_convert", "10:00:01", "bob", experiment="e") | {"website_id": website})
     await ask(house, key, website, (*QUESTIONS, *LISTS, *RAGGED, *MEASURED, *FOLLOWED, "realtime"))
     assert not await house.store.read(properties._is_over)

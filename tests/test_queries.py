@@ -393,11 +393,6 @@ def test_newest(database: sqlite3.Connection) -> None:
     assert found == [[(101,)], [(101,)], [(None,)]]
 
 
-def test_next_id(database: sqlite3.Connection) -> None:
-    """A new file has given out no id yet."""
-    assert run(database, queries.next_id()) == [(1,)]
-
-
 # --- the wall
 
 HOSTILE = ("' or 1=1 --", "'; drop table event; --", "1) union select 1 --", '"', "\0", "\ud800x"[1:], "%", "?")
@@ -419,7 +414,6 @@ MEASURED: dict[str, Callable[[Scope], Query]] = {
 OTHERS: dict[str, Query] = {
     "latest": queries.latest(W, 0, 1, [1]),
     "newest": queries.newest(W, 0),
-    "next_id": queries.next_id(),
     "texts": queries.texts([1]),
     "in_order": queries.in_order(W, "os", 0, 1),
     "totals": queries.totals(W, 0, 1, 1),

@@ -1,13 +1,14 @@
 """tally/trials.py and tally/trial_figures.py against plain lists of what was sent, in the order in which it came."""
 
 import random
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
-from conftest import House
+from conftest import NOON_MS, House
 
 from tally import significance, trial_figures, trials
 from tally.enrich import FIELDS
@@ -82,7 +83,7 @@ class World:
                 self.connection.execute(f"insert into ab values ({', '.join('?' * len(row))})", row)
                 key = 1, one.day, names[0], self.visitor(one)
                 if one.type == AB_ASSIGN:
-                    trials.assign(self.connection, {key: names[1]})
+                    trials.assign(self.connection, {key: trials.Assignment(one.ts_ms, n, names[1])})
                 else:
                     trials.convert(self.connection, [(key, names[2])])
         self.sent += more
@@ -102,9 +103,9 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 def plain(sent: list[Sent], scope: Scope) -> dict[tuple[int, str, str, int, str], int]:
-    """The counts by their definition: the day's first assignment, as it came, says the variant."""
+    """The counts by their definition: the day's first assignment, by time and then as it came, says the variant."""
     first: dict[tuple[int, str, int], str] = {}
-    for one in sent:
+    for one in sorted(sent, key=lambda one: one.ts_ms):
         if one.type == AB_ASSIGN:
             first.setdefault((one.day, one.experiment, one.visitor), one.variant)
     inside = [one for one in sent if scope.from_ms <= one.ts_ms < scope.to_ms]
@@ -272,7 +273,7 @@ async def test_by_way_of_collect(house: House) -> None:
     """First assignment wins; conversions count once a visitor and goal; without an assignment none is counted."""
     website = await house.website()
 
-    async def send(session: str, kind: str, **own: str) -> None:
+    async def send(session: str, kind: str, **own: Any) -> None:
         event = {
             "type": kind,
             "session_id": f"session-{session}",
@@ -290,7 +291,17 @@ async def test_by_way_of_collect(house: House) -> None:
     await send("2", "ab_assign", variant="b")
     await send("3", "ab_convert", goal="buy", variant="b")  # and here none does
     await send("4", "ab_assign", variant="b")
-    rows = house.sql(
-        "select (select text from label where id = variant), converted, visitors from trial order by variant, 2"
-    )
-    assert sorted(rows) == [("a", 0, 1), ("a", 1, 1), ("b", 0, 2), ("b", 1, 1)]
+
+    def counts() -> list[tuple[str, int, int]]:
+        return sorted(house.sql("select (select text from label where id = variant), converted, visitors from trial"))
+
+    assert counts() == [("a", 0, 1), ("a", 1, 1), ("b", 0, 2), ("b", 1, 1)]
+    # The first is the first by timestamp, also where it arrives last; then the visitor's conversions move along.
+    await send("1", "ab_assign", variant="c", timestamp=NOON_MS - 1)
+    await send("1", "ab_assign", variant="d", timestamp=NOON_MS - 1)
+    await send("4", "ab_assign", variant="b", timestamp=NOON_MS - 1)
+    assert counts() == [("b", 0, 2), ("b", 1, 1), ("c", 0, 1), ("c", 1, 1)]
+    await send("1", "ab_convert", goal="look")
+    assert house.sql("select text from ab, label where label.id = variant order by ab.id desc limit 1") == [("c",)]
+    with closing(sqlite3.connect(house.db)) as connection:
+        assert [verdict for verdict in verdicts(connection, 1) if verdict.fault] == []

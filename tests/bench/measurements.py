@@ -102,5 +102,7 @@ def _write_trials(connection: sqlite3.Connection, day: int, drawn: list[Row]) ->
     rows = _with_ids(connection, drawn)
     connection.executemany(f"/* measurements.ab */ insert into ab values ({', '.join('?' * 23)})", rows)
     keyed = [((_WEBSITE, day, row[-4], row[4]), row) for row in rows]
-    trials.assign(connection, {key: row[-3] for key, row in keyed if row[3] == AB_ASSIGN})
+    # By time and id: of a visitor's the first.
+    assigned = [(key, trials.Assignment(*row[1:3], row[-3])) for key, row in keyed if row[3] == AB_ASSIGN]
+    trials.assign(connection, dict(sorted(assigned, key=lambda one: one[1], reverse=True)))
     trials.convert(connection, [(key, row[-2]) for key, row in keyed if row[3] != AB_ASSIGN])
