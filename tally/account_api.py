@@ -30,7 +30,7 @@ from tally.accounts import (
 )
 from tally.assets import tally_version
 from tally.errors import ApiError, json_answer
-from tally.gate import GATE, Gate, body, invalid, text
+from tally.gate import GATE, Gate, body, flag, invalid, text
 from tally.instants import BadTime, iso
 from tally.sign_in import Try
 from tally.timerange import zone
@@ -206,10 +206,14 @@ async def change(request: web.Request) -> web.Response:
 
 
 async def change_password(request: web.Request) -> web.Response:
-    """POST /api/account/password: sets another password; every session ends, and a new one begins here."""
+    """POST /api/account/password: sets another password; every session ends, and a new one begins here.
+
+    `revoke_keys` and `revoke_share_links`, false where they are missing, revoke the account's own in the same step.
+    """
     gate = request.app[GATE]
-    session, sent = await gate.asked(request, ("current", "new"))
+    session, sent = await gate.asked(request, ("current", "new", "revoke_keys", "revoke_share_links"))
     current, new = text(sent, "current"), _new_password(sent, "new")
+    revokes_keys, revokes_links = flag(sent, "revoke_keys"), flag(sent, "revoke_share_links")
     attempt = gate.take_try(request, session.owner.email, session.owner)
     number = session.owner.number
     stored = await _checked(gate, attempt, number, current)
@@ -223,6 +227,10 @@ async def change_password(request: web.Request) -> web.Response:
             raise ApiError(errors.WRONG_PASSWORD, field="current")
         accounts.set_password_hash(connection, number, password_hash)
         logins.forget_account(connection, number)
+        if revokes_keys:
+            accounts.delete_keys(connection, number)
+        if revokes_links:
+            accounts.unshare_account(connection, number)
 
     await gate.store.change(write)
     await gate.log_in(request, number, password_hash)

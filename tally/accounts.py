@@ -321,6 +321,11 @@ def delete_key(connection: sqlite3.Connection, number: int) -> None:
     connection.execute("/* accounts.delete_key */ delete from api_key where number = ?", (number,))
 
 
+def delete_keys(connection: sqlite3.Connection, account: int) -> None:
+    """Revokes every API key of an account."""
+    connection.execute("/* accounts.delete_keys */ delete from api_key where account = ?", (account,))
+
+
 def _is_meant(shown: str, given: str) -> bool:
     # Somebody who still has the whole key may paste it; only its beginning is known here.
     return shown.startswith(given) or (len(given) > len(shown) and given.startswith(shown))
@@ -392,3 +397,11 @@ def share_website(connection: sqlite3.Connection, number: int, token: str, now_m
 def unshare_website(connection: sqlite3.Connection, number: int) -> None:
     """Withdraws a website's shared link."""
     connection.execute("/* accounts.unshare */ delete from share where website = ?", (number,))
+
+
+def unshare_account(connection: sqlite3.Connection, account: int) -> None:
+    """Revokes the share links of all websites of an account."""
+    connection.execute(
+        "/* accounts.unshare_all */ delete from share where website in (select number from website where account = ?)",
+        (account,),
+    )

@@ -288,3 +288,11 @@ def text(sent: dict[str, Any], name: str) -> str:
     if not isinstance(value, str):
         raise invalid(name, f"{name} is a text.")
     return value
+
+
+def flag(sent: dict[str, Any], name: str) -> bool:
+    """A field that is true or false; false where it is missing or null. Raises ApiError 400."""
+    value = sent.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise invalid(name, f"{name} must be true or false.")
+    return value is True

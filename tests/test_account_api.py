@@ -237,6 +237,48 @@ async def test_another_password_ends_every_session_a_copied_cookie_too(house: Ho
     assert (await Browser(house).log_in(password="another horse battery")).status == 200
 
 
+@pytest.mark.parametrize("keys", [False, True, None])
+@pytest.mark.parametrize("links", [False, True, None])
+async def test_another_password_can_revoke_keys_and_share_links(
+    house: House, keys: bool | None, links: bool | None
+) -> None:
+    """Issue 14.9: both are offered; what was not asked for stays, and so does what is another account's."""
+    browser, other = await logged_in(house), await logged_in(house, "other@example.com")
+    opened: dict[str, bool] = {}
+    for one, email in ((browser, OWNER), (other, "other@example.com")):
+        for domain in (f"a.{email[:5]}.com", f"b.{email[:5]}.com"):
+            website = await house.website(domain, email)
+            link = (await one("POST", f"/api/account/websites/{website}/share")).json["data"]["share"]
+            opened[f"/api{link}"] = one is other or not links
+        key = (await one("POST", "/api/account/keys", {"name": "report"})).json["data"]["value"]
+        opened[key] = one is other or not keys
+    sent: dict[str, Any] = {"current": PASSWORD, "new": "another horse battery"}
+    sent |= {name: value for name, value in (("revoke_keys", keys), ("revoke_share_links", links)) if value is not None}
+    assert (await browser("POST", "/api/account/password", sent)).status == 204
+    for opener, still in opened.items():
+        if opener.startswith("/"):
+            assert (await Browser(house)("GET", opener)).status == (200 if still else 404)
+        else:
+            assert (await house.get("/api/v1/websites", opener)).status == (200 if still else 401)
+
+
+@pytest.mark.parametrize("field", ["revoke_keys", "revoke_share_links"])
+async def test_a_wrong_password_or_value_revokes_nothing(house: House, field: str) -> None:
+    browser, key = await logged_in(house), await house.key()
+    website = await house.website()
+    await browser("POST", f"/api/account/websites/{website}/share")
+    sent = {"current": PASSWORD, "new": "another horse battery", field: 1}
+    refused(await browser("POST", "/api/account/password", sent), 400, "invalid_field", field)
+    refused(
+        await browser("POST", "/api/account/password", sent | {"current": "no", field: True}),
+        403,
+        "wrong_password",
+        "current",
+    )
+    assert (await house.get("/api/v1/websites", key)).status == 200
+    assert house.sql("select count(*) from share") == [(1,)]
+
+
 async def test_a_password_that_was_reset_meanwhile_stays(house: House) -> None:
     """Somebody who knows the old one is changing it while the owner sets another by the command line."""
     browser = await logged_in(house)

@@ -3,7 +3,7 @@
 import { confirmDialog, notify } from "../shared/dialog.js";
 import { fill, h } from "../shared/dom.js";
 import { send } from "../shared/fetching.js";
-import { field, form, passwordField } from "../shared/forms.js";
+import { checkbox, field, form, passwordField } from "../shared/forms.js";
 import { dateTime, ownZone, usualZone } from "../shared/formats.js";
 import { allZones, spokenZone } from "../shared/zones.js";
 import { card } from "./card.js";
@@ -14,7 +14,7 @@ export function accountSection(parts, context) {
   fill(
     parts,
     card("Time zone", zoneForm(context)),
-    card("Password", passwordForm(account)),
+    card("Password", passwordForm(context)),
     card("Sessions", sessions(context)),
     h("p", { class: "soft small-text" }, `Logged in as ${account.email} · Tally ${account.version}`),
   );
@@ -60,7 +60,8 @@ function region(zone) {
   return zone.includes("/") ? zone.split("/")[0] : "Other";
 }
 
-function passwordForm(account) {
+function passwordForm(context) {
+  const { account } = context;
   // Password managers want to know whose password this is.
   const whose = h("input", {
     type: "email",
@@ -84,18 +85,37 @@ function passwordForm(account) {
     email: () => account.email,
     hint: "At least 10 characters.",
   });
+  const keys = checkbox({
+    label: "Revoke all API keys",
+    name: "revoke_keys",
+    hint: "Programs that use them need new keys.",
+  });
+  const links = checkbox({
+    label: "Revoke all share links",
+    name: "revoke_share_links",
+    hint: "The links of all websites stop working.",
+  });
   const made = form({
-    fields: [whose, current, next],
+    fields: [whose, current, next, keys, links],
     action: "Change password",
     busy: "Changing password…",
     submit: async (values) => {
-      const answer = await send("POST", "/api/account/password", { current: values.current, new: values.new });
+      const answer = await send("POST", "/api/account/password", values);
       if (answer.error?.code === "wrong_password") answer.error.field = "current";
       else if (answer.error?.field === "password") answer.error.field = "new";
       if (!answer.ok) return answer;
       made.element.reset();
       next.input.dispatchEvent(new Event("input"));
-      notify("The password is changed. Everywhere else you are logged out.");
+      if (values.revoke_share_links) await context.refresh();
+      notify(
+        [
+          "The password is changed. Everywhere else you are logged out.",
+          values.revoke_keys ? "All API keys are revoked." : "",
+          values.revoke_share_links ? "All share links are revoked." : "",
+        ]
+          .filter(Boolean)
+          .join(" "),
+      );
     },
   });
   return made.element;

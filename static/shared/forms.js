@@ -53,6 +53,13 @@ export function field({ label, name, hint, missing, check, input, soft, ...attri
   };
 }
 
+/** A checkbox, off at first; its value is true or false. */
+export function checkbox({ label, name, hint }) {
+  const made = field({ label, name, hint, type: "checkbox" });
+  made.element.classList.add("choice");
+  return { ...made, value: () => made.input.checked };
+}
+
 /** A password with a button that shows it; a new one (`email` is a function then) also says how strong it is. */
 export function passwordField({ email, ...properties }) {
   const isNew = properties.autocomplete === "new-password";

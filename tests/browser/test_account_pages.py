@@ -400,6 +400,42 @@ def test_usage_stands_against_the_limit(serve: Serve, browse: Browse) -> None:
 # The account
 
 
+def test_another_password_can_revoke_keys_and_share_links(server: Server, browse: Browse) -> None:
+    """Issue 14.9: both are offered, off at first, and done only where they are ticked."""
+    page = browse()
+    set_up(page, server)
+    path = f"/api/account/websites/{add_website(page, server)['id']}/share"
+    link = ask(page, server, "POST", path)[1]["data"]["share"]
+    ask(page, server, "POST", "/api/account/keys", {"name": "report"})
+    page.goto(server.url + "/account")
+    keys, links = field(page, "Revoke all API keys"), field(page, "Revoke all share links")
+
+    def change(current: str, new: str) -> None:
+        field(page, "Current password").fill(current)
+        field(page, "New password").fill(new)
+        button(page, "Change password").click()
+        expect(field(page, "New password")).to_have_value("")
+
+    def opened() -> tuple[int, int]:
+        return len(ask(page, server, "GET", "/api/account/keys")[1]["data"]), server.request(
+            "GET", f"/api{link}"
+        ).status
+
+    expect(keys).not_to_be_checked()
+    expect(links).not_to_be_checked()
+    change(PASSWORD, "another lamp on the pier")
+    assert opened() == (1, 200)
+    keys.check()
+    change("another lamp on the pier", PASSWORD)
+    expect(page.get_by_text("All API keys are revoked.")).to_be_visible()
+    assert opened() == (0, 200)
+    expect(keys).not_to_be_checked()
+    links.check()
+    change(PASSWORD, "another lamp on the pier")
+    expect(page.get_by_text("All share links are revoked.")).to_be_visible()
+    assert opened() == (0, 404)
+
+
 def test_a_password_is_changed_and_other_browsers_are_logged_out(server: Server, browse: Browse) -> None:
     page, other = browse(), browse()
     set_up(page, server)
