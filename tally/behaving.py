@@ -8,6 +8,7 @@ each of them.
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tally.event_data import STORED
 from tally.queries import Query, Scope, filters_of
 
 Step = tuple[str, int]
@@ -100,7 +101,7 @@ def data(scope: Scope, event_name: int, rows: int) -> Query:
     filters, values = filters_of(scope, {})
     return (
         f"/* behaving.data */ select group_concat(data, char({ord(LINE)})), json_group_array(visitor)"
-        " from (select visitor, coalesce(event_data, '{}') as data,"
+        f" from (select visitor, coalesce({STORED}, '{{}}') as data,"
         " (row_number() over (order by visitor) - 1) / ? as place from event"
         f" where website = ? and ts >= ? and ts < ? and type >= 2 and event_name = ?{filters}) group by place",
         [rows, scope.website, scope.from_ms, scope.to_ms, event_name, *values],

@@ -32,6 +32,7 @@ _STEPS_BETWEEN_LOOKS = 100_000
 
 TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("event", ("ts", "id")),
+    ("event_data_part", ("id", "ts", "part")),
     ("visit", ("begin_ms", "visitor", "visit")),
     ("pair", ("day", "visitor", "field", "value")),
     ("rollup", ("field", "level", "block", "value")),

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from tally.enrich import FIELDS
+from tally.event_data import STORED
 from tally.events import METRICS, TYPES
 from tally.instants import local_iso
 from tally.portable import COLUMNS
@@ -29,7 +30,12 @@ _LABELLED = (*FIELDS, "event_name", "experiment", "variant", "goal")
 _PLAIN = ("type", "visitor", "visit", "event_data", "value", *METRICS)
 # What each of the tables has not.
 _TABLES: tuple[tuple[str, dict[str, str]], ...] = (
-    ("event", dict.fromkeys(("experiment", "variant", "goal"), "0") | dict.fromkeys(("value", *METRICS), "null")),
+    (
+        "event",
+        dict.fromkeys(("experiment", "variant", "goal"), "0")
+        | dict.fromkeys(("value", *METRICS), "null")
+        | {"event_data": STORED},
+    ),
     (
         "vitals",
         dict.fromkeys(("event_name", "experiment", "variant", "goal"), "0")

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tally import heat, moments, rollups, trials, vital_days, vitals
+from tally import event_data, heat, moments, rollups, trials, vital_days, vitals
 from tally.accounts import Website, key_salt, month_of
 from tally.clock import Clock
 from tally.events import (
@@ -216,6 +216,7 @@ class _Group:
         self._assigned: dict[trials.Key, trials.Assignment] = {}
         self._converted: list[tuple[trials.Key, int]] = []
         self._events: list[tuple[Any, ...]] = []
+        self._parts: list[event_data.Part] = []
         self._vitals: list[tuple[object, ...]] = []
         self._ab: list[tuple[object, ...]] = []
         self._heat: dict[tuple[int, ...], int] = {}
@@ -265,6 +266,8 @@ class _Group:
         if self.check is not None:
             self.check.store(lambda texts: self._ingest.numbers_of(run, texts))
         _insert(run, "event", 22, self._events)
+        if self._parts:
+            event_data.add(run, self._parts)
         if self._vitals:
             _insert(run, "vitals", 22, self._vitals)
             vital_days.add(run, self._vitals)
@@ -355,7 +358,9 @@ class _Group:
         self.visits[website, visitor, ordinal] = visit
         name, id = self._number(event.event_name), self._ingest.take_id(self._connection)
         dimensions = map(self._number, row.dimensions)
-        self._events.append((website, ts_ms, id, event.type, visitor, ordinal, *dimensions, name, event.event_data))
+        data, parts = event_data.split(event.event_data, website, id, ts_ms)
+        self._parts += parts
+        self._events.append((website, ts_ms, id, event.type, visitor, ordinal, *dimensions, name, data))
 
     def _take_points(self, row: Row) -> None:
         website, event = row.website.number, row.event

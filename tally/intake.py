@@ -19,7 +19,7 @@ from typing import Any
 
 import orjson
 
-from tally import rollups, trials, value_limits, vital_days, vitals
+from tally import event_data, rollups, trials, value_limits, vital_days, vitals
 from tally.enrich import FIELDS
 from tally.events import AB_ASSIGN, AB_CONVERT, APP_EVENT, METRICS, SCREEN_VIEW, VITALS, Rejection
 from tally.labels import Labels
@@ -187,6 +187,7 @@ class Part:
         number, website = self._number, self._website
         ordinals = self._touch([line for line, _ in lines if line.type <= APP_EVENT])
         events: list[tuple[Any, ...]] = []
+        data_parts: list[event_data.Part] = []
         measured: list[tuple[Any, ...]] = []
         ab: list[tuple[Any, ...]] = []
         converted: list[tuple[trials.Key, int]] = []
@@ -194,7 +195,9 @@ class Part:
             line_no, ts_ms, type_, _, _, visitor, _, texts, rest = line
             if type_ <= APP_EVENT:
                 visit = next(ordinals[visitor])
-                events.append((website, ts_ms, id, type_, visitor, visit, *map(number, texts), *rest))
+                data, own = event_data.split(rest[0], website, id, ts_ms)
+                data_parts += own
+                events.append((website, ts_ms, id, type_, visitor, visit, *map(number, texts), data))
             elif type_ == VITALS:
                 measured.append((website, ts_ms, id, *map(number, texts), *vitals.stored(rest)))
             else:
@@ -206,6 +209,7 @@ class Part:
                 ab.append((website, ts_ms, id, type_, visitor, *labels, *rest))
         _insert(self._connection, "import_id", [(website, *key) for key in sorted(self._key_rows)])
         _insert(self._connection, "event", events)
+        event_data.add(self._connection, data_parts)
         _insert(self._connection, "vitals", measured)
         vital_days.add(self._connection, measured)
         _insert(self._connection, "ab", ab)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from tally.enrich import FIELDS
+from tally.event_data import STORED
 from tally.events import METRICS, TYPES
 from tally.sessions import DAY_MS
 
@@ -293,7 +294,7 @@ class Place(NamedTuple):
 _DIMENSIONS = ", ".join(FIELDS)
 _COLUMNS = ("visitor", "visit", "event_name", "event_data", "experiment", "variant", "goal", "value", *METRICS)
 _SOURCES: tuple[tuple[str, dict[str, str]], ...] = (
-    ("event", dict.fromkeys(("experiment", "variant", "goal", "value", *METRICS), "null")),
+    ("event", dict.fromkeys(("experiment", "variant", "goal", "value", *METRICS), "null") | {"event_data": STORED}),
     ("vitals", dict.fromkeys(_COLUMNS[:8], "null") | {"type": "4", "event_name": "0"}),
     ("ab", {"event_name": "0", **dict.fromkeys(("visit", "event_data", *METRICS), "null")}),
 )

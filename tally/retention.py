@@ -12,6 +12,7 @@ goes: the rows of event, visit, vitals, ab, assignment, conversion and import_id
 import sqlite3
 from typing import NamedTuple
 
+from tally import event_data
 from tally.rollups import FINAL, FINAL_AFTER_MS, KEPT, ROWS_A_STEP
 from tally.sessions import DAY_MS
 
@@ -125,6 +126,8 @@ def _delete(connection: sqlite3.Connection, website: int, end: int) -> bool:
             (website, end if column == "day" else end * DAY_MS, ROWS_A_STEP),
         ).fetchall()
         if old:
+            if table == "event":
+                event_data.delete(connection, old)
             of_key = " and ".join(f"{name} = ?" for name in key)
             connection.executemany(f"/* retention.delete */ delete from {table} where {of_key}", old)
             return True

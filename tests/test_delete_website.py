@@ -129,6 +129,8 @@ def db(tmp_path: Path) -> Path:
         connection.execute("insert into import_id values (1, 0, 5), (2, 0, 5)")
         connection.execute("insert into left_out values (1, 5, 0, 1), (1, 6, 0, 1), (2, 5, 0, 1)")
         connection.execute("insert into new_value values (1, 5, 0, 1, 1), (2, 5, 0, 1, 1)")
+        connection.execute("insert into website_usage values (1, 202611, 1), (2, 202611, 1)")
+        connection.execute("insert into event_data_part values (1, 5, 5, 1, 'canary-part'), (2, 5, 5, 1, 'x')")
         samples = "(1, 1, 1, 0, null, 'url', 'canary-host.example'), (2, 1, 1, 0, 0, '', 'other.example')"
         connection.execute(f"insert into left_out_sample values {samples}")
         connection.execute(

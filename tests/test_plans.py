@@ -81,6 +81,7 @@ GROWING = {
     "histogram": r"PRIMARY KEY \(website=\? AND cut=\? AND level=\?(?: AND block[<>=]\??|\))",
     "left_out": r"PRIMARY KEY \(website=\? AND quarter(?:[<>=]|=\? AND reason=\?\))",
     "left_out_sample": r"PRIMARY KEY \(website=\?(?:\)| AND reason=\?)",
+    "event_data_part": r"PRIMARY KEY \(website=\?(?: AND id=\? AND ts=\?)?",
     "website_usage": r"PRIMARY KEY \(website=\?",
     "field_value": r"PRIMARY KEY \(website=\? AND field=\? AND value=\?\)",
     "new_value": r"PRIMARY KEY \(website=\? AND day(?:[<>]|=\? AND field=\?)",
@@ -265,7 +266,7 @@ def traffic() -> list[dict[str, Any]]:
     return [
         view("10:00:00", "/a", event_id="1"),
         view("10:50:00", "/b", event_id="2"),
-        custom("10:25:00", event_id="3", event_data={"a": 1}),
+        custom("10:25:00", event_id="3", event_data={"a": 1, "long": "x" * 600}),
         view("09:40:00", "/c"),
         event("screen_view", "10:00:00", "bob", name="Home"),
         event("vitals", "10:00:00", "bob", vitals={"lcp": 1}),

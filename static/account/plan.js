@@ -49,7 +49,7 @@ function figure(value, words) {
   return h("p", { class: "big-figure" }, h("strong", null, value), ` ${words}`);
 }
 
-function warning({ usage_warning: percent }) {
+function warning({ usage_warning: percent, events_this_month: used, events_limit: limit }) {
   if (percent === 100)
     return h(
       "div",
@@ -74,7 +74,7 @@ function warning({ usage_warning: percent }) {
       h(
         "div",
         null,
-        h("strong", null, `${percent}% of this month's events are used`),
+        h("strong", null, `${Math.floor((100 * used) / limit)}% of this month's events are used`),
         h("p", null, "Past the limit, events are refused until the month ends."),
       ),
     );

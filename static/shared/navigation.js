@@ -110,7 +110,7 @@ function warningsOf(account, path) {
   const usage =
     percent === 100
       ? ["bad", "This month's events are used up.", ["New events are refused until the month ends (UTC). ", plan]]
-      : ["warn", `${percent}% of this month's events are used.`, [`${number(used)} of ${number(limit)}. `, plan]];
+      : ["warn", `${Math.floor((100 * used) / limit)}% of this month's events are used.`, [`${number(used)} of ${number(limit)}. `, plan]];
   const disk = [
     "bad",
     "The server's disk is almost full: events are refused.",
