@@ -102,6 +102,10 @@ CASES = {
     "an OPTIONS of all with a body": Case(post(*PLAIN, first="OPTIONS * HTTP/1.1"), "404"),
     "a GET without a body": Case(post("Host: x", first="GET /healthz HTTP/1.1").replace(b"BODY", b""), "200 200"),
     "a HEAD without a body": Case(post("Host: x", first="HEAD /healthz HTTP/1.1").replace(b"BODY", b""), "200 200"),
+    "an answer without a body": Case(
+        post("Host: x", first="OPTIONS /api/collect HTTP/1.1").replace(b"BODY", b""), "204 200"
+    ),
+    "a HEAD of nothing": Case(post("Host: x", first="HEAD /nowhere HTTP/1.1").replace(b"BODY", b""), "404 200"),
     # Refused, and the connection is closed.
     "CONNECT": Case(post("Host: x", first="CONNECT x:80 HTTP/1.1").replace(b"BODY", b""), "405"),
     "CONNECT with a body": Case(post(*PLAIN, first="CONNECT x:80 HTTP/1.1"), "405"),
@@ -282,6 +286,14 @@ def test_both_ways_read_it_alike(name: str, site: Site) -> None:
     sent = site.fill(CASES[name].sent, name)
     assert [answers(site.port, sent, long=long) for long in (False, True)] == [CASES[name].answers] * 2
     assert site.stored(name) == (2 if "202" in CASES[name].answers else 0)
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_an_answer_304_has_no_body(method: str, site: Site) -> None:
+    """RFC 9112 6.3: it ends with its head, whatever its Content-Length says."""
+    known = site.server.request("GET", "/tracker.js").headers["ETag"]
+    head = post("Host: x", f"If-None-Match: {known}", first=f"{method} /tracker.js HTTP/1.1").replace(b"BODY", b"")
+    assert answers(site.port, head, long=True) == "304 200"
 
 
 # --- through proxies
