@@ -10,6 +10,7 @@ first; a log that cannot be, of a damaged one, goes along with it: left where it
 """
 
 import contextlib
+import glob
 import os
 import sqlite3
 from contextlib import closing
@@ -155,6 +156,16 @@ def _sync(path: Path) -> None:
 
 def drop_leftovers(db: Path) -> None:
     """Takes away what a killed restoring has left. The caller holds the server's lock."""
-    copy = _copy_of(db.resolve())
+    db = db.resolve()
+    copy = _copy_of(db)
+    _drop_second_name(db)
     for ending in ("", "-wal", "-shm", "-journal"):
         copy.with_name(copy.name + ending).unlink(missing_ok=True)
+
+
+def _drop_second_name(db: Path) -> None:
+    """Takes the name away by which a killed restoring wanted to keep a database that it had not replaced yet."""
+    if db.is_file() and db.stat().st_nlink > 1:
+        for name in db.parent.glob(f"{glob.escape(db.name)}.replaced-*"):
+            if os.path.samefile(name, db):
+                name.unlink()

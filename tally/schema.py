@@ -11,9 +11,11 @@ Every connection of the product is opened here, so that every one has the same s
 """
 
 import contextlib
+import glob
 import os
 import secrets
 import sqlite3
+import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -93,6 +95,7 @@ def open_database(
 ) -> sqlite3.Connection:
     """A writing connection to a database of this version, made or migrated where needed. Raises BadDatabase."""
     _look(path, create)
+    refuse_hard_link(path)
     connection = None
     try:
         if not path.exists():
@@ -126,6 +129,32 @@ def _look(path: Path, create: bool) -> None:
         )
     if not os.access(path.parent, os.W_OK):
         raise BadDatabase(f"The folder {path.parent} cannot be written: SQLite keeps its log beside the database.")
+
+
+def refuse_hard_link(path: Path) -> None:
+    """Raise BadDatabase for a file that has a second name (a hard link)."""
+    try:
+        found = path.stat()
+    except OSError:
+        return
+    if found.st_nlink < 2 or not stat.S_ISREG(found.st_mode):
+        return
+    # `restore` links the database it replaces for a moment; where it was killed then, the next start ends that.
+    real = path.resolve()
+    own = [name for name in real.parent.glob(f"{glob.escape(real.name)}.replaced-*") if _is_same(name, found)]
+    if found.st_nlink - len(own) > 1:
+        raise BadDatabase(
+            f"{path} has {found.st_nlink - len(own)} names (hard links). SQLite finds its log and Tally its lock by the"
+            " file's name, so using two names damages the database. Find them with"
+            f" `find / -xdev -inum {found.st_ino}` and delete all but one; use a symbolic link instead."
+        )
+
+
+def _is_same(name: Path, found: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(name.stat(), found)
+    except OSError:
+        return False
 
 
 def open_unchanged(path: Path) -> sqlite3.Connection:

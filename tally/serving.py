@@ -1,8 +1,8 @@
 """The running process: lock, socket, signals, and an end in good order.
 
 Start: take the database's lock (a second server on the same file is refused at once), open everything, listen, print
-one line. End, on SIGTERM or SIGINT: no new connections, what was accepted is answered and committed, exit 0 within
-10 seconds. A second signal ends it the hard way, as signals do.
+one line. End, on SIGTERM, SIGINT or SIGHUP: no new connections, what was accepted is answered and committed, exit 0
+within 10 seconds. A second signal ends it the hard way, as signals do.
 
 Words go to standard error, the link of the first run among them; the line `listening on` alone to standard output.
 Nothing is logged that says who asked (tally/logs.py): no access log, and aiohttp's own logger, which would fill the log
@@ -21,7 +21,7 @@ from typing import Any
 
 from aiohttp import web
 
-from tally import logs
+from tally import logs, starting
 from tally.connections import CONNECTIONS
 from tally.errors import UNDER_WAY
 from tally.gate import GATE
@@ -125,21 +125,26 @@ async def serve(app: web.Application, settings: Settings) -> None:
     sys.setswitchinterval(SWITCH_S)
     _allocate_together()
     _leave_no_core()
+    starting.check(settings)
+    attempt, is_listening = starting.Attempt(settings.db), False
     lock = _lock(settings)
-    drop_leftovers(settings.db)
     runner, supervisor = Runner(app, **RUNNER_OPTIONS), Supervisor(os.environ)
     try:
+        drop_leftovers(settings.db)
         await runner.setup()
         # What is there now stays until the end: Python's collector need not go through it again and again.
         gc.collect()
         gc.freeze()
         ending = _signals()
         supervisor.ready(_listen(runner, settings))
+        is_listening = True
         await ending.wait()
     finally:
         supervisor.stopping()
         await runner.cleanup()
         supervisor.close()
+        if not is_listening:
+            attempt.undo()
         os.close(lock)
 
 
@@ -179,7 +184,11 @@ def _signals() -> asyncio.Event:
         ending.set()
         loop.remove_signal_handler(number)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    numbers = [signal.SIGTERM, signal.SIGINT]
+    # A terminal that is closed ends the server in good order; `nohup` has it ignored, and it stays so.
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    for number in numbers:
         loop.add_signal_handler(number, end, number)
     return ending
 

@@ -265,4 +265,15 @@ def lock_file(path: Path) -> int:
         raise BadDatabase(
             f"{path.resolve()} is held by a running server: stop that one, or name another file with --db."
         ) from None
+    if not _is_named(lock, f"{path.resolve()}.lock"):
+        # A start that failed has deleted the file between the two steps: that lock would hold off nobody.
+        os.close(lock)
+        return lock_file(path)
     return lock
+
+
+def _is_named(lock: int, name: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(lock), os.stat(name))
+    except OSError:
+        return False

@@ -12,7 +12,7 @@ FLOORS = (
     ("assets", "clock", "crawlers", "errors", "hosts", "instants", "ndjson", "remembered", "settings"),
     ("country", "events", "labels", "limits", "logins", "origin", "schema", "sessions", "timerange", "useragent"),
     ("demo_traffic",),
-    ("budgets", "event_data", "sign_in"),
+    ("budgets", "event_data", "sign_in", "starting"),
     ("accounts", "callers", "enrich", "health", "logs", "moments", "notes", "passwords", "tables", "visits", "vitals"),
     ("backups", "portable", "queries", "registry", "rollups", "single_flight", "threads", "trials"),
     ("refused_origins", "value_limits"),

@@ -1,0 +1,95 @@
+"""What is checked before a server starts, and what a start that fails takes away again.
+
+Checked before anything is created: that the database's path does not name another kind of file, that the file has one
+name only, that --backup-dir can be written. SQLite finds its log, and a server its lock, by the path of the database:
+under two names of one file two processes would each have their own, and overwrite each other's pages.
+
+A start that fails after that (the port is in use, country data cannot be read) deletes the database and the lock file
+that it created itself, so that a mistyped option leaves nothing behind.
+"""
+
+import contextlib
+import os
+import sqlite3
+import tempfile
+from pathlib import Path
+
+from tally.schema import APPLICATION_ID, BadDatabase, refuse_hard_link
+from tally.settings import BadSetting, Settings
+
+# https://www.sqlite.org/fileformat2.html, 1.3: the magic string, and the application id at offset 68.
+_MAGIC = b"SQLite format 3\0"
+_HEADER_BYTES = 100
+_OWNER_AT = 68
+
+
+def check(settings: Settings) -> None:
+    """Raise BadDatabase or BadSetting for a start that cannot succeed. No connection may be open in this process."""
+    _check_file(settings.db)
+    refuse_hard_link(settings.db)
+    if settings.backup_dir is not None:
+        _check_backup_dir(settings.backup_dir)
+
+
+def _check_file(path: Path) -> None:
+    try:
+        with path.open("rb") as file:
+            header = file.read(_HEADER_BYTES)
+    except OSError:
+        return  # missing, a directory, not readable: opening it says which
+    if not header:
+        return
+    if not header.startswith(_MAGIC):
+        raise BadDatabase(f"{path} is no SQLite database: name another file with --db.")
+    owner = int.from_bytes(header[_OWNER_AT : _OWNER_AT + 4].ljust(4, b"\0"), "big")
+    # 0: a file whose creation was interrupted, which opening it completes.
+    if owner not in (0, APPLICATION_ID):
+        raise BadDatabase(f"{path} is another program's database: name another file with --db.")
+
+
+def _check_backup_dir(folder: Path) -> None:
+    if not folder.is_dir():
+        what = "is not a directory" if folder.exists() else "does not exist"
+        raise BadSetting(f"--backup-dir: {folder.resolve()} {what}: create it, or name another directory")
+    try:
+        # Permissions, a read-only file system, a quota: only writing shows them all.
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as failure:
+        raise BadSetting(
+            f"--backup-dir: {folder.resolve()} cannot be written ({failure.strerror}): give this user write permission,"
+            " or name another directory"
+        ) from None
+
+
+class Attempt:
+    """Notes which files exist before a start; `undo` deletes what the start created."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path.resolve()
+        self._created = [name for name in self._names() if not name.exists()]
+
+    def _names(self) -> tuple[Path, ...]:
+        return tuple(self._path.with_name(self._path.name + ending) for ending in ("", "-wal", "-shm", ".lock"))
+
+    def undo(self) -> None:
+        """Delete the files of a start that failed; the caller holds the lock and has closed its connections."""
+        if self._path in self._created and self._path.exists() and not _is_unused(self._path):
+            return
+        if self._path.exists() and self._path not in self._created:
+            self._created = [name for name in self._created if name.suffix == ".lock"]
+        for name in self._created:
+            with contextlib.suppress(OSError):
+                name.unlink(missing_ok=True)
+
+
+def _is_unused(path: Path) -> bool:
+    """Whether no command has written to a new database meanwhile."""
+    try:
+        uri = f"{path.as_uri()}?mode=ro"
+        with contextlib.closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
+            rows = connection.execute("/* starting.accounts */ select count(*) from account").fetchone()
+        return bool(rows[0] == 0)
+    except sqlite3.Error:
+        # No table of ours: the start failed before it made any.
+        return os.path.getsize(path) == 0
