@@ -35,9 +35,6 @@ from tally.instants import BadTime, iso
 from tally.sign_in import Try
 from tally.timerange import zone
 
-# our choice: long enough to be worth guessing at, short enough to be hashed.
-FEWEST_CHARACTERS, MOST_CHARACTERS = 10, 200
-
 
 async def state(request: web.Request) -> web.Response:
     """GET /api/account/state: whether somebody is logged in, and whether anybody can be."""
@@ -118,8 +115,8 @@ def _set_up(connection: sqlite3.Connection, email: str, password_hash: str, now_
 
 def _new_password(sent: dict[str, Any], field: str) -> str:
     password = text(sent, field)
-    if not FEWEST_CHARACTERS <= len(password) <= MOST_CHARACTERS:
-        raise invalid("password", f"A password has {FEWEST_CHARACTERS} to {MOST_CHARACTERS} characters.")
+    if not passwords.is_allowed(password):
+        raise invalid("password", f"{passwords.RULE}.")
     return password
 
 

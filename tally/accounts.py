@@ -35,6 +35,14 @@ class AccountError(ValueError):
     """What was asked cannot be done; the message says why and what to do."""
 
 
+class DomainTaken(AccountError):
+    """The account has a website of that domain; `id` is that website's."""
+
+    def __init__(self, domain: str, id: str) -> None:
+        super().__init__(f"There is a website {domain} already: {id}")
+        self.id = id
+
+
 class Account(NamedTuple):
     """Somebody who owns websites and keys."""
 
@@ -281,6 +289,16 @@ def add_website(
         [(row[0], origin) for origin in origins],
     )
     return id
+
+
+def refuse_second(connection: sqlite3.Connection, owner: int, domain: str) -> None:
+    """Raise DomainTaken where the account has a website of that domain."""
+    row = connection.execute(
+        "/* accounts.of_domain */ select id from website where account = ? and domain = ? order by number limit 1",
+        (owner, domain),
+    ).fetchone()
+    if row is not None:
+        raise DomainTaken(domain, row[0])
 
 
 def is_there(connection: sqlite3.Connection, website: int) -> bool:

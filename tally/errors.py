@@ -127,6 +127,7 @@ UNKNOWN_SETUP_LINK = Kind(
 )
 UNKNOWN_SHARE_LINK = Kind(404, "unknown_share_link", "This link shows nothing: it is wrong, or was withdrawn.")
 UNKNOWN_KEY = Kind(404, "unknown_key", "There is no such API key: it may have been revoked already.")
+WEBSITE_EXISTS = Kind(409, "website_exists", "There is a website of this domain already.")
 INVALID_FIELD = Kind(400, "invalid_field", "A field of the body cannot be used.")
 UNSUPPORTED_MEDIA_TYPE = Kind(415, "unsupported_media_type", "Send the body as application/json.")
 FORBIDDEN = Kind(
@@ -147,7 +148,7 @@ OVERLOADED = Kind(503, "overloaded", "More arrives than can be stored just now: 
 
 OF_PAGES = (
     *(CROSS_SITE, NOT_LOGGED_IN, WRONG_CREDENTIALS, WRONG_PASSWORD, UNKNOWN_SETUP_LINK, UNKNOWN_SHARE_LINK),
-    *(UNKNOWN_KEY, INVALID_FIELD, UNSUPPORTED_MEDIA_TYPE),
+    *(UNKNOWN_KEY, WEBSITE_EXISTS, INVALID_FIELD, UNSUPPORTED_MEDIA_TYPE),
 )
 """Those of the pages' own API alone."""
 

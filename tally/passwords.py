@@ -23,6 +23,17 @@ NOBODY = "$argon2id$v=19$m=19456,t=2,p=1$MDAwMDAwMDAwMDAwMDAwMA$eXcb9XEPNJ6mpXl6
 """The hash of no password, with these parameters."""
 
 
+# The fewest are long enough to be worth guessing at a limited rate only; the most are short enough to be hashed.
+FEWEST_CHARACTERS, MOST_CHARACTERS = 10, 200
+RULE = f"A password has {FEWEST_CHARACTERS} to {MOST_CHARACTERS} characters"
+"""The rule for new passwords, in the pages' API and on the command line."""
+
+
+def is_allowed(password: str) -> bool:
+    """Return whether a new password keeps RULE."""
+    return FEWEST_CHARACTERS <= len(password) <= MOST_CHARACTERS
+
+
 def hashed(password: str) -> str:
     """What is stored of a password. 20 to 40 ms and 19 MiB."""
     return _hasher().hash(password)

@@ -18,7 +18,7 @@ from typing import Any
 from aiohttp import web
 
 from tally import accounts, deletion, errors
-from tally.accounts import Account, AccountError, Traffic, Website
+from tally.accounts import Account, AccountError, DomainTaken, Traffic, Website
 from tally.endpoints import endpoint
 from tally.errors import ApiError, json_answer
 from tally.gate import GATE, Gate, invalid, text
@@ -94,17 +94,30 @@ async def _traffic(gate: Gate, claim: Claim, numbers: list[int]) -> dict[int, Tr
 
 
 async def add(request: web.Request) -> web.Response:
-    """POST /api/account/websites; `meta.notes` says what was changed of the domain as typed."""
+    """POST /api/account/websites; `meta.notes` says what was changed of the domain as typed.
+
+    A domain that the account has is refused with 409, unless `again` is true.
+    """
     gate = request.app[GATE]
-    session, sent = await gate.asked(request, ("domain", "name", "origins"))
-    owner = session.owner
+    session, sent = await gate.asked(request, ("domain", "name", "origins", "again"))
+    owner, again = session.owner, sent.get("again", False)
+    if not isinstance(again, bool):
+        raise invalid("again", "again is true or false.")
     domain, notes = await _domain(sent)
     name = _name(sent) if sent.get("name") else domain
     origins, now_ms = _origins(sent) if "origins" in sent else [], gate.clock.wall_ms()
     whose = Account(owner.number, owner.email, owner.plan)
-    id = await gate.store.change(
-        lambda connection: accounts.add_website(connection, whose, domain, name, origins, now_ms)
-    )
+
+    def write(connection: sqlite3.Connection) -> str:
+        if not again:
+            accounts.refuse_second(connection, owner.number, domain)
+        return accounts.add_website(connection, whose, domain, name, origins, now_ms)
+
+    try:
+        id = await gate.store.change(write)
+    except DomainTaken as taken:
+        message = f"{domain} is already one of your websites ({taken.id}). Send again: true to add it a second time."
+        raise ApiError(errors.WEBSITE_EXISTS, message, field="domain", more={"website_id": taken.id}) from None
     return await _one(gate, id, notes, 201)
 
 

@@ -510,6 +510,24 @@ async def test_what_is_wrong_in_a_change(house: House, sent: dict[str, Any], fie
     assert house.sql("select * from website") == before
 
 
+async def test_a_domain_is_added_once(house: House) -> None:
+    """A second website of a domain only where `again` says that it is meant; another account knows nothing of it."""
+    browser = await logged_in(house)
+    first = (await browser("POST", "/api/account/websites", {"domain": "example.com"})).json["data"]["id"]
+    again = await browser("POST", "/api/account/websites", {"domain": "https://www.example.com/pricing"})
+    refused(again, 409, "website_exists", "domain")
+    assert first in again.json["error"]["message"]
+    assert again.json["website_id"] == first
+    assert len((await browser("GET", "/api/account/websites")).json["data"]) == 1
+    odd = await browser("POST", "/api/account/websites", {"domain": "example.com", "again": 1})
+    refused(odd, 400, "invalid_field", "again")
+    meant = await browser("POST", "/api/account/websites", {"domain": "example.com", "again": True})
+    assert meant.status == 201
+    assert meant.json["data"]["id"] != first
+    other = await logged_in(house, "other@example.com")
+    assert (await other("POST", "/api/account/websites", {"domain": "example.com"})).status == 201
+
+
 # --- shared links
 
 

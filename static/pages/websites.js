@@ -194,6 +194,8 @@ export function websiteForm(added, { wide = false, beside = null } = {}) {
     hint: "How it is called here; its domain where you leave it out.",
     maxlength: 100,
   });
+  // The domain that was refused because there is a website of it: the same once more adds a second one.
+  let known = null;
   return form({
     fields: [domain, name],
     action: "Add website",
@@ -203,7 +205,12 @@ export function websiteForm(added, { wide = false, beside = null } = {}) {
     submit: async (values) => {
       const body = { domain: values.domain.trim() };
       if (values.name.trim()) body.name = values.name.trim();
+      if (body.domain === known) body.again = true;
       const answer = await send("POST", "/api/account/websites", body);
+      if (answer.error?.code === "website_exists") {
+        known = body.domain;
+        answer.error.message = `${known} is already one of your websites. Press “Add website” again to add a second one.`;
+      }
       return answer.ok ? added(answer.data, answer.meta.notes || []) : answer;
     },
   });

@@ -5,11 +5,15 @@ Found by label and role, as a screen reader finds them, wherever a person would.
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
-from conftest import Serve, Server
+from conftest import Serve, Server, until
 from playwright.sync_api import Browser, Page, expect
+
+from tally import notes
+from tally.schema import open_database
 
 from .looking import chromium, pages_of
 from .owner import (
@@ -546,6 +550,36 @@ def test_a_website_is_added_renamed_and_deleted(server: Server, browse: Browse) 
     assert server.request("POST", "/api/collect", event).status == 404
     page.goto(f"{server.url}/websites/{id}#settings")
     expect(page.get_by_role("heading", name="This website is not here")).to_be_visible()
+
+
+def test_a_domain_is_added_again_only_at_the_second_press(server: Server, browse: Browse) -> None:
+    page = browse()
+    set_up(page, server)
+    add_website(page, server)
+    page.goto(f"{server.url}/#add")
+    field(page, "Domain").fill("example.com")
+    button(page, "Add website").click()
+    expect(page.get_by_text("example.com is already one of your websites.")).to_be_visible()
+    assert len(ask(page, server, "GET", "/api/account/websites")[1]["data"]) == 1
+    button(page, "Add website").click()
+    expect(page.get_by_role("heading", name="Add the snippet to example.com")).to_be_visible()
+    assert len(ask(page, server, "GET", "/api/account/websites")[1]["data"]) == 2
+
+
+def test_a_demo_says_so_on_its_pages_and_at_the_login(server: Server, browse: Browse) -> None:
+    page = browse()
+    set_up(page, server)
+    page.goto(server.url)
+    expect(page.get_by_role("heading", name="No website yet")).to_be_visible()
+    expect(page.get_by_role("note")).to_have_count(0)
+    with closing(open_database(server.db, create=False)) as connection:
+        notes.write(connection, notes.DEMO, "2026-11-21T11:00:00.000+00:00")
+    until(lambda: ask(page, server, "GET", "/api/account/state")[1]["data"]["demo"])
+    page.goto(server.url)
+    expect(page.get_by_role("note")).to_have_text("Demo data All traffic shown here is generated.")
+    ask(page, server, "POST", "/api/account/logout")
+    page.goto(f"{server.url}/login")
+    expect(page.get_by_text("This server shows demo data.")).to_be_visible()
 
 
 def test_a_list_whose_figures_fail_offers_to_try_again(server: Server, browse: Browse) -> None:
