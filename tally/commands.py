@@ -4,7 +4,7 @@ Exit status 0, 1 for a failure, 2 for wrong usage. All here but serve open the f
 close it, beside a running server or without one; the server notices. The commands about the file as a whole are in
 tally/upkeep.py and tally/porting.py.
 
-Only serve, `account create` and the first `website add` make a database.
+Only serve, demo, `account create` and the first `website add` make a database.
 """
 
 import argparse
@@ -18,11 +18,11 @@ from collections.abc import Callable, Sequence
 
 from aiohttp import web
 
-from tally import accounts, demo, doctor, logins, logs, passwords, porting, upkeep
-from tally.accounts import FIRST_ACCOUNT, PLANS, AccountError
+from tally import accounts, deletion, demo, doctor, logins, logs, passwords, porting, upkeep
+from tally.accounts import FIRST_ACCOUNT, PLANS, AccountError, DomainTaken
 from tally.assets import tally_version
 from tally.backups import BackupError
-from tally.console import Failure, add_command, add_setting, database, now_ms, say
+from tally.console import Failure, Parser, add_command, add_setting, database, now_ms, say
 from tally.country import CountryDataError
 from tally.hosts import BadHost, exact_origin, registrable_domain
 from tally.instants import iso
@@ -36,6 +36,9 @@ BuildApp = Callable[[Settings], web.Application]
 def run(arguments: Sequence[str], build_app: BuildApp) -> int:
     """Runs the command that `arguments` spell; its exit status."""
     words = list(arguments)
+    if words[:1] == ["help"]:
+        # `help website add` is `website add --help`; `help` alone is `--help`.
+        words = [*(word for word in words[1:] if not word.startswith("-")), "--help"]
     if not words or (words[0].startswith("-") and words[0] not in ("-h", "--help", "--version")):
         words.insert(0, "serve")
     given = _parsed(words)
@@ -67,7 +70,7 @@ def _parsed(words: list[str]) -> argparse.Namespace:
         # argparse takes no more words after an option in between.
         given.words += rest
     elif rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        given.parser.refuse(rest)
     return given
 
 
@@ -77,15 +80,17 @@ def _told(message: str, status: int) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser: argparse.ArgumentParser = Parser(
         prog="analytics-server",
         description="Self-hosted analytics: one process, one SQLite file. Without a command it serves.",
-        epilog="Every option of serve is also an environment variable: ANALYTICS_PORT for --port.",
+        epilog="`analytics-server help COMMAND` says more about a command. Every option of serve is also an environment"
+        " variable: ANALYTICS_PORT for --port.",
     )
     parser.add_argument("--version", action="version", version=_version())
     words = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     serving = words.add_parser("serve", help="start the server (the default)", description="Start the server.")
     serving.set_defaults(command=None)
+    words.add_parser("help", help="say more about a command: help COMMAND", add_help=False)
     for setting in SETTINGS:
         add_setting(serving, setting.name)
     demo.add_commands(words).set_defaults(command=_demo)
@@ -103,13 +108,14 @@ def _version() -> str:
 
 
 def _add_account(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    account = words.add_parser("account", help="create an account, change its plan or password").add_subparsers(
+    account = words.add_parser("account", help="create and list accounts, change a plan or password").add_subparsers(
         title="commands", metavar="COMMAND", required=True
     )
     create = add_command(account, "create", _create_account, "create an account; asks for its password")
     create.add_argument("email", metavar="EMAIL")
     create.add_argument("--plan", choices=PLANS, default="business", help="default: business, the house is yours")
     create.add_argument("--password-stdin", action="store_true", help="read the password from standard input")
+    add_command(account, "list", _list_accounts, "list accounts: email, plan, number of websites, tab-separated")
     plan = add_command(account, "plan", _set_plan, "move an account to another plan")
     plan.add_argument("email", metavar="EMAIL")
     plan.add_argument("plan", metavar="PLAN", choices=PLANS, help=" or ".join(PLANS))
@@ -119,7 +125,7 @@ def _add_account(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -
 
 
 def _add_website(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    website = words.add_parser("website", help="add and list websites").add_subparsers(
+    website = words.add_parser("website", help="add, list, rename and remove websites").add_subparsers(
         title="commands", metavar="COMMAND", required=True
     )
     add = add_command(website, "add", _add_one_website, "add a website and print its id")
@@ -133,7 +139,16 @@ def _add_website(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         metavar="ORIGIN",
         help="an exact origin to take events from as well, such as capacitor://localhost; repeatable",
     )
+    add.add_argument(
+        "--again", action="store_true", help="add it even though the account has a website of this domain already"
+    )
     add_command(website, "list", _list_websites, "list websites: id, domain, name, tab-separated")
+    rename = add_command(website, "rename", _rename_website, "change the name of a website")
+    rename.add_argument("website", metavar="WEBSITE", help="the website of this id or domain")
+    rename.add_argument("name", metavar="NAME", help="its new name")
+    remove = add_command(website, "remove", _remove_website, "delete a website and all its data")
+    remove.add_argument("website", metavar="WEBSITE", help="the website of this id or domain")
+    remove.add_argument("--yes", action="store_true", help="do it; without this it only says what would be deleted")
 
 
 def _add_key(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -194,8 +209,8 @@ def _password(from_stdin: bool) -> str:
         password = getpass.getpass("Password: ")
         if getpass.getpass("Again: ") != password:
             raise Failure("The passwords differ.")
-    if len(password) < 8:
-        raise Failure("The password needs at least 8 characters.")
+    if not passwords.is_allowed(password):
+        raise Failure(f"{passwords.RULE} (got {len(password)}).")
     return password
 
 
@@ -227,10 +242,50 @@ def _add_one_website(given: argparse.Namespace, settings: Settings) -> None:
             notes.append(f"created the account {owner.email}, without a password until one is set")
         else:
             owner = accounts.account(connection, given.account)
+        if not given.again:
+            _refuse_second(connection, owner.number, domain)
         id = accounts.add_website(connection, owner, domain, name, origins, now_ms())
     for note in notes:
         say(note)
     print(id)
+
+
+def _refuse_second(connection: sqlite3.Connection, owner: int, domain: str) -> None:
+    try:
+        accounts.refuse_second(connection, owner, domain)
+    except DomainTaken as taken:
+        raise Failure(f"{taken}. Use that id, or add a second website of this domain with --again.") from None
+
+
+def _rename_website(given: argparse.Namespace, settings: Settings) -> None:
+    name = accounts.one_line(given.name.strip(), "A name")
+    if not name:
+        raise Failure("A name has at least one character.")
+    with database(settings) as connection:
+        website = upkeep.chosen_website(connection, given.website)
+        accounts.change_website(connection, website.number, name, website.domain, website.origins)
+    say(f"{website.domain} ({website.id}) is now called {name}")
+
+
+def _remove_website(given: argparse.Namespace, settings: Settings) -> None:
+    with database(settings, write=given.yes) as connection:
+        website = upkeep.chosen_website(connection, given.website)
+        events = accounts.traffic(connection, [website.number])[website.number]
+        if given.yes:
+            deletion.begin(connection, website.number, now_ms())
+    what = f"{website.domain} ({website.id}), {website.name}, with {events:,} events"
+    if given.yes:
+        say(f"removed {what}; the server deletes its data in the background, while it runs")
+    else:
+        say(f"this would delete {what}. Nothing was changed: add --yes to delete it. A backup is the only way back.")
+
+
+def _list_accounts(given: argparse.Namespace, settings: Settings) -> None:
+    with database(settings, write=False) as connection:
+        owners, websites = accounts.owners(connection).values(), accounts.websites(connection)
+    for owner in owners:
+        own = sum(website.account == owner.number for website in websites)
+        print(owner.email, owner.plan, own, sep="\t")
 
 
 def _list_websites(given: argparse.Namespace, settings: Settings) -> None:

@@ -6,15 +6,39 @@ which database it uses (absolute path) and opens it through `database`, beside a
 
 import argparse
 import contextlib
+import difflib
+import re
 import sqlite3
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NoReturn
 
 from tally.schema import open_database, transaction
 from tally.settings import SETTINGS, Settings, option_name, variable_name
 
 Command = Callable[[argparse.Namespace, Settings], None]
+
+
+# What other programs call some commands; difflib finds no resemblance.
+_OTHER_NAMES = {
+    "start": ("serve",),
+    "run": ("serve",),
+    "delete": ("remove", "revoke"),
+    "rm": ("remove", "revoke"),
+    "ls": ("list",),
+    "new": ("add", "create"),
+    "create": ("add",),
+    "add": ("create",),
+    "user": ("account",),
+    "site": ("website",),
+    "check": ("doctor", "verify"),
+    "vacuum": ("compact",),
+}
+
+
+# The usage of serve is a screen of options, and the error below it is what matters.
+_MOST_USAGE_LINES = 4
 
 
 class Failure(Exception):
@@ -29,6 +53,46 @@ def say(words: str) -> None:
 def now_ms() -> int:
     """Milliseconds since 1970."""
     return time.time_ns() // 1_000_000
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors name what was probably meant. Parsers of commands are of this class too."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        # Of nested parsers the innermost is left in the namespace: it knows the options of the command that was given.
+        self.set_defaults(parser=self)
+
+    def error(self, message: str) -> NoReturn:
+        """Prints what is wrong and where to read more; exit status 2."""
+        unknown = re.match(r"argument COMMAND: invalid choice: '([^']*)'", message)
+        if unknown:
+            words = self._commands()
+            message = f"there is no command {unknown[1]!r}{meant(unknown[1], words)}: known are {', '.join(words)}"
+        usage = self.format_usage()
+        is_long = usage.count("\n") > _MOST_USAGE_LINES
+        print(f"usage: {self.prog} [OPTION ...]\n" if is_long else usage, end="", file=sys.stderr)
+        self.exit(2, f"{self.prog}: error: {message}\n`{self.prog} --help` says more.\n")
+
+    def refuse(self, rest: Sequence[str]) -> NoReturn:
+        """Ends with the error for arguments that no option or command takes."""
+        first = next((word for word in rest if word.startswith("-")), rest[0])
+        name = first.partition("=")[0]
+        options = [option for option in self._option_string_actions if option.startswith("--")]
+        if name.startswith("-"):
+            self.error(f"there is no option {name}{meant(name, options)}")
+        self.error(f"unexpected argument {first!r}")
+
+    def _commands(self) -> list[str]:
+        found = [action for action in self._actions if isinstance(action, argparse._SubParsersAction)]
+        return list(found[0].choices) if found else []
+
+
+def meant(given: str, known: Sequence[str]) -> str:
+    """Return " (did you mean ...?)" for the known word nearest to a given one, "" where none is near."""
+    near = [word for word in _OTHER_NAMES.get(given, ()) if word in known]
+    near = near or difflib.get_close_matches(given.lower(), known, n=1, cutoff=0.6)
+    return f" (did you mean {near[0]}?)" if near else ""
 
 
 @contextlib.contextmanager

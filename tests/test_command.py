@@ -8,11 +8,13 @@ second; `here` calls the same `main` in this process, for the tables of cases.
 import io
 import os
 import re
+import signal
 import socket
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from hashlib import blake2b, md5, sha1, sha256, sha512
 from pathlib import Path
 from typing import Any
@@ -399,7 +401,7 @@ EXTRA_ORIGINS = {
 
 def test_an_extra_origin_is_taken(here: Command, serve: Serve) -> None:
     websites = {
-        written: succeeded(here("website", "add", "example.com", "--allow-origin", written)).strip()
+        written: succeeded(here("website", "add", "example.com", "--again", "--allow-origin", written)).strip()
         for written in EXTRA_ORIGINS
     }
     server = serve()
@@ -525,7 +527,7 @@ def test_account_create(plan: str | None, here: Command, db: Path) -> None:
 
 @pytest.mark.parametrize(
     ("given", "kept"),
-    [("8letters", "8letters"), ("8letters\r\n", "8letters"), (" öffnen 密码 \nmore\n", " öffnen 密码 ")],
+    [("10 letters", "10 letters"), ("10 letters\r\n", "10 letters"), (" öffnen 密码 \nmore\n", " öffnen 密码 ")],
     ids=["no newline", "windows", "first line, spaces kept"],
 )
 def test_password_from_standard_input(given: str, kept: str, here: Command, db: Path) -> None:
@@ -533,9 +535,13 @@ def test_password_from_standard_input(given: str, kept: str, here: Command, db: 
     assert PasswordHasher().verify(rows(db, "select password_hash from account")[0][0], kept)
 
 
-@pytest.mark.parametrize("given", ["", "\n", "7letter", "7letter\n"], ids=["nothing", "empty line", "7", "7 + newline"])
+@pytest.mark.parametrize(
+    "given",
+    ["", "\n", "9 letters", "9 letters\n", "x" * 201],
+    ids=["nothing", "empty line", "9", "9 + newline", "201"],
+)
 def test_a_short_password_is_refused(given: str, here: Command) -> None:
-    refused(here("account", "create", "a@example.com", "--password-stdin", stdin=given), 1, "8 characters")
+    refused(here("account", "create", "a@example.com", "--password-stdin", stdin=given), 1, "10 to 200 characters")
 
 
 def test_account_password_sets_it_anew(here: Command, db: Path) -> None:
@@ -810,7 +816,7 @@ def test_version(command: Command) -> None:
         ("website",),
         ("website", "add"),
         ("website", "add", "a.com", "b.com"),
-        ("website", "remove", "example.com"),
+        ("website", "forget", "example.com"),
         ("website", "list", "--account", "a@example.com"),
         ("account",),
         ("account", "create"),
@@ -1073,3 +1079,194 @@ def test_listing_waits_for_nobody(command: Command, tmp_path: Path, listing: str
     holder.close()
     assert result.returncode == 0, result.stderr
     assert (website if listing == "website" else "laptop") in result.stdout
+
+
+# What a newcomer types
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("websit", "list"), "there is no command 'websit' (did you mean website?)"),
+        (("start",), "(did you mean serve?)"),
+        (("website", "delete", "example.com"), "(did you mean remove?)"),
+        (("key", "delete", "tly_"), "(did you mean revoke?)"),
+        (("acount", "create", "a@example.com"), "(did you mean account?)"),
+        (("help", "webste"), "(did you mean website?)"),
+        (("--prot", "80"), "there is no option --prot (did you mean --port?)"),
+        (("serve", "--databse=x.db"), "there is no option --databse"),
+        (("website", "add", "example.com", "--nmae", "x"), "(did you mean --name?)"),
+        (("zzz",), "there is no command 'zzz': known are serve"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_near_miss_names_what_was_meant(words: Sequence[str], said: str, here: Command, tmp_path: Path) -> None:
+    done = here(*words)
+    refused(done, 2, said, "--help` says more.")
+    assert len(done.stderr.splitlines()) <= 6, done.stderr
+    assert made(tmp_path) == []
+
+
+@pytest.mark.parametrize("words", [(), ("website",), ("website", "add"), ("serve",)], ids=" ".join)
+def test_help_is_a_command_too(words: Sequence[str], here: Command) -> None:
+    assert succeeded(here("help", *words)) == succeeded(here(*words, "--help"))
+
+
+def test_a_domain_is_added_once(here: Command, a_website: str, db: Path) -> None:
+    refused(here("website", "add", "https://www.example.com/"), 1, a_website, "--again")
+    assert rows(db, "select count(*) from website") == [(1,)]
+    second = succeeded(here("website", "add", "example.com", "--again")).strip()
+    assert second != a_website
+    account(here, "b@example.com")
+    other = here("website", "add", "example.com", "--account", "b@example.com")
+    assert a_website not in other.stderr
+    succeeded(other)
+
+
+def test_a_website_is_renamed(here: Command, a_website: str, db: Path) -> None:
+    assert succeeded(here("website", "rename", "example.com", "The shop")) == ""
+    assert succeeded(here("website", "list")) == f"{a_website}\texample.com\tThe shop\n"
+    for name in ("", "two\nlines", "x" * 101):
+        refused(here("website", "rename", a_website, name), 1, "name")
+    refused(here("website", "rename", "example.org", "x"), 1, "No website is called example.org")
+    assert rows(db, "select name from website") == [("The shop",)]
+
+
+def test_a_website_is_removed_only_with_yes(here: Command, a_website: str, db: Path) -> None:
+    asked = here("website", "remove", "example.com")
+    assert succeeded(asked) == ""
+    assert "Nothing was changed: add --yes" in asked.stderr
+    assert rows(db, "select count(*) from website") == [(1,)]
+    succeeded(here("website", "remove", a_website, "--yes"))
+    assert succeeded(here("website", "list")) == ""
+    assert rows(db, "select is_over from gone") == [(0,)], "the server has its rows to delete"
+    refused(here("website", "remove", a_website, "--yes"), 1, "No website is called")
+
+
+def test_a_running_server_sees_both(command: Command, serve: Serve, website: str) -> None:
+    server = serve()
+    key = succeeded(command("key", "create")).strip()
+    own = {"Authorization": f"Bearer {key}"}
+    succeeded(command("website", "rename", website, "Renamed"))
+    until(lambda: "Renamed" in server.request("GET", "/api/v1/websites", headers=own).body.decode())
+    succeeded(command("website", "remove", website, "--yes"))
+    until(lambda: server.request("POST", "/api/collect", view(website)).status == 404)
+
+
+def test_accounts_are_listed(here: Command, a_website: str) -> None:
+    account(here, "b@example.com", "pro")
+    assert succeeded(here("account", "list")) == "owner@localhost\tbusiness\t1\nb@example.com\tpro\t0\n"
+
+
+# What leaves no file
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("account", "list"),
+        ("account", "plan", "a@example.com", "pro"),
+        ("account", "password", "a@example.com", "--password-stdin"),
+        ("website", "rename", "example.com", "x"),
+        ("website", "remove", "example.com", "--yes"),
+        ("verify",),
+        ("retention",),
+        ("retention", "example.com", "90", "--yes"),
+        ("compact",),
+        ("export", "example.com", "-"),
+        ("import", "-", "--website", "example.com"),
+        ("backup", "--keep", "3", "."),
+        ("restore", "missing.db"),
+        ("doctor", "--quick"),
+    ],
+    ids=" ".join,
+)
+def test_no_command_creates_a_file(words: Sequence[str], here: Command, tmp_path: Path) -> None:
+    done = here(*words, stdin=PASSWORD)
+    assert done.returncode == 1, done.stderr
+    assert made(tmp_path) == []
+
+
+def test_a_start_that_fails_leaves_no_file(here: Command, command: Command, tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        refused(command("serve", "--port", str(taken.getsockname()[1])), 1, "in use")
+        assert made(tmp_path) == []
+        succeeded(here("website", "add", "example.com"))
+        refused(command("serve", "--port", str(taken.getsockname()[1])), 1, "in use")
+    assert made(tmp_path) == ["analytics.db"]
+    assert "example.com" in succeeded(here("website", "list"))
+    refused(command("serve", "--port", "0", "--geoip-db", "missing.mmdb", "--db", "b.db"), 1, "missing.mmdb")
+    assert made(tmp_path) == ["analytics.db"]
+
+
+def test_a_start_is_refused_where_backups_cannot_be_written(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for folder, reason in (("file", "is not a directory"), ("/proc", "cannot be written")):
+        refused(command("serve", "--port", "0", "--backup-dir", folder), 2, "--backup-dir: ", reason)
+    assert made(tmp_path) == ["file"]
+
+
+def test_a_text_file_is_no_database(here: Command, command: Command, tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("# Read me\n" * 50)
+    for words in (("serve", "--port", "0"), ("website", "add", "example.com"), ("doctor",), ("compact",)):
+        done = (command if words[0] == "serve" else here)(*words, "--db", "README.md")
+        assert done.returncode == 1
+        assert "README.md is no SQLite database" in done.stderr + done.stdout
+        assert made(tmp_path) == ["README.md"]
+    with closing(sqlite3.connect(tmp_path / "theirs.db")) as theirs:
+        theirs.execute("pragma application_id = 7")
+        theirs.execute("create table a (b)")
+    refused(command("serve", "--port", "0", "--db", "theirs.db"), 1, "is another program's database")
+    assert made(tmp_path) == ["README.md", "theirs.db"]
+
+
+# One file under two names
+
+
+def test_a_hard_link_is_refused(here: Command, command: Command, a_website: str, tmp_path: Path) -> None:
+    """SQLite's log and our lock go by the name: two names of a file would have one each."""
+    (tmp_path / "second.db").hardlink_to(tmp_path / "analytics.db")
+    before = (tmp_path / "analytics.db").read_bytes()
+    for name in ("analytics.db", "second.db"):
+        refused(command("serve", "--port", "0", "--db", name), 1, f"{name} has 2 names (hard links)", "-inum")
+        for words in (("website", "add", "example.org"), ("key", "create"), ("website", "list"), ("compact",)):
+            refused(here(*words, "--db", name), 1, "has 2 names (hard links)")
+    assert made(tmp_path) == ["analytics.db", "second.db"]
+    assert (tmp_path / "analytics.db").read_bytes() == before
+    (tmp_path / "second.db").unlink()
+    succeeded(here("website", "list"))
+
+
+def test_a_symbolic_link_is_followed(here: Command, serve: Serve, a_website: str, tmp_path: Path) -> None:
+    (tmp_path / "link.db").symlink_to("analytics.db")
+    assert a_website in succeeded(here("website", "list", "--db", "link.db"))
+    assert serve(db=tmp_path / "link.db").terminate() == 0
+    assert not (tmp_path / "link.db.lock").exists()
+
+
+def test_a_restore_that_was_killed_keeps_no_server_away(here: Command, serve: Serve, a_website: str, db: Path) -> None:
+    """Killed between its two last steps, it leaves the old database under two names: the next start ends that."""
+    kept = db.with_name("analytics.db.replaced-20261122T030000Z")
+    kept.hardlink_to(db)
+    succeeded(here("website", "list"))
+    assert serve().terminate() == 0
+    assert not kept.exists()
+    assert db.stat().st_nlink == 1
+
+
+# The end of a terminal
+
+
+def test_a_server_under_nohup_outlives_its_terminal(serve: Serve) -> None:
+    server = serve(prefix=["env", "--ignore-signal=HUP"])
+    server.process.send_signal(signal.SIGHUP)
+    assert server.request("GET", "/healthz").status == 200
+    assert server.terminate() == 0
+
+
+def test_a_closed_terminal_ends_a_server_in_good_order(serve: Serve) -> None:
+    server = serve()
+    server.process.send_signal(signal.SIGHUP)
+    assert server.process.wait(timeout=60) == 0

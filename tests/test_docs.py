@@ -1,11 +1,13 @@
 """README, CHANGELOG, schema.sql and the code say the same."""
 
+import argparse
 import re
 
 import pytest
 from conftest import ROOT, Command
 
 from analytics_server import ROUTES
+from tally import commands
 from tally.enrich import FIELDS
 from tally.events import TYPES
 from tally.settings import SETTINGS, option_name, variable_name
@@ -51,6 +53,22 @@ def test_every_command_is_in_the_readme(command: Command) -> None:
     names = re.findall(r"^    (\w+)", words[1], re.MULTILINE)
     assert {"serve", "account", "website", "key", "backup"} <= set(names)
     assert [name for name in names if f"analytics-server {name}" not in README] == []
+
+
+def test_every_command_is_in_the_page_of_the_command_line() -> None:
+    page = (ROOT / "docs" / "cli.md").read_text()
+    found = [" ".join(words) for words in command_words()]
+    assert {"serve", "help", "account list", "website remove", "key revoke"} <= set(found)
+    assert [words for words in found if not re.search(rf"(`|### |server |, ){re.escape(words)}\b", page)] == []
+
+
+def command_words(parser: argparse.ArgumentParser | None = None, before: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Every command with its own, as the parser has them."""
+    parser = parser or commands._parser()
+    nested = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    if not nested:
+        return [before]
+    return [words for name, own in nested[0].choices.items() for words in command_words(own, (*before, name))]
 
 
 def test_the_readme_names_no_file_that_is_not_there() -> None:
