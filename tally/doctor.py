@@ -22,6 +22,7 @@ from tally.console import Failure, add_command, add_setting, now_ms, say
 from tally.examining import (
     Case,
     Finding,
+    agent_engine,
     backups_made,
     country_data,
     disk,
@@ -70,7 +71,7 @@ def _doctor(given: argparse.Namespace, settings: Settings) -> None:
 
 def examine(case: Case) -> Iterator[Finding]:
     """Everything that is found, in the order of the output."""
-    for check in (program, zone_data, country_data, server, permissions, disk, log_size, backups_made):
+    for check in (program, agent_engine, zone_data, country_data, server, permissions, disk, log_size, backups_made):
         yield from _done(check, case)
     yield from _done(_database, case)
 

@@ -144,6 +144,20 @@ def program(case: Case) -> Iterator[Finding]:
         yield fine("program", words)
 
 
+def agent_engine(case: Case) -> Iterator[Finding]:
+    """Which engine reads User-Agents: there is no compiled one for every machine."""
+    from tally.useragent import IS_COMPILED  # its tables take 50 ms
+
+    if IS_COMPILED:
+        yield fine("agents", "User-Agents are read by the compiled engine, ua-parser-rs")
+    else:
+        yield note(
+            "agents",
+            "User-Agents are read by the engine in Python, which is slower: ua-parser-rs is not installed",
+            "pip install ua-parser-rs, where it has a wheel for this machine; the results are the same",
+        )
+
+
 def zone_data(case: Case) -> Iterator[Finding]:
     """The package tzdata: whole, and of these years."""
     install = "pip install --upgrade --force-reinstall tzdata"

@@ -41,6 +41,13 @@ class Fault(NamedTuple):
 
 FAULTS = (
     Fault(
+        "without the compiled engine no User-Agent is read",
+        "tally/useragent.py",
+        "(RegexResolver or BasicResolver)(",
+        "RegexResolver(",
+        "tests/test_useragent.py",
+    ),
+    Fault(
         "a database of two names is taken",
         "tally/schema.py",
         "    if found.st_nlink - len(own) > 1:",

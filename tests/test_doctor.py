@@ -36,7 +36,7 @@ from tally.threads import lock_file
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 TOPICS = {
-    *("program", "zones", "countries", "server", "permissions", "disk"),
+    *("program", "agents", "zones", "countries", "server", "permissions", "disk"),
     *("log", "backups", "clock", "proxies", "database"),
 }
 NOBODY = 65_534

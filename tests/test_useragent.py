@@ -8,7 +8,13 @@ request are not crawlers: apps and servers use them".
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
+from conftest import ROOT, clean_environment
 from hypothesis import given
 from hypothesis import strategies as st
 from ua_parser import BasicResolver, RegexResolver
@@ -16,6 +22,7 @@ from ua_parser.core import Domain, PartialResult, Resolver
 
 from tally.crawlers import BOTS, NAMES, OPENINGS
 from tally.useragent import (
+    IS_COMPILED,
     MAX_CHARACTERS,
     MAX_LABEL,
     REMEMBERED,
@@ -478,3 +485,75 @@ def test_no_text_raises_or_breaks_a_limit(agents: Agents, text: str) -> None:
 def test_lone_surrogates_do_not_hide_the_rest(agents: Agents) -> None:
     agent = agents.of("Mozilla/5.0 (Windows NT 6.1; \udce4) Gecko/20100101 Firefox/115.0")
     assert (agent.browser, agent.os, agent.os_version) == ("Firefox", "Windows", "7")
+
+
+# --- where ua-parser-rs has no wheel
+
+WITHOUT = """
+import json, sys, time
+sys.modules["ua_parser_rs"] = None  # as where it is not installed: importing it fails
+from tally.useragent import IS_COMPILED, Agents
+from ua_parser import BasicResolver
+given = json.load(sys.stdin)
+agents = Agents()
+assert not IS_COMPILED and type(agents._resolver) is BasicResolver
+told = []
+for text in given["table"]:
+    agent = agents.of(text)
+    told.append([agent.browser, agent.os, agent.os_version, agent.device, agent.crawler])
+slowest = 0.0
+for text in given["hostile"]:
+    taken = []
+    for _ in range(3):
+        begun = time.perf_counter()
+        agents._read(text)
+        taken.append(time.perf_counter() - begun)
+    slowest = max(slowest, min(taken))
+json.dump({"told": told, "slowest": slowest}, sys.stdout)
+"""
+HOSTILE = (
+    "Mozilla/5.0 (" + "Android 10; " * 50,
+    "Mozilla/5.0 " + "(" * 512,
+    "Mozilla/5.0 (iPhone; CPU iPhone OS " + "1" * 512,
+    "Mozilla/5.0 (Linux; " + "; " * 250,
+    "Mozilla/5.0 " + "Version/1." * 50,
+    "Mozilla/5.0 (Linux; Android 9; " + "Build/ " * 70,
+    "CFNetwork/1." * 45,
+    "(compatible; " * 40,
+    "a b" * 170,
+    " " * 512,
+    "1." * 256,
+    "/" * 512,
+)
+
+
+def test_without_the_compiled_engine_everything_is_the_same() -> None:
+    """A process in which ua_parser_rs cannot be imported. The bound is 20 times what the slowest text takes there."""
+    table = [row[0] for row in PEOPLE + CLIENTS] + list(CRAWLERS)
+    sent = json.dumps({"table": table, "hostile": [text[:MAX_CHARACTERS] for text in HOSTILE]})
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT], input=sent, capture_output=True, text=True, cwd=ROOT, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert IS_COMPILED, "the tests compare with it"
+    compiled = Agents(RegexResolver(browser_and_os_matchers()))  # type: ignore[misc]
+    expected = [compiled.of(text) for text in table]
+    assert told["told"] == [[a.browser, a.os, a.os_version, a.device, a.crawler] for a in expected]
+    assert told["slowest"] < 0.5
+
+
+def test_doctor_says_which_engine_reads(tmp_path: Path) -> None:
+    script = "import sys; {hide}from analytics_server import main; sys.exit(main(['doctor', '--quick']))"
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", script.format(hide=hide)],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env=clean_environment(PYTHONPATH=str(ROOT)),
+        ).stdout
+        for hide in ("", "sys.modules['ua_parser_rs'] = None; ")
+    ]
+    assert "ok     agents       User-Agents are read by the compiled engine" in said[0]
+    assert "note   agents       User-Agents are read by the engine in Python" in said[1]
