@@ -270,10 +270,11 @@ def _rename_website(given: argparse.Namespace, settings: Settings) -> None:
 def _remove_website(given: argparse.Namespace, settings: Settings) -> None:
     with database(settings, write=given.yes) as connection:
         website = upkeep.chosen_website(connection, given.website)
-        events = accounts.traffic(connection, [website.number])[website.number]
+        counted = accounts.traffic(connection, [website.number])[website.number]
         if given.yes:
             deletion.begin(connection, website.number, now_ms())
-    what = f"{website.domain} ({website.id}), {website.name}, with {events:,} events"
+    events = f"{counted.events:,}" if counted.is_exact else f"at least {counted.events:,}"
+    what = f"{website.domain} ({website.id}), {website.name}, with {events} events"
     if given.yes:
         say(f"removed {what}; the server deletes its data in the background, while it runs")
     else:
