@@ -32,6 +32,6 @@ USER 10001:10001
 WORKDIR /data
 VOLUME /data
 EXPOSE 8000
-HEALTHCHECK --interval=30s --timeout=5s --start-period=10s CMD ["python", "-c", "import http.client, os, sys; ask = http.client.HTTPConnection('127.0.0.1', int(os.environ['ANALYTICS_PORT']), timeout=4); ask.request('GET', '/healthz'); sys.exit(ask.getresponse().status != 200)"]
+HEALTHCHECK --interval=30s --timeout=5s --start-period=10s CMD ["python", "-c", "import http.client, os, sys; ask = http.client.HTTPConnection('127.0.0.1', int(os.environ['ANALYTICS_PORT']), timeout=4); ask.request('GET', os.environ.get('ANALYTICS_BASE_PATH', '').rstrip('/') + '/healthz'); sys.exit(ask.getresponse().status != 200)"]
 ENTRYPOINT ["analytics-server"]
 CMD ["serve"]

@@ -31,7 +31,8 @@ from tally.gate import GATE, Gate
 from tally.ingest import Ingest
 from tally.limits import Buckets
 from tally.nightly import Nightly
-from tally.origin import Network, parse_proxies
+from tally.origin import Network, is_proxy, parse_proxies
+from tally.paths import BASE_PATH, IS_PROXY
 from tally.reader import READER, Reader
 from tally.reuse import refuse_uncertain
 from tally.running import opened
@@ -150,12 +151,18 @@ def build_app(settings: Settings, clock: Clock | None = None) -> web.Application
     app[NOT_FOUND_PAGE] = pages.not_found
     app[tracking.TRACKER] = tracking.tracker_files(settings)
     app[COLLECT_PATH] = settings.collect_path
+    app[BASE_PATH] = settings.base_path
+    app[IS_PROXY] = lambda peer: is_proxy(peer, trusted)
     app[ops.METRICS_TOKEN] = settings.metrics_token
     app.cleanup_ctx.append(partial(_rooms, settings=settings, clock=clock, trusted=trusted))
     chosen = tracking.chosen_routes(settings, (route.path for route in ROUTES))
+    if settings.base_path:
+        app.router.add_get(settings.base_path, pages.to_start, expect_handler=expectation)
     for route in (*ROUTES, *(Route(*row) for row in chosen)):
         # aiohttp's own pattern for a part of a path leaves out braces, which would make another 404 of them.
-        pattern = re.sub(r"{(\w+)}", r"{\1:[^/]+}", route.path).replace("{path:[^/]+}", "{path:.+}")
+        pattern = settings.base_path + re.sub(r"{(\w+)}", r"{\1:[^/]+}", route.path).replace(
+            "{path:[^/]+}", "{path:.+}"
+        )
         resource = app.router.add_resource(pattern)
         resource.add_route(route.method, route.handler, expect_handler=expectation)
         if route.method == "GET":

@@ -16,6 +16,7 @@ import { failureNotice } from "./shared/dialog.js";
 import { fill, h } from "./shared/dom.js";
 import { get, onLoggedOut } from "./shared/fetching.js";
 import { frame } from "./shared/navigation.js";
+import { at, here, local } from "./shared/paths.js";
 
 const ROUTES = [
   // path, hash, module, whether it stands in the frame
@@ -52,12 +53,12 @@ async function load() {
 
 async function refresh() {
   await load();
-  if (framed && session) framed.mark(session, location);
+  if (framed && session) framed.mark(session, { pathname: here(), hash: location.hash });
   return session;
 }
 
 function go(path, { replace = false } = {}) {
-  history[replace ? "replaceState" : "pushState"](null, "", path);
+  history[replace ? "replaceState" : "pushState"](null, "", at(path));
   return draw();
 }
 
@@ -71,16 +72,16 @@ function toLogin() {
 }
 
 async function findLogin() {
-  if (/^\/(login|setup|share\/.*)$/.test(location.pathname)) return;
+  if (/^\/(login|setup|share\/.*)$/.test(here())) return;
   const state = await get("/api/account/state");
   if (state.ok && state.data.needs_setup) return go("/setup", { replace: true });
-  const next = location.pathname + location.search + location.hash;
+  const next = here() + location.search + location.hash;
   await go(next === "/" ? "/login" : `/login?next=${encodeURIComponent(next)}`, { replace: true });
 }
 
 function route() {
   for (const [pattern, hash, name, inFrame] of ROUTES) {
-    const match = pattern.exec(location.pathname);
+    const match = pattern.exec(here());
     if (match && (!hash || hash === location.hash)) return { name, inFrame, params: { ...match.groups } };
   }
   return null;
@@ -88,7 +89,7 @@ function route() {
 
 /** Whose policy a page needs: the heatmaps of a website may frame its pages (tally/framing.py), all others nothing. */
 function policyOf(found) {
-  return found?.name === "heatmaps" ? location.pathname : "";
+  return found?.name === "heatmaps" ? here() : "";
 }
 
 // A browser keeps the policy that came with the shell.
@@ -132,7 +133,7 @@ async function show(found, mine) {
     refresh,
     signedOut: () => {
       // Who leaves on purpose is not led back to where he was.
-      history.replaceState(null, "", "/");
+      history.replaceState(null, "", at("/"));
       return toLogin();
     },
   };
@@ -164,7 +165,7 @@ const BROKEN = {
 };
 
 function place() {
-  return { path: location.pathname, query: new URLSearchParams(location.search), hash: location.hash };
+  return { path: here(), query: new URLSearchParams(location.search), hash: location.hash };
 }
 
 function keyOf(found) {
@@ -182,7 +183,7 @@ function leave() {
 function inFrame(context) {
   if (!framed) framed = frame(context);
   if (!framed.element.isConnected) fill(app, framed.element);
-  framed.mark(session, location);
+  framed.mark(session, { pathname: here(), hash: location.hash });
   framed.closeDrawer();
   const moved = framed.main.hasChildNodes();
   fill(framed.main);
@@ -221,8 +222,8 @@ const KEPT = ["range", "from", "to", "tz", "interval", "figure"];
 
 /** From page to page the days stay; filters do on pages of the same website, they are of it. */
 function keptView(path) {
-  const [to, from] = [path, location.pathname].map((one) => WEBSITE.exec(one));
-  if (!to || !from || path === location.pathname) return "";
+  const [to, from] = [path, here()].map((one) => WEBSITE.exec(one));
+  if (!to || !from || path === here()) return "";
   const isKept = (name) => KEPT.includes(name) || (to[1] === from[1] && name.startsWith("filter_"));
   const kept = [...new URLSearchParams(location.search)].filter(([name]) => isKept(name));
   // Slashes are allowed in a query, as shared/asking.js writes them.
@@ -242,11 +243,13 @@ document.addEventListener("click", (event) => {
   )
     return;
   const url = new URL(link.href, location.href);
+  const path = local(url.pathname);
   if (
     url.origin !== location.origin ||
+    path === null ||
     link.target ||
     link.hasAttribute("download") ||
-    url.pathname.startsWith("/api/")
+    path.startsWith("/api/")
   )
     return;
   if (link.classList.contains("skip")) {
@@ -254,7 +257,7 @@ document.addEventListener("click", (event) => {
     return document.getElementById("main").focus();
   }
   event.preventDefault();
-  go(url.pathname + (url.search || keptView(url.pathname)) + url.hash);
+  go(path + (url.search || keptView(path)) + url.hash);
 });
 window.addEventListener("popstate", draw);
 onLoggedOut(toLogin);

@@ -32,6 +32,7 @@ from tally.assets import tally_version
 from tally.errors import ApiError, json_answer
 from tally.gate import GATE, Gate, body, flag, invalid, text
 from tally.instants import BadTime, iso
+from tally.paths import public_prefix, public_url
 from tally.sign_in import Try
 from tally.timerange import zone
 
@@ -90,7 +91,7 @@ async def set_up(request: web.Request) -> web.Response:
         raise ApiError(errors.UNKNOWN_SETUP_LINK)
     gate.setup_token = ""
     await gate.log_in(request, number, password_hash)
-    return _data(_account(gate, gate.store.registry.owners[number]), 201)
+    return _data(_account(request, gate, gate.store.registry.owners[number]), 201)
 
 
 def _asks_for_email(gate: Gate) -> bool:
@@ -137,7 +138,7 @@ async def log_in(request: web.Request) -> web.Response:
     if owner is None or password_hash is None:
         raise ApiError(errors.WRONG_CREDENTIALS)
     await gate.log_in(request, owner.number, password_hash)
-    return _data(_account(gate, owner))
+    return _data(_account(request, gate, owner))
 
 
 async def _checked(gate: Gate, attempt: Try, account: int, password: str) -> str | None:
@@ -184,7 +185,7 @@ async def log_out_everywhere(request: web.Request) -> web.Response:
 async def account(request: web.Request) -> web.Response:
     """GET /api/account."""
     gate = request.app[GATE]
-    return _data(_account(gate, (await gate.session(request)).owner))
+    return _data(_account(request, gate, (await gate.session(request)).owner))
 
 
 async def change(request: web.Request) -> web.Response:
@@ -199,7 +200,7 @@ async def change(request: web.Request) -> web.Response:
         except BadTime:
             raise invalid("time_zone", "time_zone is the exact name of an IANA time zone, or null.") from None
         await gate.store.change(lambda connection: accounts.set_time_zone(connection, number, name))
-    return _data(_account(gate, gate.store.registry.owners[number]))
+    return _data(_account(request, gate, gate.store.registry.owners[number]))
 
 
 async def change_password(request: web.Request) -> web.Response:
@@ -240,7 +241,7 @@ def _usage_warning(used: int, limit: int | None) -> int | None:
     return max(reached, default=None)
 
 
-def _account(gate: Gate, owner: Owner) -> dict[str, Any]:
+def _account(request: web.Request, gate: Gate, owner: Owner) -> dict[str, Any]:
     now_ms = gate.clock.wall_ms()
     month_end_ms = now_ms // 1000 * 1000 + 1000 * month_ends_in_s(now_ms // 1000 * 1000)
     return {
@@ -255,7 +256,7 @@ def _account(gate: Gate, owner: Owner) -> dict[str, Any]:
         # Events are refused for want of disk space.
         "disk_is_low": gate.store.health.is_low,
         "version": tally_version(),
-        "base_url": gate.base_url,
+        "base_url": public_url(gate.base_url, public_prefix(request)),
         "demo": gate.is_demo,
     }
 

@@ -28,6 +28,7 @@ from tally.ground import refuse_gone
 from tally.ingest import ids_end
 from tally.instants import BadTime, iso
 from tally.live import WINDOW_MS, Present, look, most_visited
+from tally.paths import public_url
 from tally.queries import Place
 from tally.reader import Answer, Reader, View, scope_of
 from tally.sessions import DAY_MS
@@ -186,7 +187,8 @@ async def _events(reader: Reader, view: View, asked: Question, _: str) -> web.Re
     meta |= {"from": iso(scope.from_ms, asked.range.tz), "to": iso(scope.to_ms, asked.range.tz)}
     response = tables.answer(columns, rows, meta, asked.csv)
     if asked.csv and following:
-        response.headers["Link"] = f'<{reader.base_url}{asked.url.update_query(cursor=following)}>; rel="next"'
+        root = public_url(reader.base_url, asked.prefix) or asked.prefix
+        response.headers["Link"] = f'<{root}{asked.url.update_query(cursor=following)}>; rel="next"'
     return response
 
 

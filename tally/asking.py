@@ -22,6 +22,7 @@ from tally.errors import ApiError
 from tally.events import METRICS, MOST_EVENT_DATA_BYTES, TYPES
 from tally.heat import WIDTHS
 from tally.instants import BadTime, iso
+from tally.paths import local_path, public_prefix
 from tally.queries import FILTERS
 from tally.threads import SERVER, Claim
 from tally.timerange import Interval, Range, parse_days, parse_range
@@ -92,6 +93,7 @@ class Question:
     now_ms: int
     raw: tuple[Any, ...]
     url: URL
+    prefix: str
     is_gone: Callable[[], bool]
     claim: Claim = SERVER
 
@@ -159,7 +161,8 @@ def question(request: web.Request, endpoint: str, now_ms: int, types: Sequence[s
         csv="format" in ALLOWED[endpoint] and _wants_csv(single, request.headers.get("Accept", "")),
         now_ms=now_ms,
         raw=(single.get("from"), single.get("to"), single.get("tz"), sorted((f, sorted(v)) for f, v in filters)),
-        url=request.rel_url,
+        url=request.rel_url.with_path(local_path(request), keep_query=True),
+        prefix=public_prefix(request),
         is_gone=lambda: request.transport is None,
     )
 

@@ -22,6 +22,8 @@ import orjson
 from aiohttp import HttpVersion11, web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from tally.paths import local_path
+
 log = logging.getLogger("tally")
 
 COLLECT_PATHS = ("/api/collect", "/api/v1/collect")
@@ -270,7 +272,7 @@ async def _answered(request: web.Request, handler: Handler) -> web.StreamRespons
     response.headers.update(common_headers(request))
     for line in request.get(ANSWER_COOKIES, {}).values():
         response.headers.add("Set-Cookie", line)
-    if request.path.startswith(ACCOUNT_PATHS):
+    if local_path(request).startswith(ACCOUNT_PATHS):
         response.headers.setdefault("Cache-Control", "no-store")
     if not request.content.is_eof():
         await throw_away(request)
@@ -278,7 +280,7 @@ async def _answered(request: web.Request, handler: Handler) -> web.StreamRespons
 
 
 def _refused(request: web.Request, refusal: ApiError) -> web.Response:
-    if refusal.kind is not NOT_FOUND or request.path.startswith(_API_PATHS):
+    if refusal.kind is not NOT_FOUND or local_path(request).startswith(_API_PATHS):
         return error_answer(refusal)
     is_page = request.method in ("GET", "HEAD") and _HTML.search(request.headers.get("Accept", "")[:1_000])
     response = request.app[NOT_FOUND_PAGE](request) if is_page else error_answer(refusal)
@@ -288,12 +290,13 @@ def _refused(request: web.Request, refusal: ApiError) -> web.Response:
 
 def common_headers(request: web.Request) -> dict[str, str]:
     """Return the headers that every response to this path has."""
-    if request.path in COLLECT_PATHS or request.path == request.app[COLLECT_PATH]:
+    path = local_path(request)
+    if path in COLLECT_PATHS or path == request.app[COLLECT_PATH]:
         return COLLECT_HEADERS
     own: dict[str, str] = request.get(ANSWER_HEADERS, {})
-    if request.path.startswith(READ_PATHS):
+    if path.startswith(READ_PATHS):
         return _ON_READ | own
-    return (_ON_ACCOUNT if request.path.startswith(ACCOUNT_PATHS) else _ALWAYS) | own
+    return (_ON_ACCOUNT if path.startswith(ACCOUNT_PATHS) else _ALWAYS) | own
 
 
 class Protocol(web.RequestHandler):

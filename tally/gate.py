@@ -32,6 +32,7 @@ from tally.errors import ANSWER_COOKIES, ApiError
 from tally.limits import Buckets
 from tally.logins import DEVICE_LASTS_MS, LASTS_MS, MOST_OF_ACCOUNT, Login
 from tally.origin import Network, is_proxy
+from tally.paths import public_prefix
 from tally.sign_in import SignInLimits, TooManyTries, Try
 from tally.store import Store
 
@@ -206,12 +207,21 @@ class Gate:
             self._set_cookie(request, DEVICE_COOKIE, "", 0)
 
     def _cookie_name(self, request: web.Request, name: str = COOKIE) -> str:
-        return f"__Host-{name}" if self.is_secure(request) else name
+        """A cookie's name: below a prefix another one, so that a server at the root of the host has its own.
+
+        Browsers take `__Host-` with Path=/ alone (RFC 6265bis, 4.1.3.2); `__Secure-` needs https and no more.
+        """
+        prefix = public_prefix(request)
+        own = name + prefix.replace("/", ".")
+        if not self.is_secure(request):
+            return own
+        return f"__Secure-{own}" if prefix else f"__Host-{own}"
 
     def _set_cookie(self, request: web.Request, name: str, value: str, lasts_ms: int) -> None:
         """Has the answer set a cookie, or remove it where it lasts no time."""
         name, secure = self._cookie_name(request, name), "; Secure" if self.is_secure(request) else ""
-        line = f"{name}={value}; Path=/; Max-Age={lasts_ms // 1000}; HttpOnly; SameSite=Lax{secure}"
+        path = public_prefix(request) or "/"
+        line = f"{name}={value}; Path={path}; Max-Age={lasts_ms // 1000}; HttpOnly; SameSite=Lax{secure}"
         request.setdefault(ANSWER_COOKIES, {})[name] = line
 
     # --- trying passwords

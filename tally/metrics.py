@@ -46,10 +46,12 @@ class Figures(Collector):
         answered: Answered,
         refused: Counter[str],
         collect_path: str,
+        base_path: str = "",
     ) -> None:
         self._desk, self._reader, self._nightly = desk, reader, nightly
         self._connections = connections
         self._answered, self._refused = answered, refused
+        self._base_path = base_path
         self._collect_paths = {*COLLECT_PATHS, collect_path}
         self._process = ProcessCollector(registry=None)
 
@@ -93,7 +95,8 @@ class Figures(Collector):
             elif isinstance(route, str):
                 found = ("POST", route)
             else:
-                found = (route.method, route.resource.canonical if route.resource else _NONE)
+                canonical = route.resource.canonical if route.resource else _NONE
+                found = (route.method, canonical.removeprefix(self._base_path))
             path = COLLECT_PATHS[0] if found[1] in self._collect_paths else found[1]
             numbers[found[0], path, f"{hundreds}xx"] += number
         for labels, number in sorted(numbers.items()):

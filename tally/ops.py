@@ -22,6 +22,7 @@ from tally.errors import ANSWERED, COLLECT_PATH, REFUSED, ApiError, json_answer
 from tally.health import RETRY_S, WORDS
 from tally.metrics import Figures
 from tally.nightly import Nightly
+from tally.paths import BASE_PATH, PREFIX_HEADER, public_prefix
 from tally.reader import READER
 
 # In lower case. CDN-Loop: RFC 8586; the others are those of common proxies and content delivery networks.
@@ -43,7 +44,9 @@ async def healthz(request: web.Request) -> web.Response:
 
 async def openapi(request: web.Request) -> web.Response:
     """The document that describes the API to machines."""
-    return web.Response(body=request.app[OPENAPI], content_type="application/yaml")
+    prefix = (public_prefix(request) or "/").encode()
+    document = request.app[OPENAPI].replace(b"\n  - url: /\n", b"\n  - url: %s\n" % prefix, 1)
+    return web.Response(body=document, content_type="application/yaml", headers={"Vary": PREFIX_HEADER})
 
 
 async def metrics(request: web.Request) -> web.Response:
@@ -86,5 +89,5 @@ def _is_loopback(host: str) -> bool:
 
 
 def _figures(app: web.Application) -> Figures:
-    counted = app[ANSWERED], app[REFUSED], app[COLLECT_PATH]
+    counted = app[ANSWERED], app[REFUSED], app[COLLECT_PATH], app[BASE_PATH]
     return Figures(app[DESK], app[READER], app[CONNECTIONS], app[NIGHTLY], *counted)

@@ -10,7 +10,9 @@ tally/framing.py is about), other origins; what every answer forbids (referrers,
 """
 
 import gzip
+import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from types import MappingProxyType
@@ -21,6 +23,7 @@ from aiohttp import web
 from tally import errors
 from tally.assets import asset
 from tally.errors import ANSWER_HEADERS, OURS_ALONE, ApiError
+from tally.paths import PREFIX_HEADER, public_prefix
 
 _TYPES = {
     ".css": "text/css; charset=utf-8",
@@ -93,14 +96,33 @@ FILES = web.AppKey("files", dict[str, File])
 async def page(request: web.Request) -> web.Response:
     """The shell."""
     request[ANSWER_HEADERS] = PAGE_HEADERS
-    return answer(request, request.app[FILES][SHELL])
+    return answer(request, _below(request, SHELL))
+
+
+def _below(request: web.Request, name: str) -> File:
+    return _prefixed(request.app[FILES][name], public_prefix(request))
+
+
+@lru_cache(32)  # two pages for each prefix by which clients reach the server
+def _prefixed(file: File, prefix: str) -> File:
+    """A page whose files and links are below a prefix; its meta element tells the scripts (static/shared/paths.js)."""
+    if not prefix:
+        return file
+    there = prefix.encode()
+    body = file.body.replace(b'name="base-path" content=""', b'name="base-path" content="%s"' % there)
+    return packed_file(re.sub(rb'(href|src)="/', rb'\1="%s/' % there, body), ".html")
+
+
+async def to_start(request: web.Request) -> web.Response:
+    """GET of the base path without a slash at its end: the start page has one."""
+    return web.Response(status=308, headers={"Location": f"{public_prefix(request)}/", "Vary": PREFIX_HEADER})
 
 
 def shell(request: web.Request, frames: tuple[str, ...]) -> web.Response:
     """The shell that may also frame these sources: another answer than without them, and this browser's alone."""
     policy = POLICY + ("; frame-src " + " ".join(frames) if frames else "")
     request[ANSWER_HEADERS] = {**PAGE_HEADERS, "Content-Security-Policy": policy}
-    file = request.app[FILES][SHELL]
+    file = _below(request, SHELL)
     own = file._replace(tag=file.tag + blake2b(policy.encode(), digest_size=12).hexdigest())
     return answer(request, own, cache_control="private, no-cache")
 
@@ -108,7 +130,7 @@ def shell(request: web.Request, frames: tuple[str, ...]) -> web.Response:
 def not_found(request: web.Request) -> web.Response:
     """The 404 page for browsers: the same for every path, so nothing of the request is in it. Runs no script."""
     request[ANSWER_HEADERS] = {**PAGE_HEADERS, "Content-Security-Policy": NOT_FOUND_POLICY}
-    page = request.app[FILES][NOT_FOUND_SHELL]
+    page = _below(request, NOT_FOUND_SHELL)
     headers = {"Content-Type": page.kind, "Cache-Control": "no-store"}
     return web.Response(body=page.body, status=404, headers=headers)
 

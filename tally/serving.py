@@ -26,6 +26,7 @@ from tally.connections import CONNECTIONS
 from tally.errors import UNDER_WAY
 from tally.gate import GATE
 from tally.listening import Listener, room_for
+from tally.paths import public_url
 from tally.restoring import drop_leftovers
 from tally.reuse import closing
 from tally.schema import BadDatabase
@@ -206,10 +207,13 @@ def _listen(runner: Runner, settings: Settings) -> list[str]:
     gate = runner.app[GATE]
     if gate.needs_setup:
         # After the #: no proxy's log and no Referer ever sees it.
-        link = f"{settings.base_url or _reached(addresses)}/setup#{gate.setup_token}"
+        start = public_url(settings.base_url, settings.base_path) or _reached(addresses) + settings.base_path
+        link = f"{start}/setup#{gate.setup_token}"
         logs.announce(settings.log_format, f"set up Tally: {link}")
     for address in addresses:
-        print(f"listening on {address}", flush=True)
+        # The path of a Unix socket is none of HTTP's.
+        path = "" if address.startswith(UNIX) else settings.base_path
+        print(f"listening on {address}{path}", flush=True)
     return addresses
 
 

@@ -13,6 +13,7 @@ from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from tally.paths import normal_prefix
 from tally.sockets import MAX_PATH_BYTES, UNIX
 
 # The seed's table Limits: events per request. The same as tally/events.py MOST_EVENTS, which this module cannot import.
@@ -139,6 +140,13 @@ def _own_path(value: str) -> str:
     return value
 
 
+def _base_path(value: str) -> str:
+    prefix = normal_prefix(value)
+    if prefix is None:
+        raise BadSetting("takes a path such as /stats: letters, digits and . _ ~ - between slashes")
+    return prefix
+
+
 def _script_path(value: str) -> str:
     if not value.endswith(".js"):
         raise BadSetting("takes a path that ends in .js, such as /js/site.js")
@@ -167,6 +175,9 @@ class Settings:
         "X-Forwarded-For", "the one header that names the client behind a trusted proxy", _header_name
     )
     base_url: str = _setting("", "the server's public address, as https://stats.example.com", _base_url)
+    base_path: str = _setting(
+        "", "the path below which everything is served, as /stats, where the proxy keeps it in requests", _base_path
+    )
     script_path: str = _setting(
         "/tracker.js", "another path of the tracker, as /js/site.js; its parts are then under /js/site/", _script_path
     )

@@ -47,10 +47,18 @@ from tally.errors import (
 )
 from tally.events import MOST_BODY_BYTES
 from tally.ingest import Outcome
+from tally.paths import BASE_PATH
 
 # our choice: a browser's head is 1 to 2 KB; aiohttp takes longer ones.
 MOST_HEAD_BYTES = 8_192
-_OPENINGS = tuple(f"POST {path} HTTP/1.1\r\n".encode() for path in COLLECT_PATHS)
+
+
+def openings_below(base_path: str) -> tuple[bytes, ...]:
+    """Return the first lines of plain collect requests to a server below this path."""
+    return tuple(f"POST {base_path}{path} HTTP/1.1\r\n".encode() for path in COLLECT_PATHS)
+
+
+OPENINGS = openings_below("")
 # RFC 9112 2.1, 3, 5 and RFC 9110 5.5, 5.6.2, without anything that is tolerated but not plain.
 _FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+): ?((?![ \t])[^\x00-\x08\x0a-\x1f\x7f]*(?<![ \t]))")
 # What comes again and again and tells of nobody is kept; other lines are read each time.
@@ -84,7 +92,7 @@ class Door:
         self.desk, self.under_way, self.connections = app[DESK], app[UNDER_WAY], app[CONNECTIONS]
         self.answered, self.refused = app[ANSWERED], app[REFUSED]
         self.server = server
-        self.lines = Lines()
+        self.lines, self.openings = Lines(), openings_below(app[BASE_PATH])
         # Then aiohttp answers, with `Connection: close`.
         self.is_ending = False
         # RFC 9110 6.6.1: a Date may be left out of what is 5xx.
@@ -170,7 +178,7 @@ class Way(Connection):
 
     def _take(self, data: bytes) -> bool:
         """Queues what is in a plain request. False where it is none, and then nothing has happened."""
-        plain = read_plain(data, self._door.lines)
+        plain = read_plain(data, self._door.lines, self._door.openings)
         if plain is None:
             return False
         desk, (fields, body) = self._desk, plain
@@ -275,10 +283,12 @@ class NotPlain(ValueError):
     """Not for the short way."""
 
 
-def read_plain(data: bytes, lines: Lines) -> tuple[dict[str, str], bytes] | None:
+def read_plain(
+    data: bytes, lines: Lines, openings: tuple[bytes, ...] = OPENINGS
+) -> tuple[dict[str, str], bytes] | None:
     """Headers, by names in lower case, and body of a piece that is one whole plain collect request; else None."""
     end = data.find(b"\r\n\r\n", 0, MOST_HEAD_BYTES)
-    if end < 0 or not data.startswith(_OPENINGS):
+    if end < 0 or not data.startswith(openings):
         return None
     _, *head = data[:end].split(b"\r\n")
     if len(head) > MOST_FIELDS:

@@ -24,6 +24,7 @@ from tally.collect import DESK, collect, preflight, take
 from tally.errors import COLLECT_PATHS, REFUSED, ApiError, refusal_of
 from tally.events import Batch
 from tally.pages import File, answer, file_of, packed_file
+from tally.paths import local_path
 from tally.settings import BadSetting, Settings
 
 SCRIPT = "/tracker.js"
@@ -83,7 +84,7 @@ def chosen_routes(settings: Settings, taken: Iterable[str]) -> list[ChosenRoute]
 async def script(request: web.Request) -> web.Response:
     """GET /tracker.js and the parts."""
     request.app[DESK].callers.look_at(request.headers)
-    file = request.app[TRACKER].get(request.path)
+    file = request.app[TRACKER].get(local_path(request))
     if file is None:
         raise ApiError(errors.NOT_FOUND)
     return answer(request, file, _OPEN, _CACHE)

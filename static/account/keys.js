@@ -7,6 +7,7 @@ import { get, send } from "../shared/fetching.js";
 import { field, form } from "../shared/forms.js";
 import { ago, date, dateTime, usualZone } from "../shared/formats.js";
 import { card } from "./card.js";
+import { publicUrl } from "../shared/paths.js";
 
 // CONTRACT, Plans: the least that has keys.
 const PLAN_WITH_KEYS = "pro";
@@ -77,7 +78,7 @@ function creation(keys) {
 }
 
 function showOnce(keys, key) {
-  const base = keys.context.account.base_url || location.origin;
+  const base = publicUrl(keys.context.account.base_url);
   const curl = () => `curl -H 'Authorization: Bearer ${key.value}' ${base}/api/v1/websites`;
   const value = h("input", {
     type: "text",

@@ -4,6 +4,7 @@ import { questionOf, writeView } from "../shared/asking.js";
 import { fill, h } from "../shared/dom.js";
 import { get } from "../shared/fetching.js";
 import { counted } from "../shared/formats.js";
+import { at } from "../shared/paths.js";
 
 /** Gives { element, redraw(), load() }. `path`: where the page is. */
 export function leftOut(board, path) {
@@ -12,7 +13,8 @@ export function leftOut(board, path) {
 
   function redraw() {
     const { range, from, to, zone } = board.view();
-    element.href = `${path}?${writeView({ range, from, to, zone, figure: "visitors", filters: [], tabs: {} })}`;
+    const query = writeView({ range, from, to, zone, figure: "visitors", filters: [], tabs: {} });
+    element.href = at(`${path}?${query}`);
   }
 
   /** Where it cannot be asked, the link stays without a number. */

@@ -22,6 +22,7 @@ import { live } from "./live.js";
 import { OWN } from "./own.js";
 import { worldMap } from "./places.js";
 import { series } from "./series.js";
+import { at } from "../shared/paths.js";
 
 // A range that is not over is asked again so often, without a trace where nothing has changed.
 const EVERY_MS = 60_000;
@@ -94,7 +95,8 @@ export async function dashboard(root, context, site) {
     drawFilters(places.filters, board);
     drawInterval(interval, board);
     out?.redraw();
-    csv.href = `${site.base}/timeseries?${questionOf(view, board.span(), { interval: board.span().interval, format: "csv" })}`;
+    const question = questionOf(view, board.span(), { interval: board.span().interval, format: "csv" });
+    csv.href = at(`${site.base}/timeseries?${question}`);
     fill(places.print, printHead(site, view, board.span()));
   }
 
@@ -131,7 +133,7 @@ export async function dashboard(root, context, site) {
   drawFrame();
   fill(root, places.page);
   if (location.search.slice(1) !== addressOf(view))
-    history.replaceState(null, "", `${context.path}?${addressOf(view)}${context.hash}`);
+    history.replaceState(null, "", at(`${context.path}?${addressOf(view)}${context.hash}`));
   load();
   const stopKeys = keys(board, {
     f: () => filterDialog(board),

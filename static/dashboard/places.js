@@ -4,6 +4,7 @@
 import { h, svg } from "../shared/dom.js";
 import { counted, countryName, flag } from "../shared/formats.js";
 import { hint } from "../shared/hint.js";
+import { at } from "../shared/paths.js";
 
 const SOURCE = "/assets/vendor/world-atlas-2.0.2/countries.json";
 const STEPS = 5;
@@ -11,7 +12,7 @@ const STEPS = 5;
 let outlines = null;
 
 function load() {
-  outlines ||= fetch(SOURCE)
+  outlines ||= fetch(at(SOURCE))
     .then((answer) => (answer.ok ? answer.json() : null))
     .catch(() => null);
   return outlines;

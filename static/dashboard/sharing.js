@@ -3,6 +3,7 @@
 import { confirmDialog, copyButton, failureNotice, openDialog } from "../shared/dialog.js";
 import { fill, h } from "../shared/dom.js";
 import { send } from "../shared/fetching.js";
+import { at } from "../shared/paths.js";
 
 /** Opens the dialog. `website` is one of the session's; its `share` is kept up to date. */
 export function shareDialog(website) {
@@ -43,7 +44,7 @@ export function shareDialog(website) {
         h("div", { class: "row end gap-above" }, button("Create link", "primary", "POST")),
       );
     }
-    const link = new URL(website.share, location.origin).href + location.search;
+    const link = new URL(at(website.share), location.origin).href + location.search;
     const field = h("input", { value: link, readonly: true, "aria-label": "The link", class: "mono" });
     field.addEventListener("focus", () => field.select());
     return fill(

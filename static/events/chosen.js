@@ -10,6 +10,7 @@ import { get } from "../shared/fetching.js";
 import { counted, decimal, number, percent, shortNumber } from "../shared/formats.js";
 import { hint } from "../shared/hint.js";
 import { drawInterval, pickDays } from "../shared/range.js";
+import { at } from "../shared/paths.js";
 
 const COUNTS = [
   ["events", "event", "Events"],
@@ -58,7 +59,7 @@ export function chosenEvent(board, chosen) {
     const [view, span] = [ofEvent(board, chosen()), board.span()];
     refill(places.head, heading(board, chosen(), view));
     drawInterval(interval, board);
-    csv.href = `${board.base}/timeseries?${questionOf(view, span, { interval: span.interval, format: "csv" })}`;
+    csv.href = at(`${board.base}/timeseries?${questionOf(view, span, { interval: span.interval, format: "csv" })}`);
   }
   return {
     element: h("section", { class: "card main-card", "aria-label": "The chosen event" }, Object.values(places)),

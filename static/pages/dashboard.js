@@ -4,6 +4,7 @@
 import { dashboard, noDashboard } from "../dashboard/page.js";
 import { shareDialog } from "../dashboard/sharing.js";
 import { h, icon } from "../shared/dom.js";
+import { publicUrl } from "../shared/paths.js";
 
 export async function show(root, context) {
   const website = context.websites.find((one) => one.id === context.params.id);
@@ -53,7 +54,7 @@ async function untilFirst(root, context, website) {
     const known = session?.websites.find((one) => one.id === website.id);
     if (!hasGone) page = await full(root, context, known ? { ...known, events: known.events || 1 } : website);
   };
-  const base = context.account.base_url || location.origin;
+  const base = publicUrl(context.account.base_url);
   root.append(
     h(
       "div",

@@ -10,6 +10,7 @@ import { copyButton } from "../shared/dialog.js";
 import { fill, h } from "../shared/dom.js";
 import { get } from "../shared/fetching.js";
 import { nothing, websitePage } from "../shared/website_page.js";
+import { at } from "../shared/paths.js";
 
 const PAGE = {
   title: "Funnels",
@@ -93,7 +94,7 @@ function build(board) {
     drawPicture(places.picture, { steps, rows, all, act, isWaiting: false });
     drawTable(places.table, steps, rows);
     places.behind.hidden = false;
-    places.csv.href = `${board.base}/funnel?${funnelQuestion(board, { format: "csv" })}`;
+    places.csv.href = at(`${board.base}/funnel?${funnelQuestion(board, { format: "csv" })}`);
   }
 
   /** The steps alone: too few to be counted, or not counted yet. */

@@ -7,6 +7,7 @@ import { copyButton } from "../shared/dialog.js";
 import { fill, h, icon, styled } from "../shared/dom.js";
 import { get, send } from "../shared/fetching.js";
 import { ago, clockTime, counted, countryName, flag } from "../shared/formats.js";
+import { publicUrl } from "../shared/paths.js";
 
 // A refused page is named within two seconds; 80 small requests a minute, of the 600 that an account has.
 const EACH_MS = 1500;
@@ -18,7 +19,7 @@ const NEW_MS = 600_000;
 /** The snippet of a website, with `attributes` more, and a button that copies it. `base`: the server's public address, or empty. */
 export function snippet(website, base, { attributes = "" } = {}) {
   styled("/assets/account/account.css");
-  const at = base || location.origin;
+  const at = publicUrl(base);
   const code = snippetText(website, at, attributes);
   return h(
     "div",
@@ -202,7 +203,7 @@ function imported(website) {
 }
 
 function help(website) {
-  const curl = `curl ${location.origin}/api/collect -d '{"type": "pageview",\n  "website_id": "${website.id}",\n  "url": "https://${website.domain}/"}'`;
+  const curl = `curl ${publicUrl("")}/api/collect -d '{"type": "pageview",\n  "website_id": "${website.id}",\n  "url": "https://${website.domain}/"}'`;
   return h(
     "details",
     { class: "aside" },

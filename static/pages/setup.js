@@ -8,6 +8,7 @@ import { get, send } from "../shared/fetching.js";
 import { field, form, passwordField } from "../shared/forms.js";
 import { snippet, waiting } from "./onboarding.js";
 import { websiteForm } from "./websites.js";
+import { at, publicUrl } from "../shared/paths.js";
 
 const STEPS = ["Your account", "First website", "First event"];
 
@@ -61,7 +62,7 @@ function whereTheLinkIs(setup, title) {
     null,
     h("h1", { tabindex: "-1" }, title),
     h("p", null, "When Tally starts and nobody has a password yet, it prints a link:"),
-    h("pre", { class: "code-block wrapped", tabindex: "0" }, `set up Tally: ${location.origin}/setup#…`),
+    h("pre", { class: "code-block wrapped", tabindex: "0" }, `set up Tally: ${publicUrl("")}/setup#…`),
     h(
       "p",
       null,
@@ -120,7 +121,7 @@ function accountStep(setup, known) {
       });
       if (!answer.ok) return answer.status === 404 ? void invited(setup) : answer;
       // The link is used up: it does not stay in the history.
-      history.replaceState(null, "", "/setup");
+      history.replaceState(null, "", at("/setup"));
       return afterAccount(setup);
     },
   });

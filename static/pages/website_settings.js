@@ -9,6 +9,7 @@ import { field, form } from "../shared/forms.js";
 import { counted, date, usualZone } from "../shared/formats.js";
 import { lost } from "../shared/lost.js";
 import { snippet, waiting } from "./onboarding.js";
+import { at } from "../shared/paths.js";
 
 export async function show(root, context) {
   await styled("/assets/account/account.css");
@@ -137,7 +138,7 @@ function sharing(settings) {
 }
 
 function shared(settings, body) {
-  const link = location.origin + settings.website.share;
+  const link = location.origin + at(settings.website.share);
   const shown = h("input", { type: "text", readonly: true, value: link, "aria-label": "Public link", class: "mono" });
   shown.addEventListener("focus", () => shown.select());
   const renew = h("button", { class: "button", type: "button" }, "Replace the link");

@@ -7,6 +7,7 @@ import { get, send } from "../shared/fetching.js";
 import { field, form } from "../shared/forms.js";
 import { counted, number, usualZone } from "../shared/formats.js";
 import { snippet, waiting } from "./onboarding.js";
+import { here } from "../shared/paths.js";
 
 // our choice: as the dashboard's own live number.
 const LIVE_MS = 30_000;
@@ -217,7 +218,7 @@ export function websiteForm(added, { wide = false, beside = null } = {}) {
 }
 
 function addDialog(context) {
-  const away = () => location.pathname === "/" && location.hash === "#add" && context.go("/", { replace: true });
+  const away = () => here() === "/" && location.hash === "#add" && context.go("/", { replace: true });
   const made = websiteForm(
     async (website, notes) => {
       const fresh = await context.refresh();

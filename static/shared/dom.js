@@ -2,8 +2,10 @@
 //
 // h("button", { class: "button", type: "button", onclick: save }, "Save") gives an element. Properties: `class`,
 // `style` (an object, set by script, which the content security policy allows), `dataset`, `on...` functions; all
-// others are attributes, left out where null or false. Children: nodes, texts, numbers, arrays; null and false are
+// others are attributes, left out where null or false. Paths in href and src are completed with the base path. Children: nodes, texts, numbers, arrays; null and false are
 // left out.
+
+import { at } from "./paths.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -107,6 +109,7 @@ function filled(element, props, children) {
     else if (name === "style") for (const [key, to] of Object.entries(given)) element.style.setProperty(key, to);
     else if (name === "dataset") Object.assign(element.dataset, given);
     else if (name === "value" && "value" in element && element.tagName !== "BUTTON") value = given;
+    else if (name === "href" || name === "src") element.setAttribute(name, at(given));
     else element.setAttribute(name, given === true ? "" : given);
   }
   element.append(...children.flat(Infinity).filter(isShown).map(asNode));

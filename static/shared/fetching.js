@@ -3,6 +3,8 @@
 // and `error.message` is a sentence to show. `error.code` is the server's, or "unreachable" (no answer came),
 // "unreadable" (no JSON came) or "aborted" (the page that asked has gone: show nothing).
 
+import { at } from "./paths.js";
+
 const listeners = new Set();
 
 /** Asks with GET. */
@@ -26,7 +28,7 @@ export function onLoggedOut(call) {
 async function ask(path, options) {
   let response;
   try {
-    response = await fetch(path, { credentials: "same-origin", ...options });
+    response = await fetch(at(path), { credentials: "same-origin", ...options });
   } catch {
     return options.signal?.aborted ? failed(0, "aborted", "") : failed(0, "unreachable", UNREACHABLE);
   }

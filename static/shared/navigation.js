@@ -6,6 +6,7 @@ import { notify } from "./dialog.js";
 import { fill, h, icon, logo } from "./dom.js";
 import { number } from "./formats.js";
 import { send } from "./fetching.js";
+import { at } from "./paths.js";
 
 // The pages of a website, each with what follows the website's own path; a line comes with its page's module.
 const PAGES = [
@@ -204,7 +205,7 @@ function userMenu(context) {
     name.textContent = account.email;
     name.title = account.email;
     for (const link of links) {
-      if (link.getAttribute("href") === path) link.setAttribute("aria-current", "page");
+      if (link.getAttribute("href") === at(path)) link.setAttribute("aria-current", "page");
       else link.removeAttribute("aria-current");
     }
   };

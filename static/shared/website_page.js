@@ -42,6 +42,7 @@ import { keys, keysDialog } from "./keys.js";
 import { lost } from "./lost.js";
 import { part } from "./part.js";
 import { drawRange, drawWhen } from "./range.js";
+import { at, here, publicUrl } from "./paths.js";
 
 // A range that is not over is asked again so often, without a trace where nothing has changed.
 const EVERY_MS = 60_000;
@@ -64,7 +65,7 @@ export async function websitePage(root, context, page) {
   const base = `/api/account/websites/${website.id}`;
   const board = {
     ...{ website, name, base, zone, fields, signal: context.signal },
-    server: context.account.base_url || location.origin,
+    server: publicUrl(context.account.base_url),
     view: () => view,
     span: () => spanOf(view),
     go: (next) => context.go(addressOf(next)),
@@ -114,7 +115,7 @@ export async function websitePage(root, context, page) {
   drawFrame();
   fill(places.body, body.element);
   fill(root, places.page);
-  if (location.pathname === context.path) history.replaceState(null, "", addressOf(view) + context.hash);
+  if (here() === context.path) history.replaceState(null, "", at(addressOf(view) + context.hash));
   body.load({ quietly: false, last: null });
   const stopKeys = keys(board, keysOf(page, board, fields));
   const timer = setInterval(again, EVERY_MS);
