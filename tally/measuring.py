@@ -75,8 +75,10 @@ def trials_of(scope: Scope) -> Query:
         " from ab where website = ? and ts >= ? and ts < ? and type = 7),"
         " counted as (select day, experiment, variant, 0 as converted, 0 as goal from arm cross join assignment"
         " using (day, experiment, visitor) where website = ?"
-        " union all select day, experiment, variant, 1, goal from arm join done using (day, experiment, visitor)"
-        " cross join assignment using (day, experiment, visitor) where website = ?)"
+        # Not as a join with arm: SQLite reads that once for each row of done.
+        " union all select day, experiment, variant, 1, goal from done cross join assignment"
+        " using (day, experiment, visitor) where website = ?"
+        " and (day, experiment, visitor) in (select day, experiment, visitor from arm))"
         f" select day, {texts}, converted, (select text from label where id = goal), count(*) from counted"
         " group by day, experiment, variant, converted, goal",
         [*span, *parameters, *span, scope.website, scope.website],

@@ -69,6 +69,34 @@ FAULTS = (
         "tests/test_account_api.py",
     ),
     Fault(
+        "new values are not bounded",
+        "tally/value_limits.py",
+        "            if taken + cost > limit:\n",
+        "            if taken + cost > limit + 1_000_000:\n",
+        "tests/test_value_limits.py",
+    ),
+    Fault(
+        "a failed commit leaves values known",
+        "tally/ingest.py",
+        "            self.value_limits.forget()\n",
+        "",
+        "tests/test_value_limits.py",
+    ),
+    Fault(
+        "an almost full disk refuses nothing",
+        "tally/health.py",
+        "        if self.is_low:\n            raise ApiError(",
+        "        if self.is_low and self.is_stuck:\n            raise ApiError(",
+        "tests/test_min_free_disk.py",
+    ),
+    Fault(
+        "a deleted website keeps what it used of the month",
+        "tally/deletion.py",
+        "        (website, month_of(now_ms)),\n",
+        "        (website, 0),\n",
+        "tests/test_budgets.py",
+    ),
+    Fault(
         "a demo is not marked",
         "tally/demo.py",
         "        notes.write(connection, notes.DEMO, iso(until_ms))\n",
@@ -1277,8 +1305,8 @@ FAULTS = (
     Fault(
         "a disk that is never too small",
         "tally/examining.py",
-        "    if free < LEAST_FREE_BYTES:",
-        "    if free < 0:",
+        "    elif free < LEAST_FREE_BYTES:",
+        "    elif free < 0:",
         "tests/test_doctor.py",
     ),
     Fault(
