@@ -1,5 +1,6 @@
-// tracker/README.md
+// How it works as a whole: tracker/README.md. The server removes comments and spaces from this file (tally/compaction.py).
 {
+// Errors of the tracker, also in promises, never reach the page.
 const safe = (work) => (...given) => {
 	try {
 		const made = work(...given);
@@ -9,65 +10,95 @@ const safe = (work) => (...given) => {
 };
 
 safe(() => {
-	const { dataset, src } = document.currentScript;
-	const website_id = dataset.websiteId, tally = (window.tally ||= {});
+	// document.currentScript is null in modules; the first URL of a stack is the script's own, in WebKit without its query.
+	const url = (/\w+:\/\/\S+(?=:\d+:\d)/.exec(Error().stack) || location) + "";
+	const script = document.currentScript || [...document.scripts].find((one) => one.src.startsWith(url)) || { dataset: {} };
+	const dataset = script.dataset, src = script.src || url;
+	const website_id = dataset.websiteId || /[?&]id=([^&#]*)/.exec(src)?.[1], tally = (window.tally ||= {});
 	if (tally[website_id]) return;
 	tally[website_id] = 1;
 
 	const api = dataset.api || new URL("api/collect", src), own = `tally.${website_id}.`;
-	const shelf = safe(() => localStorage)() || {}, tab = safe(() => sessionStorage)() || {};
+	const tab = safe(() => sessionStorage)() || {};
+	// An iPad identifies itself as a Mac; only the browser can tell them apart.
 	const context = navigator.maxTouchPoints > 1 && /Macintosh/.test(navigator.userAgent) ? { device: "tablet", os: "iOS" } : {};
-	let queue = [], timer, later, last, flying = 0;
-	let off = !/^http/.test(location) || shelf["tally.ignore"] || "respectGpc" in dataset && navigator.globalPrivacyControl;
+	let shelf = safe(() => localStorage)() || {}, queue = [], flight = [], timer, later, last, warned;
+	// Pages without a host (file:, about:, data:) are not counted.
+	let off = !location.host || shelf["tally.ignore"] || "respectGpc" in dataset && navigator.globalPrivacyControl;
 
-	const on = (type, work) => addEventListener(type, safe(work), true);
-	const part = safe(async (name) => (await import(src.replace(/\.js[^/]*$/, `/${name}.js`))).default(push, flush, dataset, here));
-	const kept = () => Object.keys(shelf).filter((key) => key.startsWith(own) && (shelf[key] > Date.now() - 2592e5 || !delete shelf[key]));
-	const here = () => {
-		const { origin, pathname, hash, search } = location;
-		return origin + ("hash" in dataset ? pathname.replace(/\/?$/, hash.replace(/^#?!?\/?/, "/")) : pathname) + search;
-	};
+	const on = (type, work) => addEventListener(type, safe(work), 1);
+	const part = safe(async (name) => (await import(src.replace(/\.js(\?.*)?$/, `/${name}.js`))).default(add, flush, dataset, here));
+	// What is stored; older than 72 hours is deleted.
+	const stored = () => Object.keys(shelf).filter((key) => key.startsWith(own) && (shelf[key] > Date.now() - 2592e5 || !delete shelf[key]));
+	const kept = () => stored().filter((key) => !flight.includes(key));
+	// Not location.origin, which some browsers give as "null" for schemes such as capacitor:.
+	const here = () => "hash" in dataset ? location.href.replace(/\/?(\?[^#]*)?(#!?\/?(.*))?$/, "/$3$1") : location.href.split("#")[0];
 
-	const push = safe((event) => {
+	const add = safe((event) => {
 		const key = own + JSON.stringify({ url: here(), ...event, event_id: crypto.getRandomValues(new Uint32Array(4)).join() });
 		if (!off && key.length < 19e3) queue.push(key);
 		timer ||= setTimeout(flush, 1e3);
 	});
 
-	const flush = safe((all) => {
+	// At most 500 events wait; where the storage is full, those that do not fit wait in memory.
+	const store = (batch) => {
+		let room = 500 - stored().length;
+		for (const key of batch)
+			if (!shelf[key] && room-- > 0)
+				try {
+					shelf[key] = Date.now();
+				} catch {
+					shelf = { [key]: Date.now() };
+				}
+	};
+
+	const drop = (batch) => {
+		for (const key of batch) delete shelf[key];
+	};
+
+	// leaving: the page may be gone before an answer arrives, so all that is on its way is stored too.
+	const flush = safe((leaving) => {
 		timer = 0;
-		while (queue[0] && !document.prerendering) post(queue, all);
+		if (document.prerendering) return;
+		if (off ||= shelf["tally.ignore"]) drop(stored());
+		else if (leaving) {
+			while (queue[0]) post(queue);
+			store(flight);
+		} else return kept()[0] && navigator.locks?.request(own, { ifAvailable: 1 }, send) || send(!navigator.locks);
 	});
 
-	const post = safe(async (list, all) => {
-		let keys = [], now = Date.now(), done, size = 0;
-		while (list[0] && (size += list[0].length) < 19e3 && keys.length < 50) keys.push(list.shift());
-		const events = keys.map((key) => ({ ...JSON.parse(key.slice(own.length)), timestamp: shelf[key] && +shelf[key] }));
-		const body = JSON.stringify({ website_id, context, events });
-		flying += body.length;
-		if (keys[0] && !(shelf["tally.until"] > now) && navigator.onLine && flying < 21e3)
-			if (all && !("keepalive" in Request.prototype)) done = navigator.sendBeacon(api, body);
-			else try {
-				const { status, headers } = await fetch(api, { method: "POST", credentials: "omit", keepalive: true, body });
-				done = status != 429 && status < 500;
-				done || (shelf["tally.until"] = Date.now() + headers.get("Retry-After") * 1e3);
-			} catch {}
-		flying -= body.length;
-		for (const key of keys) done ? delete shelf[key] : kept().length < 500 && (shelf[key] ||= now);
+	// With the lock, or where there are none, also what is stored; one tab at a time. After a failure the rest is stored.
+	const send = async (lock) => {
+		while (!off && (queue[0] || lock && kept()[0]) && await post(lock ? [...queue, ...kept()] : queue)) await new Promise((work) => setTimeout(work, 99));
+		off || store(queue.splice(0));
+	};
+
+	// Sends the first events of a list that begins with the queue; whether they are done with.
+	const post = safe(async (list) => {
+		let size = 0, done = 0, answer = 0;
+		const batch = list.filter((key, at) => at < 50 && (size += key.length) < 19e3);
+		queue.splice(0, batch.length);
+		flight.push(...batch);
+		if (!(shelf["tally.until"] > Date.now())) {
+			answer = await fetch(api, { method: "POST", credentials: "omit", keepalive: 1, body: JSON.stringify({
+				website_id, context, events: batch.map((key) => ({ ...JSON.parse(key.slice(own.length)), timestamp: shelf[key] && +shelf[key] })),
+			}) }).catch(() => 0);
+			done = answer.status < 500 && answer.status != 429;
+			// Once a page, and only if the first answer is a refusal that stays.
+			warned ||= answer.status == 202 || answer.status > 428 || !console.warn(`Tally: ${answer.status || "no answer"} from ${api}; check data-website-id, data-api, allowed origins`);
+		}
+		flight = flight.filter((key) => !batch.includes(key));
+		if (done || off) drop(batch);
+		else store(batch);
 		clearTimeout(later);
-		later = setTimeout(resend, done ? 99 : 3e4);
-		return new Promise((work) => setTimeout(work, 99, done));
-	});
-
-	const resend = safe(() => {
-		if (!off && kept()[0]) return navigator.locks?.request(own, { ifAvailable: true }, async (all) => {
-			while (all && !off && kept()[0]) all = await post(kept());
-		}) || post(kept());
+		later = setTimeout(flush, 3e4);
+		if (answer && !done) shelf["tally.until"] = Date.now() + answer.headers.get("Retry-After") * 1e3;
+		return done;
 	});
 
 	const view = safe(() => {
 		if (/^#tally-(ignore|count)$/.test(location.hash)) part("choice", (off = 1));
-		if (last != here()) push({ type: "pageview", referrer: last || document.referrer });
+		if (last != here()) add({ type: "pageview", referrer: last || document.referrer });
 		last = here();
 	});
 
@@ -77,13 +108,13 @@ safe(() => {
 		tally.track(node.dataset.track, data);
 	};
 
-	tally.track = (event_name, event_data) => push({ type: "event", event_name, event_data });
-	tally.convert = (experiment, data) => push({ variant: tab["tally." + experiment], ...data, type: "ab_convert", experiment });
+	tally.track = (event_name, event_data) => add({ type: "event", event_name, event_data });
+	tally.convert = (experiment, data) => add({ variant: tab["tally." + experiment], ...data, type: "ab_convert", experiment });
 	tally.variant = safe((experiment, variants) => {
 		const key = "tally." + experiment;
 		if (off) return variants[0];
 		if (!variants.includes(tab[key]))
-			push({ type: "ab_assign", experiment, variant: (tab[key] = variants[Math.random() * variants.length | 0]) });
+			add({ type: "ab_assign", experiment, variant: (tab[key] = variants[Math.random() * variants.length | 0]) });
 		return tab[key];
 	});
 
@@ -91,20 +122,20 @@ safe(() => {
 		view();
 		for (const [name, ...given] of tally.q || []) tally[name](...given);
 		for (const name of ["vitals", "heatmap", "links"]) name in dataset && part(name);
-		resend();
 	};
 
 	for (const name of ["pushState", "replaceState"]) {
 		const work = history[name];
 		history[name] = (...given) => view(work.apply(history, given));
 	}
-	on("pageshow", (event) => event.persisted && push({ type: "pageview" }));
+	window.navigation?.addEventListener("currententrychange", view);
 	on("popstate", view);
-	on("online", resend);
+	on("pageshow", (event) => event.persisted && add({ type: "pageview" }));
+	on("online", () => flush());
 	on("pagehide", flush);
+	on("visibilitychange", () => flush(document.hidden));
 	on("submit", track("form[data-track]"));
 	on("click", track("[data-track]:not(form)"));
-	on("visibilitychange", flush);
 	on("prerenderingchange", start);
 	document.prerendering || start();
 })();

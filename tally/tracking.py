@@ -1,9 +1,10 @@
 """The tracker as websites load it: the script, its optional parts, and the pixel for browsers without scripts.
 
-/tracker.js and /tracker/{part}.js are static/tracker.js and what is beside it, byte for byte; the one thing that may
-differ is the collect path told in the script, when the owner has chosen another. A script path of the owner's choice
-serves the same files: /js/site.js and /js/site/{part}.js. Scripts say where collect is relative to themselves, so that
-a proxy may put the server below any path.
+/tracker.js is static/tracker.js as tally/compaction.py makes it smaller, with another collect path in it where the
+owner has chosen one; /tracker/{part}.js is what is beside it, byte for byte. Queries are ignored: `?id=<website id>`
+is for the script, which reads it from its own URL, and every URL has the same body and ETag. A script path of the
+owner's choice serves the same files: /js/site.js and /js/site/{part}.js. Scripts say where collect is relative to
+themselves, so that a proxy may put the server below any path.
 
 Everything is read, packed and tagged when the server starts. Pages of any origin may load it (CORS, CORP), and
 browsers keep it for a day.
@@ -21,6 +22,7 @@ from aiohttp.typedefs import Handler
 from tally import errors
 from tally.assets import asset
 from tally.collect import DESK, collect, preflight, take
+from tally.compaction import compact
 from tally.errors import COLLECT_PATHS, REFUSED, ApiError, refusal_of
 from tally.events import Batch
 from tally.pages import File, answer, file_of, packed_file
@@ -52,7 +54,7 @@ TRACKER = web.AppKey("tracker", dict[str, File])
 
 def tracker_files(settings: Settings) -> dict[str, File]:
     """The tracker and its parts, by the paths they are served under."""
-    source = asset("static/tracker.js").read_bytes()
+    source = compact(asset("static/tracker.js").read_text("utf-8")).encode()
     parts = {name: file_of(asset(path)) for name, path in PARTS.items()}
     files: dict[str, File] = {}
     for path in {SCRIPT, settings.script_path}:

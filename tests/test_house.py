@@ -7,7 +7,7 @@ import pytest
 from conftest import ROOT
 
 FLOORS = (
-    ("arrays", "demo_sites", "paths", "sockets", "supervision"),
+    ("arrays", "compaction", "demo_sites", "paths", "sockets", "supervision"),
     ("fair_queue", "heat", "histogram", "repeats", "rows", "scalars", "significance"),
     ("assets", "clock", "crawlers", "errors", "hosts", "instants", "ndjson", "remembered", "settings"),
     ("country", "events", "labels", "limits", "logins", "origin", "schema", "sessions", "timerange", "useragent"),

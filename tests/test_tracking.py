@@ -8,19 +8,22 @@ from conftest import CHROME, ROOT, SAFARI_IPHONE, Command, House, MakeHouse
 from reading import raw
 
 from tally import tracking
+from tally.compaction import compact
 
 PAGE = {"Referer": "https://example.com/pricing?utm_source=news", "Sec-Fetch-Site": "cross-site", "User-Agent": CHROME}
 GZIP = {"Accept-Encoding": "gzip"}
 
 
+SOURCE = compact((ROOT / "static" / "tracker.js").read_text()).encode()
+
+
 def test_the_core_is_small() -> None:
     """Promised: "Core at most 2,048 bytes gzipped as served"."""
-    source = (ROOT / "static" / "tracker.js").read_bytes()
-    assert len(gzip.compress(source, 9, mtime=0)) <= 2_048
+    assert len(gzip.compress(SOURCE, 9, mtime=0)) <= 2_048
 
 
 async def test_the_script_is_the_file(house: House) -> None:
-    source = (ROOT / "static" / "tracker.js").read_bytes()
+    source = SOURCE
     answer = await house.get("/tracker.js", headers=GZIP)
     assert (answer.status, answer.body) == (200, source)  # the client has undone gzip
     assert answer.headers["Content-Encoding"] == "gzip"
@@ -37,6 +40,18 @@ async def test_the_script_is_the_file(house: House) -> None:
     assert plain.headers["ETag"] != answer.headers["ETag"]
     head = await house.get("/tracker.js", method="HEAD")
     assert (head.status, head.body) == (200, b"")
+
+
+@pytest.mark.parametrize("query", ["?id=c66653dc-e3f4-4325-a39f-da606931a543", "?id=x&_=1700000000000", "?"])
+async def test_a_query_of_the_script_changes_nothing(house: House, query: str) -> None:
+    """`?id=` is read by the script itself: one body, one ETag, the same caching; also of the parts."""
+    for path in ("/tracker.js", "/tracker/links.js"):
+        plain, asked = await house.get(path, headers=GZIP), await house.get(path + query, headers=GZIP)
+        assert (asked.status, asked.body) == (200, plain.body)
+        for name in ("ETag", "Cache-Control", "Vary", "Access-Control-Allow-Origin", "Content-Type"):
+            assert asked.headers[name] == plain.headers[name]
+        again = await house.get(path + query, headers=GZIP | {"If-None-Match": plain.headers["ETag"]})
+        assert again.status == 304
 
 
 @pytest.mark.parametrize("name", tracking.PARTS)
@@ -75,7 +90,7 @@ async def test_names_of_the_owners_choice(
     house = await make_house(script_path=script, collect_path=collect)
     for path, words in ((script, told), ("/tracker.js", usual)):
         answer = await house.get(path)
-        assert f"new URL({words}, src)" in answer.body.decode()
+        assert f"new URL({words},src)" in answer.body.decode()
         assert (await house.get(path.removesuffix(".js") + "/links.js")).status == 200
     website = await house.website()
     event = {"type": "pageview", "website_id": website, "url": "https://example.com/"}

@@ -14,7 +14,9 @@ const say = (text) => {
 };
 
 export default () => {
-	const isIgnored = location.hash == "#tally-ignore", host = location.host;
+	const { hash, host } = location, isIgnored = hash == "#tally-ignore";
+	// One change of the address is announced by several events; the first has taken the fragment away.
+	if (!isIgnored && hash != "#tally-count") return;
 	history.replaceState(history.state, "", location.pathname + location.search);
 	try {
 		if (isIgnored) {

@@ -1,25 +1,29 @@
-"""Chromium, and a real server to look at with it.
+"""Chromium, Firefox, and a real server to look at with them.
 
 `chromium` is one browser for all the tests of a file, `visit` opens pages in profiles of their own, `stage` is a
 website with its pages beside a running server. Playwright's synchronous interface keeps an event loop running in this
 thread while it is there, so no test of a file that uses these can be a coroutine.
+
+`tab` is a tab of any browser for the tests that are `everywhere`; browser/webdriver.py has the others than Chromium.
 
 Where there is no Chromium the tests are skipped, which is said loudly; with TALLY_MUST_BROWSE=1, as in .ci/run, they
 fail. TALLY_CHROMIUM names the browser where it is not /usr/bin/chromium.
 """
 
 import itertools
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 from conftest import CHROME, OWNER, Answer, Server, until
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from browser import looking
+from browser import looking, webdriver
 from browser.looking import OpenPage, chromium_path, pages_of
 from browser.stage import Pages, Sent, Wire
 from tally import accounts
@@ -209,3 +213,52 @@ def stage(running: Server, pages: Pages, request: pytest.FixtureRequest) -> Iter
     stage.close()
     # Promised: "no preflight ever (asserted in the browser test)".
     assert {sent.method for sent in stage.wire.sent} <= {"GET", "POST"}
+
+
+class Tab(Protocol):
+    """A tab of any browser."""
+
+    def goto(self, url: str) -> Any:
+        """Open a page."""
+
+    def evaluate(self, text: str, argument: Any = None) -> Any:
+        """Return what an expression, or the function that it is, gives."""
+
+
+@pytest.fixture(scope="package")
+def drivers() -> Iterator[Callable[[str], webdriver.Driver]]:
+    """Gives a browser by its name, started once."""
+    started: dict[str, webdriver.Driver] = {}
+    with ExitStack() as stack:
+
+        def start(name: str) -> webdriver.Driver:
+            if name not in started:
+                started[name] = stack.enter_context({"firefox": webdriver.firefox, "webkit": webdriver.webkit}[name]())
+            return started[name]
+
+        yield start
+
+
+@pytest.fixture
+def tab(request: pytest.FixtureRequest, stage: Stage) -> Iterator[Tab]:
+    """A tab of the browser that is this fixture's parameter."""
+    if request.param == "chromium":
+        yield request.getfixturevalue("visit")()
+        return
+    driver = request.getfixturevalue("drivers")(request.param)
+    if request.param == "webkit":
+        # GLib resolves names under localhost itself, and no other that is not in the DNS.
+        stage.stats = stage.stats.replace("stats.test", "stats.localhost")
+    yield driver
+    stage.wire.held.set()
+    driver.goto(stage.put("/clean", tracker=""))
+    driver.evaluate("localStorage.clear()")
+
+
+_BY_REQUEST = [("webkit", "shop.localhost")] if os.environ.get("TALLY_WEBKIT") else []
+# Names under localhost are secure without TLS, and only there are locks.
+everywhere = pytest.mark.parametrize(
+    ("tab", "stage"),
+    [("chromium", "example.test"), ("firefox", "shop.localhost"), *_BY_REQUEST],
+    indirect=True,
+)

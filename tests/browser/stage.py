@@ -67,6 +67,7 @@ class Pages(_Listening):
 
         class Handler(_Quiet):
             def do_GET(self) -> None:
+                self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 path = urlsplit(self.path).path
                 pages.opened.append(path)
                 text = pages.texts.get(path)
