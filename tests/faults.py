@@ -1631,6 +1631,34 @@ FAULTS = (
         "raise ApiError(errors.INVALID_API_KEY, headers=_WRONG_KEY)",
         "tests/test_read_errors.py",
     ),
+    Fault(
+        "what is on its way when a page is left is not stored",
+        "static/tracker.js",
+        "\t\t\tstore(flight);\n",
+        "",
+        "tests/browser/test_tracker_leaving.py",
+    ),
+    Fault(
+        "opted out, and what was stored is sent",
+        "static/tracker.js",
+        "while (!off && (queue[0]",
+        "while ((queue[0]",
+        "tests/browser/test_tracker_queue.py",
+    ),
+    Fault(
+        "a page of an app has no address",
+        "static/tracker.js",
+        'location.href.split("#")[0]',
+        "location.origin + location.pathname + location.search",
+        "tests/browser/test_tracker_wild.py",
+    ),
+    Fault(
+        "a local name shortened that is a property",
+        "tally/compaction.py",
+        'before in (".", "?.") or after == ":"',
+        'before in (".", "?.")',
+        "tests/test_compaction.py",
+    ),
 )
 
 
