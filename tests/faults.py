@@ -886,7 +886,7 @@ FAULTS = (
         "tally/store.py",
         "            return False\n        await self.refresh()\n        return True",
         "            return False\n        self.last_id = ids_end - 1\n        return True",
-        "tests/test_portable.py",
+        "tests/test_portable.py::test_pages_of_events_stand_still_beside_imports",
     ),
     Fault(
         "assignments in order of arrival",
@@ -900,21 +900,21 @@ FAULTS = (
         "tally/intake.py",
         "[(website, *key) for key in sorted(self._key_rows)]",
         "[]",
-        "tests/test_portable.py",
+        "tests/test_portable.py::test_a_second_import_changes_nothing",
     ),
     Fault(
         "an export taken for another's by its ids alone",
         "tally/intake.py",
         "known.update((row[0], sent[row]) for row in rows if row in sent)",
         "known.update((row[0], key) for row in rows for one, key in sent.items() if one[:2] == row[:2])",
-        "tests/test_portable.py",
+        "tests/test_portable.py::test_ids_of_a_file_are_no_ids_of_ours",
     ),
     Fault(
         "an import of bad lines alone that succeeds",
         "tally/porting.py",
         "if summary.bad == sum(summary) > 0:",
         "if summary.bad < 0:",
-        "tests/test_portable.py",
+        "tests/test_portable.py::test_an_import_of_bad_lines_alone_fails",
     ),
     Fault(
         "copies found by event_id alone",
