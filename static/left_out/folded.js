@@ -32,8 +32,8 @@ export function foldedSection(rows) {
   const heads = [
     ["Day (UTC)", null],
     ["Field", null],
-    ["New values stored", "num"],
-    ["Events with (other)", "num"],
+    ["New values", "num"],
+    ["As (other)", "num"],
   ];
   const row = ({ day, field, new_values: values, events }) =>
     h(
