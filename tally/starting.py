@@ -14,6 +14,7 @@ import sqlite3
 import tempfile
 from pathlib import Path
 
+from tally import accounts
 from tally.schema import APPLICATION_ID, BadDatabase, refuse_hard_link
 from tally.settings import BadSetting, Settings
 
@@ -88,8 +89,7 @@ def _is_unused(path: Path) -> bool:
     try:
         uri = f"{path.as_uri()}?mode=ro"
         with contextlib.closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
-            rows = connection.execute("/* starting.accounts */ select count(*) from account").fetchone()
-        return bool(rows[0] == 0)
+            return not accounts.any_account(connection)
     except sqlite3.Error:
         # No table of ours: the start failed before it made any.
         return os.path.getsize(path) == 0

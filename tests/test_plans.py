@@ -9,6 +9,7 @@ fails.
 import ast
 import re
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ import tally
 from tally import (
     accounts,
     backups,
+    demo,
     doctor,
     funnels,
     heat_audit,
@@ -37,6 +39,7 @@ from tally import (
     visit_days,
     vital_days,
 )
+from tally.demo_sites import SITES
 from tally.exporting import count_events, export_events
 from tally.health import FAILING
 from tally.importing import import_events
@@ -437,6 +440,8 @@ def administer(connection: sqlite3.Connection) -> None:
     accounts.any_account(connection)
     notes.clock_note(connection)
     doctor.newest_ms(connection, NOON_MS)
+    demo._add_usage(connection, owner, Counter({202611: 1}))
+    demo._add_heat(connection, accounts.websites(connection)[0].number, SITES[0], NOON_MS, 0.01)
     forget_old(connection, NOON_MS + 4 * DAY_MS)
     number = accounts.websites(connection)[0].number
     rollups.mark_stale(connection, number, (NOON_MS // DAY_MS,))
