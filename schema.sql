@@ -294,12 +294,13 @@ create table histogram (
   primary key (website, cut, level, block, value)
 ) strict, without rowid;
 
--- A/B: ab_assign 6, ab_convert 7, as they came; variant is the assigned one where a conversion named none.
+-- A/B: ab_assign 6, ab_convert 7, as they came; variant is the assigned one where a conversion named none. A heatmap
+-- event without points, 5, is here too: a row of labels alone, with visitor 0.
 create table ab (
   website       integer not null,
   ts            integer not null,
   id            integer not null,
-  type          integer not null check (type in (6, 7)),
+  type          integer not null check (type in (5, 6, 7)),
   visitor       integer not null,
   pathname      integer not null,
   referrer      integer not null,

@@ -182,6 +182,9 @@ def _refuse_other_than_utf8(raw: str) -> None:
 def _refuse_unknown(query: MultiMapping[str], endpoint: str) -> None:
     allowed = ALLOWED[endpoint]
     for name in query:
+        if name == "_":
+            # What pages put behind a URL so that no cache answers.
+            continue
         if name in allowed:
             if len(query.getall(name)) > 1 and name not in _GIVEN_AGAIN:
                 raise _bad(name, f"{name} is given more than once: give it once.")

@@ -247,7 +247,7 @@ class Desk:
             return type_
         if isinstance(place, Rejection):
             return place
-        event = read_event(item, type_, batch.context, now_ms, doubt_ms)
+        event = read_event(item, type_, batch.context, now_ms, doubt_ms, place.origins)
         if isinstance(event, Rejection):
             return event
         if is_crawler:

@@ -53,7 +53,8 @@ def dimensions(
     source, medium, campaign = utm(url.query) if url and url.query else ("", "", "")
     return (
         _pathname(event),
-        external_referrer(event.referrer, domain, origins),
+        # The page of an app's own web view: collect takes it only from an allowed origin.
+        "" if "://" in event.referrer else external_referrer(event.referrer, domain, origins),
         around.country,
         event.browser or agent.browser,
         event.os or agent.os,

@@ -12,12 +12,13 @@ no minimum length.
 Keep in step: CONTRACT's and the seed's field tables, static/openapi.yaml, README.
 """
 
-from collections.abc import Callable, Mapping
+from codecs import BOM_UTF8
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 import orjson
 
-from tally.hosts import BadUrl, WebUrl, parse_page_url, referrer_host
+from tally.hosts import BadUrl, WebUrl, app_page_url, parse_page_url, referrer_host
 from tally.instants import event_time_ms
 
 # The seed's table Limits.
@@ -33,6 +34,7 @@ TYPES = ("pageview", "screen_view", "event", "app_event", "vitals", "heatmap", "
 TRAFFIC_TYPES = TYPES[:4]
 """Those of traffic; the others are measurements."""
 PAGEVIEW, SCREEN_VIEW, EVENT, APP_EVENT, VITALS, HEATMAP, AB_ASSIGN, AB_CONVERT = range(8)
+_POINT_KINDS = ("click", "scroll")
 DEVICES = ("desktop", "mobile", "tablet", "tv", "console", "other")
 METRICS = ("lcp", "inp", "fcp", "ttfb", "cls")
 # CONTRACT: milliseconds up to an hour; cls has no unit.
@@ -58,9 +60,9 @@ class Rejection(NamedTuple):
 class Fault(ValueError):
     """A field breaks its rule."""
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, code: str, message: str, field: str = "") -> None:
         super().__init__(code)
-        self.code, self.message = code, message
+        self.code, self.message, self.field = code, message, field
 
 
 class Batch(NamedTuple):
@@ -112,17 +114,30 @@ def parse_body(body: bytes) -> Batch:
     try:
         value = orjson.loads(body)
     except ValueError:
-        raise BadBody("invalid_json") from None
+        value = _without_mark(body)
     if not isinstance(value, dict):
         raise BadBody("invalid_body")
+    context = value.get("context")
+    if not (context is None or isinstance(context, dict)):
+        raise BadBody("invalid_body")
     if "events" not in value:
-        return tuple.__new__(Batch, ([value], None, {}))
-    items, context = value["events"], value.get("context")
-    if not isinstance(items, list) or not items or not (context is None or isinstance(context, dict)):
+        return tuple.__new__(Batch, ([value], None, context or {}))
+    items = value["events"]
+    if not isinstance(items, list) or not items:
         raise BadBody("invalid_body")
     if len(items) > MOST_EVENTS:
         raise BadBody("too_many_events")
     return Batch(items, value.get("website_id"), context or {})
+
+
+def _without_mark(body: bytes) -> Any:
+    """Read a body that begins with a byte-order mark. RFC 8259, 8.1: a reader may ignore one."""
+    try:
+        if body.startswith(BOM_UTF8):
+            return orjson.loads(body[len(BOM_UTF8) :])
+    except ValueError:
+        pass
+    raise BadBody("invalid_json")
 
 
 def type_of(item: Any) -> int | Rejection:
@@ -137,10 +152,16 @@ def type_of(item: Any) -> int | Rejection:
 
 
 def read_event(
-    item: dict[str, Any], type_: int, context: Mapping[str, Any], now_ms: int, doubt_ms: int = 0
+    item: dict[str, Any],
+    type_: int,
+    context: Mapping[str, Any],
+    now_ms: int,
+    doubt_ms: int = 0,
+    origins: Collection[str] = (),
 ) -> Event | Rejection:
     """The fields of an item of a known type, checked. `now_ms`: when it arrived; `doubt_ms`: how far that is ahead of
-    another clock that may be right as well, and then a timestamp that is good for either is taken."""
+    another clock that may be right as well, and then a timestamp that is good for either is taken. `origins`: the extra
+    origins that the website allows; pages of other schemes than http and https are only taken from these."""
     rules = RULES[type_]
     for field in REQUIRED[type_]:
         if item.get(field) in (None, ""):
@@ -159,10 +180,18 @@ def read_event(
                 value = context.get(field)
                 if not kept[_PLACE[field]] and value is not None and value != "":
                     kept[_PLACE[field]] = rules[field](value)
+        url = kept[_URL]
+        if (url is not None and url.origin and url.origin not in origins) or (
+            "://" in kept[_REFERRER] and kept[_REFERRER] not in origins
+        ):
+            field = "url" if url is not None and url.origin not in ("", *origins) else "referrer"
+            raise Fault("invalid_url", f"{field} is a full http or https URL, or of an origin that the website allows.")
+        if VITALS <= type_ <= HEATMAP:
+            _read_flat(item, type_, kept)
         field = "timestamp"
         kept[1] = _arrival(item.get(field), now_ms, doubt_ms)
     except Fault as fault:
-        return Rejection(fault.code, fault.message, field)
+        return Rejection(fault.code, fault.message, fault.field or field)
     # As Event(*kept), in a third of the time.
     return tuple.__new__(Event, kept)
 
@@ -202,22 +231,30 @@ def _number(value: Any, least: float, most: float, what: str) -> float:
 def _url(value: Any) -> WebUrl:
     if not isinstance(value, str):
         raise Fault("invalid_field", "url is text.")
+    value = value.strip()
     if len(value) > 8_192 or "\0" in value:
         raise Fault("invalid_field", "url is at most 8,192 characters, without NUL.")
     try:
         return parse_page_url(value)
     except BadUrl as bad:
+        page = app_page_url(value)
+        if page is not None:
+            return page
         raise Fault("invalid_url", f"url is a full http or https URL: {bad}") from None
 
 
 def _referrer(value: Any) -> str:
     if not isinstance(value, str):
         raise Fault("invalid_field", "referrer is text.")
+    value = value.strip()
     if len(value) > 8_192 or "\0" in value:
         raise Fault("invalid_field", "referrer is at most 8,192 characters, without NUL.")
     try:
         return referrer_host(value)
     except BadUrl as bad:
+        page = app_page_url(value)
+        if page is not None:
+            return page.origin
         raise Fault("invalid_url", f"referrer is the full URL of the page before: {bad}") from None
 
 
@@ -245,7 +282,55 @@ def _event_data(value: Any) -> str:
     return compact.decode()
 
 
+def _read_flat(item: Mapping[str, Any], type_: int, kept: list[Any]) -> None:
+    """Add what vitals and heatmap events say at their top level: metrics, or one point."""
+    if type_ == HEATMAP:
+        point = _flat_point(item)
+        if point is not None and not kept[_PLACE["points"]]:
+            kept[_PLACE["points"]] = (point,)
+        return
+    metrics = [None if item.get(name) is None else _metric(name, item[name], name) for name in METRICS]
+    name, value = item.get("name"), item.get("value")
+    if value is not None and isinstance(name, str) and name.lower() in METRICS:
+        # A metric as the library web-vitals reports it; then `name` is no screen's.
+        metrics[METRICS.index(name.lower())] = _metric(name.lower(), value, "value")
+        kept[_PLACE["name"]] = ""
+    if any(metric is not None for metric in metrics):
+        own = kept[_PLACE["vitals"]] or [None] * len(METRICS)
+        kept[_PLACE["vitals"]] = tuple(
+            flat if metric is None else metric for flat, metric in zip(metrics, own, strict=True)
+        )
+
+
+def _metric(name: str, value: Any, field: str) -> float:
+    try:
+        return float(_number(value, 0.0, MOST_OF_METRIC[name], name))
+    except Fault as fault:
+        raise Fault(fault.code, fault.message, field) from None
+
+
+def _flat_point(item: Mapping[str, Any]) -> Point | None:
+    x, y, kind = item.get("x"), item.get("y"), item.get("kind")
+    if x is None and y is None:
+        return None
+    for field, value in (("x", x), ("y", y)):
+        if value is None:
+            raise Fault("missing_field", "A point has x and y.", field)
+    if kind not in (None, *_POINT_KINDS):
+        raise Fault("invalid_field", f"kind is one of {', '.join(_POINT_KINDS)}.", "kind")
+    field = "x"
+    try:
+        across = _number(x, 0, 1, "x")
+        field = "y"
+        return Point(_POINT_KINDS.index(kind or "click"), across, _number(y, 0, 1_000_000, "y"))
+    except Fault as fault:
+        raise Fault(fault.code, fault.message, field) from None
+
+
 def _vitals(value: Any) -> tuple[float | None, ...]:
+    if isinstance(value, dict) and isinstance(name := value.get("name"), str) and name.lower() in METRICS:
+        # A metric as the library web-vitals reports it.
+        value = {name.lower(): value.get("value")}
     if not isinstance(value, dict) or not value.keys() & MOST_OF_METRIC.keys():
         raise Fault("invalid_field", f"vitals is an object with at least one of {', '.join(METRICS)}.")
     for name, number in value.items():
@@ -261,10 +346,10 @@ def _points(value: Any) -> tuple[Point, ...]:
 
 
 def _point(value: Any) -> Point:
-    if not isinstance(value, dict) or value.get("kind") not in ("click", "scroll"):
+    if not isinstance(value, dict) or value.get("kind") not in _POINT_KINDS:
         raise Fault("invalid_field", "A point is {x, y, kind}, kind click or scroll.")
     x, y = _number(value.get("x"), 0, 1, "x"), _number(value.get("y"), 0, 1_000_000, "y")
-    return Point(("click", "scroll").index(value["kind"]), x, y)
+    return Point(_POINT_KINDS.index(value["kind"]), x, y)
 
 
 def _viewport_width(value: Any) -> float:
@@ -325,13 +410,14 @@ REQUIRED: tuple[tuple[str, ...], ...] = (
     ("name",),
     ("event_name",),
     (),
-    ("vitals",),
-    ("points", "viewport_width"),
-    ("experiment", "variant"),
-    ("experiment",),
+    # The seed requires nothing of measurements: without their fields they are stored, and count in no statistic.
+    *[()] * 4,
 )
+FLAT = {VITALS: (*METRICS, "value"), HEATMAP: ("x", "y", "kind")}
+"""By type number: what is understood at the event's top level besides (`_read_flat`)."""
 _FROM_CONTEXT = ("platform", "app_version", "os_version", "language", "browser", "os", "device")
 _MAY_BE_EMPTY = frozenset(("url", "name", "referrer", "event_name", "experiment", "variant", "goal", *_FROM_CONTEXT))
 _PLACE = {field: place for place, field in enumerate(Event._fields)}
+_URL, _REFERRER = _PLACE["url"], _PLACE["referrer"]
 _BLANK: list[Any] = [0, 0, *Event._field_defaults.values()]
 _NUMBER_OF_TYPE = {name: number for number, name in enumerate(TYPES)}

@@ -115,7 +115,8 @@ def _line(row: Sequence[Any], texts: dict[int, str | None]) -> bytes:
     end = _FIRST_TEXT + len(_LABELLED)
     *dimensions, name, experiment, variant, goal = [texts[number] for number in row[_FIRST_TEXT:end]]
     type_, visitor, visit, data, value, *metrics = row[end:]
-    who = None if visitor is None else f"{visitor:x}"
+    # 0 is that of heatmap events, which have none.
+    who = f"{visitor:x}" if visitor else None
     values = (
         row[1],
         TYPES[type_],
@@ -124,7 +125,7 @@ def _line(row: Sequence[Any], texts: dict[int, str | None]) -> bytes:
         name,
         None if data is None else orjson.Fragment(data),
         None if visit is None else f"{who}-{visit}",
-        told(metrics) if type_ == 4 else None,
+        (told(metrics) or None) if type_ == 4 else None,
         experiment,
         variant,
         goal,

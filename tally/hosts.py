@@ -48,6 +48,11 @@ _APP_URL = re.compile(
 )
 _APP_ID = re.compile(rf"{_LABEL}(?:\.{_LABEL})*", re.ASCII)
 _APP_ORIGIN = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]*://{_LABEL}(?:\.{_LABEL})*(?::[0-9]{{1,5}})?", re.ASCII)
+_APP_PAGE = re.compile(
+    rf"([A-Za-z][A-Za-z0-9+.-]*)://({_LABEL}(?:\.{_LABEL})*)(:[0-9]{{1,5}})?"
+    rf"(/[^?#{_CONTROLS}]*)?(?:\?([^#{_CONTROLS}]*))?(?:#[^{_CONTROLS}]*)?",
+    re.ASCII,
+)
 _PLACE = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([0-9]{1,5}))?")
 _TRAPS = re.compile(r"[\\\s]")
 _CONTROL = re.compile(f"[{_CONTROLS}]")
@@ -62,11 +67,13 @@ class BadUrl(ValueError):
 
 
 class WebUrl(NamedTuple):
-    """An http or https URL without scheme, userinfo, port and fragment; path and query as sent."""
+    """An http or https URL without scheme, userinfo, port and fragment; path and query as sent. `origin` is set where
+    the scheme is another one, such as capacitor://localhost: such a URL is only valid on pages of that origin."""
 
     host: str
     path: str
     query: str
+    origin: str = ""
 
 
 def normal_host(text: str) -> str:
@@ -138,7 +145,7 @@ def _ipv6_host(text: str) -> str:
 
 def parse_web_url(text: str) -> WebUrl:
     """Host, path and query of an http(s) URL; path is "/" where empty, query has no "?". Raises BadUrl."""
-    return WebUrl._make(_take_apart(text))
+    return WebUrl(*_take_apart(text))
 
 
 def parse_page_url(text: str) -> WebUrl:
@@ -147,6 +154,15 @@ def parse_page_url(text: str) -> WebUrl:
     if len(text) > _SHORT or "?" in text or "#" in text or "@" in text:
         return parse_web_url(text)
     return _page_url_of(text)
+
+
+def app_page_url(text: str) -> WebUrl | None:
+    """Return the URL of a page in a web view, of any scheme but http and https; None where the text is none."""
+    match = _APP_PAGE.fullmatch(text)
+    if match is None or match[1].lower() in ("http", "https") or len(match[2]) > MAX_HOST_CHARACTERS:
+        return None
+    host, port = match[2].lower(), match[3] or ""
+    return WebUrl(host, match[4] or "/", match[5] or "", f"{match[1].lower()}://{host}{port}")
 
 
 @lru_cache(_PAGES)

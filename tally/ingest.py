@@ -167,7 +167,7 @@ class Ingest:
         labels such as app_version are not content: a client may resend an event later, after an update, from another
         network. 1 to 2 µs.
         """
-        host, path, query = event.url or _NO_URL
+        host, path, query = (event.url or _NO_URL)[:3]
         data = event.event_data
         if data:
             data = orjson.dumps(orjson.loads(data), option=orjson.OPT_SORT_KEYS).decode()
@@ -248,8 +248,11 @@ class _Group:
             self._take_traffic(row)
         elif event.type == VITALS:
             self._vitals.append((*self._place(row), *self._dimensions(row), *vitals.stored(event.vitals)))
-        elif event.type == HEATMAP:
+        elif event.type == HEATMAP and event.points and event.viewport_width:
             self._take_points(row)
+        elif event.type == HEATMAP:
+            # Kept as a row, and in no statistic; no visitor, like web vitals.
+            self._ab.append((*self._place(row), HEATMAP, 0, *self._dimensions(row), 0, 0, 0, None))
         elif not self._take_ab(row):
             return NO_ASSIGNMENT
         self.used[used] += 1
@@ -370,20 +373,21 @@ class _Group:
             self._heat[bin] = self._heat.get(bin, 0) + 1
 
     def _take_ab(self, row: Row) -> bool:
-        """False where a conversion needs an assignment and there is none."""
+        """False where a conversion needs an assignment and there is none. Only what names an experiment counts in one,
+        and of assignments only what names a variant."""
         website, event = row.website.number, row.event
         visitor = self._ingest.sessions.visitor(row.identity, event.ts_ms)
         experiment, variant = self._number(event.experiment), self._number(event.variant)
         key = (website, event.ts_ms // DAY_MS, experiment, visitor)
-        if event.type == AB_CONVERT and not variant:
+        if event.type == AB_CONVERT and experiment and not variant:
             variant = self._variant_of(key)
             if not variant:
                 return False
         place, dimensions = self._place(row), self._dimensions(row)
         goal = self._number(event.goal)
-        if event.type == AB_CONVERT:
+        if event.type == AB_CONVERT and experiment:
             self._converted.append((key, goal))
-        else:
+        elif event.type == AB_ASSIGN and experiment and variant:
             new = trials.Assignment(event.ts_ms, place[2], variant)
             self._assigned[key] = min(new, self._assigned.get(key, new))
         self._ab.append((*place, event.type, visitor, *dimensions, experiment, variant, goal, event.value))

@@ -5,11 +5,11 @@ Everything stored and compared is that integer. Text exists only at the house's 
 reader and its one writer.
 
 Rules:
-- The reader is a strict pattern of ours: `datetime.fromisoformat` also takes week dates, the basic format and
-  more. Only ASCII digits count, and no time zone plays a part: `Written` says what the text said.
-- What it takes: `2026-11-21`, and behind a T, a t or one space `10:00`, `10:00:30`, `10:00:30.5` or
-  `10:00:30,5` with any number of digits, then nothing, `Z`, `+01:00`, `+0100`, `+01`, or `+01:00:30`, which
-  the writer needs for Liberia before 1972. Hours end at 23, minutes and seconds at 59.
+- The reader takes every form that `datetime.fromisoformat` takes (week dates, the basic format and more), and those
+  of a pattern besides. No time zone plays a part: `Written` says what the text said.
+- The pattern, which nearly all texts match and which is read first: `2026-11-21`, and behind a T, a t or one space
+  `10:00`, `10:00:30`, `10:00:30.5` or `10:00:30,5` with any number of digits, then nothing, `Z`, `+01:00`, `+0100`,
+  `+01`, or `+01:00:30`, which the writer needs for Liberia before 1972. Hours end at 23, minutes and seconds at 59.
 - Text that is no time is a ValueError and never anything else, whatever was sent.
 - The writer always gives milliseconds and an offset; UTC is `+00:00`.
 
@@ -32,6 +32,14 @@ _LOCAL_EPOCH = EPOCH.replace(tzinfo=None)
 # The years that datetime and ISO 8601's four digits share: 1 to 9999, in UTC.
 _EARLIEST_MS = (date.min.toordinal() - _EPOCH_DAY) * DAY_MS
 _LATEST_MS = (date.max.toordinal() + 1 - _EPOCH_DAY) * DAY_MS - 1
+
+# The forms of ISO 8601 that `fromisoformat` takes besides. It takes more that is none: any separator, NUL, `.Z`.
+_OTHER_TIME = r"[0-9]{2}(?::?[0-9]{2}(?::?[0-9]{2}(?:[.,][0-9]{1,20})?)?)?"
+_OTHER = re.compile(
+    r"[0-9]{4}(?:-?[0-9]{2}-?[0-9]{2}|-?[Ww][0-9]{2}(?:-?[0-9])?)"
+    rf"(?:[Tt ]{_OTHER_TIME}(?:[Zz]|(?P<sign>[-+ ])[0-9]{{2}}"
+    r"(?::?[0-5][0-9](?::?[0-5][0-9](?:[.,][0-9]{1,20})?)?)?)?)?"
+)
 
 _HOURS = {hour * HOUR_MS: f"T{hour:02}:00:00.000" for hour in range(24)}
 
@@ -84,7 +92,7 @@ def read_iso(text: str, *, space_is_plus: bool = False) -> Written:
     """
     found = _ISO.fullmatch(text)
     if found is None or (found["sign"] == " " and not space_is_plus):
-        raise ValueError("not an ISO 8601 date or time")
+        return _read_other(text, space_is_plus)
     day = date.fromisoformat(found["day"])
     if found["hour"] is None:
         return Written(day, None, 0, False, None)
@@ -92,6 +100,28 @@ def read_iso(text: str, *, space_is_plus: bool = False) -> Written:
     fraction = found["fraction"] or ""
     ms, finer = int(fraction[:3].ljust(3, "0")), fraction[3:].strip("0") != ""
     return Written(day, second, ms, finer, _offset_s(found))
+
+
+def _read_other(text: str, space_is_plus: bool) -> Written:
+    """Read what `fromisoformat` takes of dates and times. It cuts off what is finer than a microsecond."""
+    found = _OTHER.fullmatch(text)
+    if found is None or (found["sign"] == " " and not space_is_plus):
+        raise ValueError("not an ISO 8601 date or time")
+    if found["sign"] == " ":
+        text = f"{text[: found.start('sign')]}+{text[found.end('sign') :]}"
+    try:
+        return Written(date.fromisoformat(text), None, 0, False, None)
+    except ValueError:
+        read = datetime.fromisoformat(text)
+    offset = read.utcoffset()
+    if offset is not None and offset.microseconds:
+        try:
+            read, offset = read.astimezone(UTC), timedelta(0)
+        except OverflowError:
+            raise ValueError("not in the years 1 to 9999") from None
+    second = _seconds(str(read.hour), str(read.minute), str(read.second))
+    ms, rest = divmod(read.microsecond, 1_000)
+    return Written(read.date(), second, ms, rest > 0, None if offset is None else int(offset.total_seconds()))
 
 
 def _offset_s(found: re.Match[str]) -> int | None:

@@ -21,7 +21,7 @@ import orjson
 
 from tally import event_data, rollups, trials, value_limits, vital_days, vitals
 from tally.enrich import FIELDS
-from tally.events import AB_ASSIGN, AB_CONVERT, APP_EVENT, METRICS, SCREEN_VIEW, VITALS, Rejection
+from tally.events import AB_ASSIGN, AB_CONVERT, APP_EVENT, HEATMAP, METRICS, SCREEN_VIEW, VITALS, Rejection
 from tally.labels import Labels
 from tally.portable import Line
 from tally.rows import marks, parts
@@ -42,7 +42,7 @@ _EXPERIMENT, _VARIANT = len(FIELDS), len(FIELDS) + 1
 _TABLES: tuple[tuple[str, str, range], ...] = (
     ("event", "visitor", range(APP_EVENT + 1)),
     ("vitals", f"0, {', '.join(METRICS)}", range(VITALS, VITALS + 1)),
-    ("ab", "visitor", range(AB_ASSIGN, AB_CONVERT + 1)),
+    ("ab", "visitor", range(HEATMAP, AB_CONVERT + 1)),
 )
 
 
@@ -168,11 +168,12 @@ class Part:
         experiment, variant = self._number(line.texts[_EXPERIMENT]), self._number(line.texts[_VARIANT])
         key = self._website, line.ts_ms // DAY_MS, experiment, line.visitor
         if line.type == AB_ASSIGN:
-            trials.assign(self._connection, {key: trials.Assignment(line.ts_ms, id, variant)})
-        elif not variant:
+            if experiment and variant:
+                trials.assign(self._connection, {key: trials.Assignment(line.ts_ms, id, variant)})
+        elif experiment and not variant:
             variant = trials.variant_of(self._connection, key)
         self._assigned[line.number] = variant
-        return variant != 0
+        return variant != 0 or line.type == AB_ASSIGN or not experiment
 
     def _ids(self, count: int) -> range:
         """Take so many ids."""
@@ -202,8 +203,8 @@ class Part:
                 measured.append((website, ts_ms, id, *map(number, texts), *vitals.stored(rest)))
             else:
                 labels = [*map(number, texts)]
-                labels[_VARIANT] = self._assigned[line_no]
-                if type_ == AB_CONVERT:
+                labels[_VARIANT] = self._assigned.get(line_no, 0)
+                if type_ == AB_CONVERT and labels[_EXPERIMENT]:
                     key = website, ts_ms // DAY_MS, labels[_EXPERIMENT], visitor
                     converted.append((key, labels[_VARIANT + 1]))
                 ab.append((website, ts_ms, id, type_, visitor, *labels, *rest))
@@ -244,11 +245,16 @@ class Check:
         if line.type >= AB_ASSIGN:
             experiment, variant = line.texts[_EXPERIMENT], line.texts[_VARIANT]
             promise = blake2b(b"%d:%d:" % (day, line.visitor) + experiment.encode(), digest_size=7).digest()
-            if line.type == AB_ASSIGN:
+            if line.type == AB_ASSIGN and experiment and variant:
                 self._connection.execute(
                     "/* intake.promise */ insert or ignore into temp.promised values (?)", (int.from_bytes(promise),)
                 )
-            elif not variant and not self._has_assignment(day, experiment, line.visitor, int.from_bytes(promise)):
+            elif (
+                line.type == AB_CONVERT
+                and experiment
+                and not variant
+                and not self._has_assignment(day, experiment, line.visitor, int.from_bytes(promise))
+            ):
                 return NO_ASSIGNMENT
         return None
 

@@ -25,7 +25,8 @@ def _vitals(scope: Scope, select: str) -> Query:
     """`select` over the web vitals of a scope, which know no type and no event_name."""
     sql, parameters = filters_of(scope, {"type": "4", "event_name": "0"})
     return (
-        f"select {select} from vitals where website = ? and ts >= ? and ts < ?{sql}",
+        f"select {select} from vitals where website = ? and ts >= ? and ts < ?{sql}"
+        f" and coalesce({_METRICS}) is not null",
         [scope.website, scope.from_ms, scope.to_ms, *parameters],
     )
 
@@ -70,7 +71,7 @@ def trials_of(scope: Scope) -> Query:
     texts = ", ".join(f"(select text from label where id = {name})" for name in ("experiment", "variant"))
     return (
         "/* measuring.trials_of */ with arm as materialized (select distinct ts / 86400000 as day, experiment, visitor"
-        f" from ab where website = ? and ts >= ? and ts < ? and type = 6{sql}),"
+        f" from ab where website = ? and ts >= ? and ts < ? and type = 6 and variant > 0{sql}),"
         " done as materialized (select distinct ts / 86400000 as day, experiment, visitor, goal"
         " from ab where website = ? and ts >= ? and ts < ? and type = 7),"
         " counted as (select day, experiment, variant, 0 as converted, 0 as goal from arm cross join assignment"

@@ -1,7 +1,7 @@
 """An event as a line of a file: the shape in which events leave a website and come into one.
 
 A line is a JSON object like a row of /events, with `visitor` besides: a text that stands for one visitor of a UTC day.
-Heatmap points are counts, not events, and are not among them.
+Heatmap points are counts, not events, and are not among them; a heatmap event without any is.
 
 Reading: a field's rules are those of a collected event (tally/events.py) where it has the same meaning. The 14 fields
 come as they are stored, so they are texts and nothing is derived from a URL or a User-Agent. Unknown keys, and `visit`,
@@ -64,10 +64,7 @@ _REQUIRED: tuple[tuple[str, ...], ...] = (
     ("timestamp", "pathname"),
     ("timestamp", "event_name"),
     ("timestamp",),
-    ("timestamp", "vitals"),
-    (),
-    ("timestamp", "experiment", "variant"),
-    ("timestamp", "experiment"),
+    *[("timestamp",)] * 4,
 )
 
 BAD_JSON = Rejection("invalid_json", "This is no JSON in UTF-8.")
@@ -124,7 +121,7 @@ class LineReader:
         type_ = type_of(item)
         if isinstance(type_, Rejection):
             return type_
-        if type_ == HEATMAP:
+        if type_ == HEATMAP and any(item.get(field) is not None for field in ("points", "x", "y")):
             return NO_HEATMAP
         try:
             return self._line(number, type_, item)
@@ -145,8 +142,10 @@ class LineReader:
             texts.append(_ruled(type_, item, "event_name", ""))
             rest = (_ruled(type_, item, "event_data", None),)
         elif type_ == VITALS:
-            metrics = _ruled(type_, item, "vitals", ())
+            metrics = _ruled(type_, item, "vitals", ()) if item.get("vitals") else ()
             return Line(number, ts_ms, type_, *self._key(type_, item), 0, False, tuple(texts), metrics)
+        elif type_ == HEATMAP:
+            return Line(number, ts_ms, type_, *self._key(type_, item), 0, False, (*texts, "", "", ""), (None,))
         else:
             # An assignment has neither goal nor value, as where it is collected.
             texts += [_ruled(type_, item, field, "") for field in ("experiment", "variant", "goal")]
@@ -189,11 +188,12 @@ class LineReader:
         if isinstance(id, bool | list | dict):
             raise _Wrong("invalid_field", "id is a number or text.", "id")
         # Web vitals have no visitor: their values stand for it.
-        sent = orjson.dumps((type_, id, item["vitals"] if type_ == VITALS else visitor), option=orjson.OPT_SORT_KEYS)
+        who_sent = item.get("vitals") if type_ == VITALS else visitor
+        sent = orjson.dumps((type_, id, who_sent), option=orjson.OPT_SORT_KEYS)
         key = self._number(b"id", b"%d:" % self._website + sent) - (1 << 63)
         if not isinstance(id, int) or not 0 < id <= _MOST_ID:
             return key, None
-        who = 0 if type_ == VITALS else _stored_visitor(visitor)
+        who = 0 if type_ in (VITALS, HEATMAP) else _stored_visitor(visitor)
         return key, None if who is None else (id, who)
 
     def _number(self, what: bytes, text: bytes) -> int:

@@ -79,6 +79,9 @@ def cells_by_place(rows: Iterable[Sequence[Any]]) -> dict[Place, Cells]:
     """What rows of table vitals add, and where."""
     gathered: dict[Place, list[int]] = {}
     for row in rows:
+        if not any(value is not None for value in row[-len(METRICS) :]):
+            # Counts in no statistic.
+            continue
         website, ts_ms = row[:2]
         day, part, slots = ts_ms // DAY_MS, ts_ms // PART_MS, slots_of(row[-len(METRICS) :])
         for cut, level, block, value in (

@@ -49,9 +49,10 @@ Cells = dict[int, int]
 
 
 def stored(values: Sequence[float | None]) -> tuple[int | None, ...]:
-    """Metrics as they are stored; in the order of METRICS, None where not sent."""
+    """Metrics as they are stored; in the order of METRICS, None where not sent. `values` may be empty: none was."""
     return tuple(
-        None if value is None else round(value * unit) for value, unit in zip(values, _UNITS.values(), strict=True)
+        None if value is None else round(value * unit)
+        for value, unit in zip(values or (None,) * len(METRICS), _UNITS.values(), strict=True)
     )
 
 

@@ -49,10 +49,7 @@ REQUIRED = {
     "screen_view": ("name",),
     "event": ("event_name",),
     "app_event": (),
-    "vitals": ("vitals",),
-    "heatmap": ("points", "viewport_width"),
-    "ab_assign": ("experiment", "variant"),
-    "ab_convert": ("experiment",),
+    **dict.fromkeys(MEASUREMENTS, ()),  # without their fields they are stored, and count in no statistic
 }
 FIELDS = [
     "pathname",
@@ -629,7 +626,7 @@ class Model:
         assert isinstance(at_ms, int)
         visitor = self.visitor(event, sender, at_ms)
         variant = event.get("variant")
-        if event["type"] == "ab_convert" and variant is None:
+        if event["type"] == "ab_convert" and variant is None and "experiment" in event:
             variant = self.assigned.get((*visitor, event["experiment"]))
             if variant is None:
                 return "no_assignment"
@@ -639,7 +636,7 @@ class Model:
             self.claims[copy] = now_ms
             if arrived_ms is not None and now_ms - arrived_ms <= CLAIM_MS:
                 return None
-        if event["type"] == "ab_assign":
+        if event["type"] == "ab_assign" and "experiment" in event and variant is not None:
             self.assigned[(*visitor, event["experiment"])] = event["variant"]
         self.rows.append(self.row(event, sender, at_ms, visitor, variant))
         return None
@@ -663,11 +660,12 @@ class Model:
         if kind in CUSTOM:
             own = {name: event.get(name) for name in ("event_name", "event_data")}
         elif kind == "vitals":
-            own = {"vitals": event["vitals"]}
+            own = {"vitals": event.get("vitals")}
         elif kind == "heatmap":
-            own = {"points": event["points"], "viewport": event["viewport_width"]}
+            if "points" in event and "viewport_width" in event:
+                own = {"points": event["points"], "viewport": event["viewport_width"]}
         elif kind in ("ab_assign", "ab_convert"):
-            own = {"experiment": event["experiment"], "variant": variant}
+            own = {"experiment": event.get("experiment"), "variant": variant}
         if kind == "ab_convert":
             own |= {name: event.get(name) for name in ("goal", "value")}
         who = visitor if kind in TRAFFIC else None
@@ -885,7 +883,7 @@ class Reader:
 
     def vitals(self, question: Question, from_ms: int, to_ms: int) -> tuple[Json, dict[str, Json]]:
         """Answer /vitals for what is exact: counts and ratings of three metrics, or by pathname or device."""
-        rows = self.measured("vitals", question, from_ms, to_ms)
+        rows = [row for row in self.measured("vitals", question, from_ms, to_ms) if row.vitals]
         by = question.get("by")
         if not by:
             values = {name: [row.vitals[name] for row in rows if name in row.vitals] for name in ("lcp", "inp", "cls")}
@@ -906,7 +904,7 @@ class Reader:
 
         Of one person all assignments are to one variant here.
         """
-        assigned = self.measured("ab_assign", question, from_ms, to_ms)
+        assigned = [row for row in self.measured("ab_assign", question, from_ms, to_ms) if row.variant]
         converted = self.measured("ab_convert", Question(""), from_ms, to_ms)
         lines: list[dict[str, Any]] = []
         for name in sorted({row.experiment for row in assigned if row.experiment}):
@@ -927,7 +925,7 @@ class Reader:
     def pointed(self, question: Question, from_ms: int, to_ms: int) -> tuple[list[Row], dict[str, Json]]:
         """Give the heatmap events of the UTC days that a range touches, of the widths asked for, and meta."""
         first_ms, end_ms = from_ms // DAY_MS * DAY_MS, -(-to_ms // DAY_MS) * DAY_MS
-        rows = [row for row in self.rows if row.type == "heatmap" and first_ms <= row.at_ms < end_ms]
+        rows = [row for row in self.rows if row.points is not None and first_ms <= row.at_ms < end_ms]
         widths = question.filters.get("device")
         edges = {"from": written(first_ms, question.zone), "to": written(end_ms, question.zone)}
         meta = {**edges, "widened": (first_ms, end_ms) != (from_ms, to_ms)}
@@ -962,7 +960,7 @@ class Reader:
     def events(self, question: Question, from_ms: int, to_ms: int) -> tuple[Json, dict[str, Json]]:
         """Answer /events with the whole list; `visit` is a number, the same for all events of one visit."""
         number = {row.order: index for index, visit in enumerate(self.visits()) for row in visit}
-        rows = [row for row in self.rows if row.type != "heatmap" and from_ms <= row.at_ms < to_ms]
+        rows = [row for row in self.rows if row.points is None and from_ms <= row.at_ms < to_ms]
         rows = sorted(filter(question.matches, rows), key=lambda row: (row.at_ms, row.order), reverse=True)
         data = [
             {

