@@ -238,13 +238,36 @@ create table built (
 -- rollups.unfinished: where website = ? and level = 0 and state < 2
 create index built_unfinished on built (website, block) where level = 0 and state < 2;
 
--- Which visitors of an open day have a value already: what tells a fold who is new to it. By visitor, so that all of a
--- new visitor's pairs lie on one page: by field they lay on fifteen.
-create table pair (
+-- The visitors of an open day whose events are in rollup, each with the values of one of these events: what tells a fold
+-- whether a visitor is new to a value (tally/visitor_values.py).
+create table open_day_visitor (
+  website       integer not null,
+  day           integer not null,
+  visitor       integer not null,
+  pathname      integer not null,
+  referrer      integer not null,
+  country       integer not null,
+  browser       integer not null,
+  os            integer not null,
+  device        integer not null,
+  language      integer not null,
+  hostname      integer not null,
+  utm_source    integer not null,
+  utm_medium    integer not null,
+  utm_campaign  integer not null,
+  platform      integer not null,
+  app_version   integer not null,
+  os_version    integer not null,
+  event_name    integer not null,
+  primary key (website, day, visitor)
+) strict, without rowid;
+
+-- The values of such a visitor that differ from those. field: as in rollup.
+create table open_day_visitor_value (
   website  integer not null,
   day      integer not null,
   visitor  integer not null,
-  field    integer not null,
+  field    integer not null check (field between 0 and 14),
   value    integer not null,
   primary key (website, day, visitor, field, value)
 ) strict, without rowid;

@@ -118,7 +118,7 @@ class Builder:
     async def _build(self, website: int, day: int, sure_ms: int) -> None:
         """Make a stale day right."""
         while await self._write(rollups.drop_values, website, 0, day) or await self._write(
-            rollups.drop_pairs, website, day
+            rollups.drop_visitors, website, day
         ):
             pass
         state = FINAL if rollups.is_final(day, sure_ms) else OPEN
@@ -281,7 +281,7 @@ def _close(connection: sqlite3.Connection, website: int, sure_ms: int) -> bool |
     """Take a step towards making an open day final: UNDER_WAY or FINISHED; None where there is no such day."""
     for day, known in rollups.unfinished(connection, website, OPEN):
         if rollups.is_final(day, sure_ms) and known.folded_ms >= (day + 1) * DAY_MS:
-            if rollups.drop_pairs(connection, website, day):
+            if rollups.drop_visitors(connection, website, day):
                 return UNDER_WAY
             rollups.finish_day(connection, website, day)
             return FINISHED

@@ -17,6 +17,7 @@ from tally.enrich import FIELDS
 from tally.event_data import STORED
 from tally.events import METRICS, TYPES
 from tally.sessions import DAY_MS
+from tally.visitor_values import is_new
 
 Query = tuple[str, list[Any]]
 
@@ -239,11 +240,10 @@ def not_folded(website: int, field: int, day: int, from_ms: int, to_ms: int) -> 
     """A row (label, visitors new to it, pageviews, events) for each value in a part of a day that is not folded yet."""
     column = _LABELLED[field]
     return (
-        f"/* queries.not_folded */ select value, sum(not exists (select 1 from pair where website = ? and day = ?"
-        " and field = ? and pair.value = news.value and pair.visitor = news.visitor)), sum(views), sum(events)"
+        f"/* queries.not_folded */ select value, sum({is_new(column)}), sum(views), sum(events)"
         f" from (select {column} as value, visitor, sum(type <= 1) as views, sum(type >= 2) as events from event"
-        f" where website = ? and ts >= ? and ts < ?{_only(column)} group by 1, 2) as news group by value",
-        [website, day, field, website, from_ms, to_ms],
+        f" where website = ?1 and ts >= ?4 and ts < ?5{_only(column)} group by 1, 2) as news group by value",
+        [website, day, field, from_ms, to_ms],
     )
 
 

@@ -5,8 +5,9 @@ on, in the same transaction. Its states:
 - STALE: neither totals nor values of the day are right; a question reads raw rows until it is built anew.
 - OPEN: events may still arrive (72 hours past its end). Totals are kept by every commit (tally/moments.py). Values are
   folded in a little later, up to the moment `folded_ms`: every event before it is in, none from it on. A late event,
-  from before that moment, is folded in within its own transaction. `pair` tells which visitors a value has already.
-- FINAL: all of it is in rollup, pairs are gone.
+  from before that moment, is folded in within its own transaction. tally/visitor_values.py tells which
+  values a visitor has already.
+- FINAL: all of it is in rollup, the values of visitors are deleted.
 - KEPT: final, and its raw rows are gone by the owner's wish: the rollup is the data now, never dropped.
 Above the days lie blocks of 4, 8, 16 ... 256 of them, built from those below once all their days are final; a day that
 becomes stale takes the blocks above it along. `version` begins at 1 and grows with every change of what was complete,
@@ -21,9 +22,11 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from tally import visitor_values
 from tally.enrich import FIELDS
 from tally.events import AHEAD_MS, OLDEST_MS
 from tally.sessions import DAY_MS
+from tally.visitor_values import NAMES, NO_COLUMN
 
 STALE, OPEN, FINAL, KEPT = range(4)
 # Blocks of 2 days would be a quarter of all rows and save little: 4 days at the most at either end of a range.
@@ -32,7 +35,6 @@ LEVELS = (0, 2, 3, 4, 5, 6, 7, 8)
 PAGE_LEVELS = (0, 3, 6)
 ALL = len(FIELDS)
 """The number of the field that is event_name; its value 0, which no name has, is all of the traffic."""
-NAMES = "event_name"
 # our choice: 15 to 25 ms on two cores.
 FOLD_EVENTS = 500
 ROWS_A_STEP = 2_000
@@ -47,7 +49,7 @@ LAST_VALUE = 1 << 62
 """Above the number of every label."""
 
 # A field's number, column, and which events have it: most have no name, and those are no value of ALL.
-_COLUMNS = (*((n, column, "") for n, column in enumerate((*FIELDS, "0"))), (ALL, NAMES, f" and {NAMES} > 0"))
+_COLUMNS = (*((n, column, "") for n, column in enumerate((*FIELDS, NO_COLUMN))), (ALL, NAMES, f" and {NAMES} > 0"))
 
 
 class Day(NamedTuple):
@@ -179,26 +181,22 @@ def _empty_fresh(connection: sqlite3.Connection) -> None:
 
 def _fold_fresh(connection: sqlite3.Connection, website: int, day: int) -> None:
     for field, column, only in _COLUMNS:
-        here = {"website": website, "day": day, "field": field}
         connection.execute(
-            f"/* rollups.fold */ insert into rollup select :website, :field, 0, :day, value, sum(not exists (select 1"
-            " from pair where website = :website and day = :day and field = :field and pair.value = news.value"
-            " and pair.visitor = news.visitor)), sum(views), sum(events)"
+            "/* rollups.fold */ insert into rollup"
+            f" select ?1, ?3, 0, ?2, value, sum({visitor_values.is_new(column)}), sum(views), sum(events)"
             f" from (select {column} as value, visitor, sum(type <= 1) as views, sum(type >= 2) as events"
             f" from temp.fresh where true{only} group by 1, visitor) as news where true group by value"
             " on conflict do update set visitors = visitors + excluded.visitors, views = views + excluded.views,"
             " events = events + excluded.events",
-            here,
+            (website, day, field),
         )
-        connection.execute(
-            "/* rollups.pair */ insert or ignore into pair"
-            f" select distinct :website, :day, visitor, :field, {column} from temp.fresh where true{only}",
-            here,
-        )
+    visitor_values.add_visitors(connection, website, day)
+    for field, column in enumerate(_LABELLED):
+        visitor_values.add_values(connection, website, day, field, column)
 
 
 def finish_day(connection: sqlite3.Connection, website: int, day: int) -> None:
-    """An open day that is folded to its end, and whose pairs are gone, is final."""
+    """An open day that is folded to its end, and whose visitors' values are deleted, is final."""
     connection.execute(
         "/* rollups.finish */ update built set state = ? where website = ? and level = 0 and block = ?",
         (FINAL, website, day),
@@ -208,19 +206,9 @@ def finish_day(connection: sqlite3.Connection, website: int, day: int) -> None:
 # --- taking away, in steps: how many rows a step took
 
 
-def drop_pairs(connection: sqlite3.Connection, website: int, day: int) -> int:
-    """Deletes up to ROWS_A_STEP pairs of a day."""
-    old = connection.execute(
-        "/* rollups.old_pairs */ select website, day, field, value, visitor from pair"
-        " where website = ? and day = ? limit ?",
-        (website, day, ROWS_A_STEP),
-    ).fetchall()
-    connection.executemany(
-        "/* rollups.drop_pairs */ delete from pair"
-        " where website = ? and day = ? and field = ? and value = ? and visitor = ?",
-        old,
-    )
-    return len(old)
+def drop_visitors(connection: sqlite3.Connection, website: int, day: int) -> int:
+    """Delete up to ROWS_A_STEP rows of which visitors of a day have which values."""
+    return visitor_values.drop(connection, website, day, ROWS_A_STEP)
 
 
 def drop_values(connection: sqlite3.Connection, website: int, level: int, block: int) -> int:

@@ -14,8 +14,9 @@ from tally.ground import Ground, Span, ground_of, parts_of
 from tally.queries import Scope
 from tally.ranking import Sums, first
 from tally.remembered import Remembered
-from tally.rollups import NAMES, number_of
+from tally.rollups import number_of
 from tally.sessions import DAY_MS
+from tally.visitor_values import NAMES
 
 # SQLite takes at most 500 parts of a union.
 _TILES_A_STATEMENT = 400

@@ -565,7 +565,11 @@ def left_over(connection: sqlite3.Connection, website: int) -> list[str]:
     left += [f"pages not built: {sorted(unbuilt)}"] if unbuilt else []
     for what, statement in (
         ("days that are not final", "select block from built where website = ? and level = 0 and state < 2"),
-        ("pairs", "select * from pair where website = ?"),
+        (
+            "values of visitors",
+            "select day from open_day_visitor_value where website = ?1"
+            " union select day from open_day_visitor where website = ?1",
+        ),
         (
             "pages of no block",
             "select level, block from visit_page as page where website = ?1 and not exists (select 1 from visit_page"

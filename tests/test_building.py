@@ -199,15 +199,15 @@ def test_overtaken_at_any_step(start: Start, what: Callable[[Works], None]) -> N
 # --- how much a step writes
 
 FIELDS_A_ROLLUP = rollups.ALL + 2  # the last one is all of the traffic, and event_name
-# What one transaction may write, by step. A fold writes a value and a pair of each field for each event, gathers the
-# events and empties what was gathered before; a day has 96 quarters.
+# What one transaction may write, by step. A fold writes a value of each field and of its visitor for each event,
+# gathers the events and empties what was gathered before; a day has 96 quarters.
 MOST_ROWS = {
     "_websites": 0,
     "unfinished": 0,
     "next_block": 0,
     "let_go": 0,
     "drop_values": ROWS_A_STEP,
-    "drop_pairs": ROWS_A_STEP,
+    "drop_visitors": ROWS_A_STEP,
     "add_values": ROWS_A_STEP,
     "merge": ROWS_A_STEP + 2,
     "_close": ROWS_A_STEP,
@@ -253,7 +253,7 @@ def test_no_step_writes_much(start: Start) -> None:
     assert most.keys() == MOST_ROWS.keys()
     assert {name: rows for name, rows in most.items() if rows > MOST_ROWS[name]} == {}
     # It is the limits that hold them: without, these would write more.
-    assert all(most[name] > ROWS_A_STEP / 2 for name in ("drop_values", "drop_pairs", "add_values", "merge"))
+    assert all(most[name] > ROWS_A_STEP / 2 for name in ("drop_values", "drop_visitors", "add_values", "merge"))
 
 
 def test_very_many_pages_are_counted_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -173,8 +173,9 @@ def test_no_column_of_texts_is_forgotten(db: Path) -> None:
             table: tuple(row[1] for row in connection.execute(f"pragma table_info({table})") if row[1] in known)
             or others.get(table, ())
             for table, _ in TABLES
-            # A page with packed points is in heat_count, which takes less to read.
-            if table != "heat_block"
+            # A page with packed points is in heat_count, which takes less to read; the values of an open day's visitors
+            # are in its events.
+            if table not in ("heat_block", "open_day_visitor")
         }
     finally:
         connection.close()

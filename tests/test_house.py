@@ -14,6 +14,7 @@ FLOORS = (
     ("demo_traffic",),
     ("budgets", "event_data", "sign_in"),
     ("accounts", "callers", "enrich", "health", "logs", "moments", "notes", "passwords", "tables", "visits", "vitals"),
+    ("visitor_values",),
     ("backups", "portable", "queries", "registry", "rollups", "single_flight", "starting", "threads", "trials"),
     ("refused_origins", "value_limits"),
     ("behaving", "heat_days", "measuring", "ranking", "visiting", "vital_days"),

@@ -69,7 +69,8 @@ GROWING = {
     "rollup": r"PRIMARY KEY \(website=\? AND field=\? AND level=\? AND block[=>]\?",
     # verify looks at all days and blocks there are; everybody else at a stretch of them.
     "built": r"PRIMARY KEY \(website=\? AND level=\?|INDEX built_unfinished \(website=\?\)",
-    "pair": r"PRIMARY KEY \(website=\? AND day=\?",
+    "open_day_visitor": r"PRIMARY KEY \(website=\? AND day=\?",
+    "open_day_visitor_value": r"PRIMARY KEY \(website=\? AND day=\?",
     "vitals": r"PRIMARY KEY \(website=\? AND (?:ts[<>=]|\(ts,id\)>)",
     "ab": r"PRIMARY KEY \(website=\? AND ts[<>=]",
     "heat": r"PRIMARY KEY \(website=\? AND day[<>=]",
@@ -127,13 +128,12 @@ def statement_texts(tree: ast.Module) -> Iterator[tuple[str, int]]:
 def names_in_sources() -> set[str]:
     """`room.name` of every statement; `ingest.{table}` stands for each table that _insert is called with.
 
-    Without tally/demo.py's and tally/starting.py's, on a file that no server has open yet; without tally/schema.py's,
-    on the table meta alone and on SQLite's own; and without those on a file that lasts as long as the question it was
-    made for.
+    Without tally/starting.py's, on a file that no server has open yet; without tally/schema.py's, on the table meta
+    alone and on SQLite's own; and without those on a file that lasts as long as the question it was made for.
     """
     names = set()
     for source in SOURCES:
-        if source.stem in ("demo", "schema", "starting"):
+        if source.stem in ("schema", "starting"):
             continue
         tree = ast.parse(source.read_text("utf-8"))
         found = [text for text, _ in statement_texts(tree)]
@@ -559,7 +559,7 @@ async def test_every_question_was_asked_with_and_without_filters(overheard: Over
         ("select value from rollup where website = 1 and field = 2 and level = 0 and block = 5", False),
         ("select block from built where website = 1 and state < 2", True),
         ("select block from built where website = 1 and level = 0 and state < 2 order by block", False),
-        ("delete from pair where website = 1 and visitor = 5", True),
+        ("delete from open_day_visitor where website = 1 and visitor = 5", True),
         ("select sum(events) from left_out where reason = 5", True),
         ("delete from left_out where website = 1 and quarter < 5", False),
         ("select * from account", False),

@@ -310,10 +310,20 @@ def test_last_kept(rolled: sqlite3.Connection) -> None:
 
 def test_not_folded(filled: sqlite3.Connection) -> None:
     """Visitors whom a value has already are not new to it; the others are."""
-    filled.execute("insert into pair values (?, 0, 1, 0, 1), (?, 0, 2, 0, 2), (?, 0, 1, 1, 2)", (W, W, W))
+    for visitor, pathname in ((1, 1), (2, 9)):
+        put(
+            filled,
+            "open_day_visitor",
+            website=W,
+            day=0,
+            visitor=visitor,
+            **DIMENSIONS | {"pathname": pathname},
+            event_name=0,
+        )
+    filled.execute("insert into open_day_visitor_value values (?, 0, 2, 0, 2), (?, 0, 1, 1, 2)", (W, W))
     found = sorted(run(filled, queries.not_folded(W, 0, 0, 2_000, 10_000)))
     assert found == [(0, 1, 0, 1), (1, 1, 2, 0), (2, 1, 1, 1)]
-    filled.execute("delete from pair")
+    filled.execute("delete from open_day_visitor")
     assert sorted(run(filled, queries.not_folded(W, 0, 0, 2_000, 10_000)))[1] == (1, 2, 2, 0)
 
 

@@ -192,7 +192,7 @@ def test_an_idle_server_writes_nothing(serve: Serve, tmp_path: Path) -> None:
     try:
         until(lambda: f"TracerPid:\t{tracer.pid}\n" in Path(f"/proc/{server.pid}/status").read_text())
         tell(server, website, 2 * FOLD_AFTER_MS)
-        until(lambda: sql(db, "select 1 from pair limit 1"))
+        until(lambda: sql(db, "select 1 from open_day_visitor limit 1"))
         # Two rounds of the background work. A day that ends meanwhile is one more commit, so it may take longer.
         until(lambda: is_quiet(trace, 2 * PAUSE_S + 0.5), 40)
     finally:
@@ -249,7 +249,7 @@ def everything_to_do(path: Path) -> str:
 UNLIMITED = ("--client-per-minute", "1000000", "--website-per-minute", "1000000")
 DONE = (
     ("stale days are built", "select not exists (select 1 from built where level = 0 and state = 0)"),
-    ("new events are folded", f"select exists (select 1 from pair where website = {BUSY})"),
+    ("new events are folded", f"select exists (select 1 from open_day_visitor where website = {BUSY})"),
     ("blocks of days are built", f"select exists (select 1 from built where website = {OLD} and level = 3)"),
     ("pages are counted", f"select exists (select 1 from visit_page where website = {OLD} and level = 3)"),
     ("vitals are added up", f"select exists (select 1 from histogram where website = {OLD} and level = 3)"),
