@@ -151,16 +151,11 @@ create table event (
   primary key (website, ts, id)
 ) strict, without rowid;
 
--- event_data of more than 480 bytes, in parts (tally/event_data.py); the event has an empty text. Clustered by id: written
--- in their order.
+-- event_data of more than 480 bytes, in parts (tally/event_data.py); the event has an empty text.
 create table event_data_part (
-  website  integer not null,
-  id       integer not null,
-  ts       integer not null,
-  part     integer not null check (part between 1 and 9),
-  text     text    not null check (length(cast(text as blob)) <= 480),
-  primary key (website, id, ts, part)
-) strict, without rowid;
+  number  integer primary key,             -- 16 times the event's id, plus 0 to 15
+  text    text    not null check (length(cast(text as blob)) <= 480)
+) strict;
 
 -- A visit's whole life, written with its events. Clustered by its begin: a visit belongs to the moment it begins.
 create table visit (

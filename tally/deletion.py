@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from tally import event_data
 from tally.accounts import month_of
 from tally.enrich import FIELDS
 from tally.labels import Labels
@@ -32,7 +33,6 @@ _STEPS_BETWEEN_LOOKS = 100_000
 
 TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("event", ("ts", "id")),
-    ("event_data_part", ("id", "ts", "part")),
     ("visit", ("begin_ms", "visitor", "visit")),
     ("open_day_visitor", ("day", "visitor")),
     ("open_day_visitor_value", ("day", "visitor", "field", "value")),
@@ -57,7 +57,8 @@ TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("new_value", ("day", "field")),
     ("website_usage", ("month",)),
 )
-"""Every table whose rows are a website's, but for those that go with its row in `website`; the rest of the key."""
+"""Every table whose rows are a website's, but for those that go with its row in `website`
+(and event_data_part, whose rows go with their event); the rest of the key."""
 
 _LABELS = (
     ("event", (*FIELDS, "event_name")),
@@ -123,6 +124,8 @@ def erase(connection: sqlite3.Connection, website: int) -> bool:
                 f"/* deletion.rows */ select {', '.join(names)} from {table} where website = ? limit ?",
                 (website, _LARGE_ROWS.get(table, _ROWS)),
             ).fetchall():
+                if table == "event":
+                    event_data.delete(connection, rows)
                 connection.executemany(f"/* deletion.erase */ delete from {table} where {of_key}", rows)
                 erased = True
                 if time.perf_counter() > end_s:

@@ -361,7 +361,7 @@ class _Group:
         self.visits[website, visitor, ordinal] = visit
         name, id = self._number(event.event_name), self._ingest.take_id(self._connection)
         dimensions = map(self._number, row.dimensions)
-        data, parts = event_data.split(event.event_data, website, id, ts_ms)
+        data, parts = event_data.split(event.event_data, id)
         self._parts += parts
         self._events.append((website, ts_ms, id, event.type, visitor, ordinal, *dimensions, name, data))
 

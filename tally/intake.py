@@ -196,7 +196,7 @@ class Part:
             line_no, ts_ms, type_, _, _, visitor, _, texts, rest = line
             if type_ <= APP_EVENT:
                 visit = next(ordinals[visitor])
-                data, own = event_data.split(rest[0], website, id, ts_ms)
+                data, own = event_data.split(rest[0], id)
                 data_parts += own
                 events.append((website, ts_ms, id, type_, visitor, visit, *map(number, texts), data))
             elif type_ == VITALS:

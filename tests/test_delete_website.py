@@ -130,7 +130,7 @@ def db(tmp_path: Path) -> Path:
         connection.execute("insert into left_out values (1, 5, 0, 1), (1, 6, 0, 1), (2, 5, 0, 1)")
         connection.execute("insert into new_value values (1, 5, 0, 1, 1), (2, 5, 0, 1, 1)")
         connection.execute("insert into website_usage values (1, 202611, 1), (2, 202611, 1)")
-        connection.execute("insert into event_data_part values (1, 5, 5, 1, 'canary-part'), (2, 5, 5, 1, 'x')")
+        connection.execute("insert into event_data_part values (160000, 'canary-part')")  # of the event with id 10,000
         samples = "(1, 1, 1, 0, null, 'url', 'canary-host.example'), (2, 1, 1, 0, 0, '', 'other.example')"
         connection.execute(f"insert into left_out_sample values {samples}")
         connection.execute(

@@ -86,7 +86,7 @@ GROWING = {
     "histogram": r"PRIMARY KEY \(website=\? AND cut=\? AND level=\?(?: AND block[<>=]\??|\))",
     "left_out": r"PRIMARY KEY \(website=\? AND quarter(?:[<>=]|=\? AND reason=\?\))",
     "left_out_sample": r"PRIMARY KEY \(website=\?(?:\)| AND reason=\?)",
-    "event_data_part": r"PRIMARY KEY \(website=\?(?: AND id=\? AND ts=\?)?",
+    "event_data_part": r"INTEGER PRIMARY KEY \(rowid[<>=]",
     "website_usage": r"PRIMARY KEY \(website=\?",
     "field_value": r"PRIMARY KEY \(website=\? AND field=\? AND value=\?\)",
     "new_value": r"PRIMARY KEY \(website=\? AND day(?:[<>]|=\? AND field=\?)",
