@@ -241,8 +241,9 @@ class Gate:
         """Count a try of a password, or of another secret where no email address is given. `owner`: whose address it
         is. The caller gives the try back if it was right or could not be checked. Raises ApiError 429."""
         browser = None if owner is None else self._known_browser(request, owner.number)
+        version = b"" if owner is None else owner.password_version
         try:
-            return self._sign_in.take(self.client(request), email, browser, self.clock.monotonic_ns)
+            return self._sign_in.take(self.client(request), email, browser, self.clock.monotonic_ns, version)
         except TooManyTries as refused:
             message = "Too many tries: wait a while, then try again."
             raise ApiError(errors.RATE_LIMITED, message, retry_after_s=refused.wait_s) from None

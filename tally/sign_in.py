@@ -8,6 +8,7 @@ and the owner at a new address still gets a try beside several hundred of them.
 
 Counts by account are in tables of a fixed size, found by a keyed hash of the email address: an address that has an
 account and one that has none are treated alike, and no flood of invented ones takes memory or makes others forgotten.
+The hash covers a version of the stored password, so these counts start anew when a new password is set.
 
 All of it is in memory, used by the event loop alone; the clock is passed in.
 """
@@ -55,18 +56,26 @@ class SignInLimits:
         self._by_known_addresses = HashedBuckets(TRIES_AN_HOUR, span_ns=HOUR_NS)
         self._by_new_addresses = HashedBuckets(NEW_ADDRESS_TRIES, span_ns=NEW_ADDRESS_SPAN_NS)
 
-    def take(self, address: bytes, email: str | None, browser: bytes | None, clock_ns: Callable[[], int]) -> Try:
+    def take(
+        self,
+        address: bytes,
+        email: str | None,
+        browser: bytes | None,
+        clock_ns: Callable[[], int],
+        password_version: bytes = b"",
+    ) -> Try:
         """Count a try before its work begins, so that none slips in between. Raises TooManyTries.
 
         `email`: whose password it is of; None for another secret. `browser`: the session or device that vouches for
-        the browser, if one does.
+        the browser, if one does. `password_version`: differs between the passwords that an account has had; empty for
+        an address without an account.
         """
         now_ns = clock_ns()
         if browser is not None:
             counts: list[tuple[Buckets | HashedBuckets, bytes]] = [(self._browsers, browser)]
             wait_s = self._browsers.wait_s(browser, now_ns)
         else:
-            counts, wait_s = self._unknown(address, email, now_ns)
+            counts, wait_s = self._unknown(address, email, password_version, now_ns)
         if wait_s:
             raise TooManyTries(wait_s)
         for buckets, key in counts:
@@ -79,14 +88,15 @@ class SignInLimits:
         return Try(browser is not None, give_back)
 
     def _unknown(
-        self, address: bytes, email: str | None, now_ns: int
+        self, address: bytes, email: str | None, password_version: bytes, now_ns: int
     ) -> tuple[list[tuple[Buckets | HashedBuckets, bytes]], int]:
         """What a try of an unknown browser counts against, and how long it has to wait."""
         counts: list[tuple[Buckets | HashedBuckets, bytes]] = [(self._addresses, address)]
         wait_s = self._addresses.wait_s(address, now_ns)
         if email is None:
             return counts, wait_s
-        whose = email.lower().encode("utf-8", "surrogatepass")
+        # The version is last and of one length where there is one: no email address makes up another's key.
+        whose = email.lower().encode("utf-8", "surrogatepass") + b"\0" + password_version
         new_in_s = self._failures.full_in_s(address, now_ns)
         of_account = self._by_known_addresses if new_in_s else self._by_new_addresses
         counts.append((of_account, whose))
