@@ -67,13 +67,15 @@ async def _shared_answer(
     """An answer to a share link's question, found once for all who ask the same at once.
 
     The ETag is the key: it is made of the question and of the website's change counter, which an event moves before it
-    is acknowledged. Links alone share: their visitors ask the same questions, as many as a page has readers.
+    is acknowledged. The Link header of CSV repeats the request's own prefix and URL, so they are part of its key. Links
+    alone share: their visitors ask the same questions, as many as a page has readers.
     """
 
     async def find(is_gone: Callable[[], bool]) -> web.Response:
         return await answer(replace(asked, is_gone=is_gone))
 
-    found = await reader.link_answers.do(etag, asked.is_gone, find)
+    key = f"{etag} {asked.prefix}{asked.url}" if asked.csv else etag
+    found = await reader.link_answers.do(key, asked.is_gone, find)
     # A response is sent once.
     return web.Response(body=found.body, status=found.status, headers=found.headers)
 

@@ -39,6 +39,8 @@ _TYPES = {
     "": "text/plain; charset=utf-8",  # LICENSE
 }
 SHELL, NOT_FOUND_SHELL = "app.html", "not_found.html"
+# The links and the base path of a page are below the prefix that a trusted proxy names.
+_BY_PREFIX = {"Vary": f"Accept-Encoding, {PREFIX_HEADER}"}
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
     " font-src 'none'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -96,7 +98,7 @@ FILES = web.AppKey("files", dict[str, File])
 async def page(request: web.Request) -> web.Response:
     """The shell."""
     request[ANSWER_HEADERS] = PAGE_HEADERS
-    return answer(request, _below(request, SHELL))
+    return answer(request, _below(request, SHELL), _BY_PREFIX)
 
 
 def _below(request: web.Request, name: str) -> File:
@@ -124,7 +126,7 @@ def shell(request: web.Request, frames: tuple[str, ...]) -> web.Response:
     request[ANSWER_HEADERS] = {**PAGE_HEADERS, "Content-Security-Policy": policy}
     file = _below(request, SHELL)
     own = file._replace(tag=file.tag + blake2b(policy.encode(), digest_size=12).hexdigest())
-    return answer(request, own, cache_control="private, no-cache")
+    return answer(request, own, _BY_PREFIX, "private, no-cache")
 
 
 def not_found(request: web.Request) -> web.Response:
@@ -150,7 +152,7 @@ def answer(
     """A file, packed where the client takes that; 304 where it has it."""
     packs = bool(file.packed) and _takes_gzip(request.headers.get("Accept-Encoding", ""))
     etag = f'"{file.tag}{"-gzip" if packs else ""}"'
-    own = {**headers, "ETag": etag, "Cache-Control": cache_control, "Vary": "Accept-Encoding"}
+    own = {"Vary": "Accept-Encoding", **headers, "ETag": etag, "Cache-Control": cache_control}
     if any(etag in given for given in request.headers.getall("If-None-Match", ())):
         return web.Response(status=304, headers=own)
     own["Content-Type"] = file.kind

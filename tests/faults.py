@@ -354,7 +354,7 @@ FAULTS = (
     Fault(
         "a question joins another of an older state",
         "tally/endpoints.py",
-        "reader.link_answers.do(etag,",
+        "reader.link_answers.do(key,",
         "reader.link_answers.do(repr(asked.identity()),",
         "tests/test_link_readers.py",
     ),
@@ -640,6 +640,13 @@ FAULTS = (
         "only_traffic=view.is_shared",
         "only_traffic=False",
         "tests/test_account_api.py",
+    ),
+    Fault(
+        "a Link header of another client's request",
+        "tally/endpoints.py",
+        'f"{etag} {asked.prefix}{asked.url}" if asked.csv else etag',
+        "etag",
+        "tests/test_link_readers.py::test_a_shared_answer_holds_nothing_of_another_request",
     ),
     Fault(
         "a filter by a shared link confirms measurements",

@@ -143,6 +143,34 @@ async def test_identical_questions_of_a_link_share_one_answer(house: House, held
     await asyncio.gather(*held.tasks)
 
 
+async def test_a_shared_answer_holds_nothing_of_another_request(house: House, held: Held) -> None:
+    """The Link header of CSV has the prefix and the URL of its own request, while others of the same meaning wait."""
+    website, link = await shared(house)
+    for _ in range(2):
+        await house.collect({"type": "pageview", "url": "https://example.com/", "website_id": website})
+    links, flights = house.store.readers.links, house.app[READER].link_answers
+    held.hold(LINK_READERS, Claim(True, 99))
+    await asyncio.sleep(0)
+    path = f"{link}/events?{ALL_DAY}&format=csv&limit=1"
+    other_order = f"{link}/events?limit=1&{ALL_DAY}&format=csv"
+    asked = [(path, "/evil"), (path, None), (other_order, None), (path, None)]
+    tasks = []
+    for number, (one, prefix) in enumerate(asked):
+        tasks.append(asyncio.create_task(Browser(house)("GET", one, headers={"X-Forwarded-Prefix": prefix})))
+
+        def is_waiting(number: int = number) -> bool:
+            return links.queue.waiting + flights.joined > number
+
+        await come(is_waiting)
+    assert flights.joined == 1
+    held.free.set()
+    for (one, prefix), task in zip(asked, tasks, strict=True):
+        answer = await task
+        assert answer.status == 200
+        assert answer.headers["Link"].startswith(f"<{prefix or ''}{one}&cursor="), answer.headers["Link"]
+    await asyncio.gather(*held.tasks)
+
+
 async def test_a_link_has_a_bounded_queue_of_its_own(house: House, held: Held) -> None:
     """Past it the answer is 503 at once; another link still waits its turn, and gets it after one question."""
     held.hold(LINK_READERS, Claim(True, 99))

@@ -119,6 +119,21 @@ async def test_what_it_says_of_where_it_is(
     assert f'<a class="button primary" href="{prefix}/">' in seen["lost"]
 
 
+async def test_caches_keep_the_pages_of_each_prefix_apart(house: House) -> None:
+    """Two prefixes, two pages: caches learn it from Vary, of the answer and of its 304."""
+    for path in ("/", "/login", "/setup"):
+        tags = set()
+        for headers in (PREFIX, {}):
+            answer = await house.get(path, headers=headers)
+            again = await house.get(path, headers=headers | {"If-None-Match": answer.headers["ETag"]})
+            assert (answer.status, again.status) == (200, 304)
+            for one in (answer, again):
+                assert one.headers["Vary"] == "Accept-Encoding, X-Forwarded-Prefix", path
+            tags.add(answer.headers["ETag"])
+        assert len(tags) == 2
+    assert (await house.get("/assets/app.css")).headers["Vary"] == "Accept-Encoding"
+
+
 async def test_the_next_page_of_a_list_is_below_the_prefix(make_house: MakeHouse) -> None:
     house = await make_house()
     website, key = await house.website(), await house.key()
