@@ -28,8 +28,6 @@ from hashlib import blake2b
 from itertools import chain, filterfalse
 from typing import Any, NamedTuple
 
-import orjson
-
 from tally import event_data, heat, moments, rollups, trials, vital_days, vitals
 from tally.accounts import Website, key_salt, month_of
 from tally.clock import Clock
@@ -46,6 +44,7 @@ from tally.events import (
 )
 from tally.labels import Labels
 from tally.rows import marks, parts
+from tally.scalars import canonical
 from tally.schema import transaction
 from tally.sessions import DAY_MS, Sessions, Visit
 from tally.value_limits import Check, Limits, ValueLimits
@@ -162,7 +161,7 @@ class Ingest:
     def digest(self, event: Event) -> bytes:
         """Return what is stored of an event's event_id: 16 bytes, keyed, of the event_id and the event's content.
 
-        The content is what makes it another event: type, url, name, event_name, event_data with sorted keys, and the
+        The content is what makes it another event: type, url, name, event_name, event_data by value, and the
         fields of measurements. So a guessed event_id with other content claims nothing. Time, visitor, referrer and
         labels such as app_version are not content: a client may resend an event later, after an update, from another
         network. 1 to 2 µs.
@@ -170,7 +169,7 @@ class Ingest:
         host, path, query = (event.url or _NO_URL)[:3]
         data = event.event_data
         if data:
-            data = orjson.dumps(orjson.loads(data), option=orjson.OPT_SORT_KEYS).decode()
+            data = canonical(data).decode()
         # No text holds NUL, so no two events give the same bytes.
         content = f"{event.event_id}\0{event.type}\0{host}\0{path}\0{query}\0{event.name}\0{event.event_name}\0{data}"
         if event.type > APP_EVENT:

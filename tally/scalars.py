@@ -11,11 +11,15 @@ from fractions import Fraction
 from math import nextafter
 from typing import Any
 
+import orjson
+
 NULL, FALSE, TRUE, NUMBER, TEXT = (bytes((kind,)) for kind in range(5))
 """What the bytes of each kind begin with."""
 _ORDERED = struct.Struct(">QH")
 _DOUBLE, _BITS = struct.Struct(">d"), struct.Struct(">Q")
 _SIGN, _ALL_BITS = 1 << 63, (1 << 64) - 1
+# Up to here every whole number is a double; of greater ones the integer may have more digits than the double needs.
+_EXACT = 1 << 53
 
 
 def written(value: Any) -> bytes:
@@ -51,6 +55,49 @@ def read(value: bytes) -> Any:
 
 def _whole(number: int) -> int | float:
     return number if -_SIGN <= number < 1 << 64 else float(number)
+
+
+def compact(values: dict[str, Any]) -> bytes:
+    """Return scalars by name as JSON that is no longer than any JSON text that `orjson.loads` reads as these values.
+
+    orjson writes 1e15 as 1000000000000000.0 and 1e-5 as 0.00001, so a text of many short numbers would grow up to
+    fourfold. 0.3 µs more where there is no float; 0.1 µs for an ordinary float, 0.6 to 1.1 µs for one with an exponent.
+    """
+    if float in map(type, values.values()):
+        values = {name: _shortest(value) if type(value) is float else value for name, value in values.items()}
+    return orjson.dumps(values)
+
+
+def _shortest(number: float) -> int | float | orjson.Fragment:
+    """What orjson writes as the shortest JSON number that is read as the same value; -0.0 becomes 0."""
+    if not number.is_integer():
+        # From 0.01 on no exponent is shorter: 0.012 and 12e-3.
+        if not -0.01 < number < 0.01:
+            return number
+    elif -_EXACT < number < _EXACT and (number % 1_000 or not number):
+        # Three zeros are longer than e3, two are not longer than e2.
+        return int(number)
+    elif -_EXACT < number < _EXACT:
+        digits = str(int(number))
+        significant = digits.rstrip("0")
+        return orjson.Fragment(f"{significant}e{len(digits) - len(significant)}")
+    # repr has the fewest digits that are read as this double: as a whole number times a power of ten.
+    head, _, power = repr(number).partition("e")
+    whole, _, fraction = head.partition(".")
+    digits = whole + fraction
+    significant = digits.rstrip("0")
+    scaled = f"{int(significant)}e{int(power or 0) - len(fraction) + len(digits) - len(significant)}".encode()
+    plain = orjson.dumps(number)
+    return orjson.Fragment(scaled if len(scaled) < len(plain) else plain)
+
+
+def canonical(text: str) -> bytes:
+    """Return a JSON object of scalars as JSON that is the same for equal objects: sorted names, 1000 for 1e3."""
+    values = orjson.loads(text)
+    for name, value in values.items():
+        if type(value) is float and value.is_integer():
+            values[name] = _whole(int(value))
+    return orjson.dumps(values, option=orjson.OPT_SORT_KEYS)
 
 
 def nearest(number: Fraction) -> float | None:

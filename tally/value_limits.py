@@ -27,6 +27,7 @@ import orjson
 from tally.accounts import Website
 from tally.enrich import FIELDS
 from tally.events import AB_ASSIGN, Event
+from tally.scalars import compact
 
 OTHER = "(other)"
 """What is stored in place of a folded value."""
@@ -247,7 +248,7 @@ def _renamed(event_data: str, folded: set[str]) -> str:
     renamed: dict[str, Any] = {}
     for name, value in orjson.loads(event_data).items():
         renamed.setdefault(OTHER if name in folded else name, value)
-    return orjson.dumps(renamed).decode()
+    return compact(renamed).decode()
 
 
 def _numbers(connection: sqlite3.Connection, texts: set[str]) -> Iterator[tuple[str, int]]:

@@ -651,6 +651,33 @@ async def test_a_resend_counts_once(house: House) -> None:
     assert stored(house) == 1
 
 
+@pytest.mark.parametrize(
+    ("sent", "again"),
+    [
+        (
+            '"type": "app_event", "event_data": {"a": 1, "b": 2.0}',
+            '"type": "app_event", "event_data": {"b": 2, "a": 1.0}',
+        ),
+        (
+            '"type": "app_event", "event_data": {"a": 1000000000000000000, "b": -0.0}',
+            '"type": "app_event", "event_data": {"a": 1e18, "b": 0}',
+        ),
+        (
+            '"type": "heatmap", "viewport_width": 800, "points": [{"x": 1, "y": 0, "kind": "click"}]',
+            '"type": "heatmap", "viewport_width": 800.0, "points": [{"x": 1.0, "y": -0.0, "kind": "click"}]',
+        ),
+    ],
+    ids=["whole", "beyond 2**53", "heatmap"],
+)
+async def test_a_number_is_one_value_in_any_notation(house: House, sent: str, again: str) -> None:
+    """JSON has one type for numbers: a copy with 1.0 in place of 1 is the same event."""
+    website = await house.website()
+    for fields in (sent, again, sent):
+        body = f'{{"website_id": "{website}", "event_id": "one", {fields}}}'
+        assert (await house.collect(body.encode())).json["accepted"] == 1
+    assert house.sql("select events from usage") == [(1,)]
+
+
 @pytest.mark.parametrize(("passed_ms", "events"), [(72 * HOUR_S * 1_000, 1), (72 * HOUR_S * 1_000 + 1, 2)])
 @pytest.mark.parametrize("restart", [False, True], ids=["running", "restarted"])
 async def test_copies_after_72_hours(house: House, passed_ms: int, events: int, restart: bool) -> None:

@@ -591,6 +591,63 @@ def test_event_data_is_measured_compact() -> None:
         assert isinstance(read_event(item, 2, {}, NOW_MS), Event)
 
 
+def stored(text: str) -> str:
+    """What is stored of event_data that was sent as `text`."""
+    (item,) = parse_body(f'{{"type": "event", "event_name": "x", "event_data": {text}}}'.encode()).items
+    event = read_event(item, 2, {}, NOW_MS)
+    assert isinstance(event, Event)
+    assert event.event_data is not None
+    return event.event_data
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ("1e15", "1e15"),
+        ("1000000000000000.0", "1e15"),
+        ("1.0", "1"),
+        ("1e2", "100"),
+        ("1e3", "1e3"),
+        ("-12e4", "-12e4"),
+        ("1000", "1000"),
+        ("-0.0", "0"),
+        ("19.99", "19.99"),
+        ("1e-5", "1e-5"),
+        ("-12e-3", "-0.012"),
+        ("12e-4", "12e-4"),
+        ("9007199254740992e0", "9007199254740992.0"),
+        ("1.7976931348623157e308", "17976931348623157e292"),
+        ("5e-324", "5e-324"),
+        ("18446744073709551615", "18446744073709551615"),
+    ],
+)
+def test_numbers_of_event_data_are_stored_in_their_shortest_form(sent: str, kept: str) -> None:
+    """event_data is at most 4,096 bytes as compact JSON: a number takes no more than it took in the request."""
+    assert stored(f'{{"a": {sent}}}') == f'{{"a":{kept}}}'
+
+
+DIGITS = st.from_regex(r"-?(0|[1-9][0-9]{0,19})(\.[0-9]{1,19})?([eE][+-]?[0-9]{1,3})?", fullmatch=True)
+NUMBERS = st.one_of(
+    DIGITS.filter(lambda text: abs(float(text)) < 1e308),
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.builds(lambda digits, power: f"{digits}e{power}", st.integers(-99_999, 99_999), st.integers(-30, 30)),
+)
+ESCAPED = st.text(max_size=8).filter(lambda text: "\0" not in text).map(lambda text: json.dumps(text))
+RAW = st.text(max_size=8).filter(lambda text: "\0" not in text).map(lambda text: orjson.dumps(text).decode())
+SCALARS = st.one_of(NUMBERS, st.sampled_from(["true", "false", "null"]), ESCAPED, RAW)
+
+
+@given(st.dictionaries(st.one_of(ESCAPED, RAW), SCALARS, max_size=12))
+def test_event_data_never_takes_more_than_was_sent(data: dict[str, str]) -> None:
+    """What is stored is no longer than what was sent, and holds the same values."""
+    text = "{" + ",".join(f"{name}:{value}" for name, value in data.items()) + "}"
+    kept = stored(text)
+    assert len(kept.encode()) <= len(text.encode())
+    assert json.loads(kept) == orjson.loads(kept) == orjson.loads(text)
+    # Read and stored again, as by an import, it is the same text.
+    assert stored(kept) == kept
+
+
 # ---------------------------------------------------------------- measurements
 
 VITALS: list[tuple[str, Any, tuple[float | None, ...]]] = [
