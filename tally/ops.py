@@ -44,8 +44,10 @@ async def healthz(request: web.Request) -> web.Response:
 
 async def openapi(request: web.Request) -> web.Response:
     """The document that describes the API to machines."""
-    prefix = (public_prefix(request) or "/").encode()
-    document = request.app[OPENAPI].replace(b"\n  - url: /\n", b"\n  - url: %s\n" % prefix, 1)
+    prefix, document = public_prefix(request), request.app[OPENAPI]
+    # At the root every answer shares one copy: clients that read slowly hold it for a while.
+    if prefix:
+        document = document.replace(b"\n  - url: /\n", b"\n  - url: %s\n" % prefix.encode(), 1)
     return web.Response(body=document, content_type="application/yaml", headers={"Vary": PREFIX_HEADER})
 
 

@@ -16,6 +16,7 @@ from conftest import House, MakeHouse
 
 from tally.connections import CONNECTIONS, Connections
 from tally.errors import ANSWERED, COLLECT_PATHS, REFUSED
+from tally.ops import OPENAPI
 from tally.origin import parse_proxies
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -37,7 +38,13 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def connect(house: House) -> AsyncIterator[Connect]:
+def long_answers(house: House) -> None:
+    """Makes the document longer than what the system takes of an answer that is not read, up to 150 KB here."""
+    house.app._state[OPENAPI] *= 8
+
+
+@pytest.fixture
+async def connect(house: House, long_answers: None) -> AsyncIterator[Connect]:
     """Opens connections that take little ahead; closes them at the end of the test, after which nothing is counted."""
     writers: list[asyncio.StreamWriter] = []
 

@@ -25,6 +25,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import crashing
 import pytest
 from conftest import ROOT, Answer, House, Serve, Server, clean_environment, need_strace, until
 
@@ -34,9 +35,8 @@ from tally.ingest import Job, Written
 from tally.repeats import Repeats
 from tally.schema import open_database
 
-PER_MINUTE = ("--client-per-minute", "10000000", "--website-per-minute", "10000000", "--key-per-minute", "10000000")
 # What happens on a disk that is full: nothing is to be refused before.
-UNLIMITED = (*PER_MINUTE, "--min-free-disk", "0")
+UNLIMITED = (*crashing.UNLIMITED, "--min-free-disk", "0")
 FAULTS = int(os.environ.get("TALLY_FAULTS", "0"))
 
 
