@@ -232,18 +232,6 @@ def test_a_newer_file(doctor: Doctor, db: Path) -> None:
     assert "update Tally" in found.the("database").todo
 
 
-def test_an_older_file(doctor: Doctor, db: Path) -> None:
-    """The next start brings it up to date: nothing has to be done, and nothing is done by looking."""
-    write(db, (f"pragma user_version = {VERSION - 1}", ()))
-    found = doctor()
-    assert found.faults == set()
-    older, sound = found.of("database")
-    assert f"version {VERSION}" in older.words
-    assert "backup" in older.todo
-    assert "sound" in sound.words
-    assert sqlite3.connect(db).execute("pragma user_version").fetchone() == (VERSION - 1,)
-
-
 @pytest.mark.parametrize("words", [(), ("--quick",)], ids=["whole", "quick"])
 @pytest.mark.parametrize("table", ["event", "label"])
 def test_a_damaged_page(doctor: Doctor, db: Path, table: str, words: tuple[str, ...]) -> None:
