@@ -4,9 +4,10 @@ Both are off by default: the limits that always hold are on requests (tally/limi
 an IPv6 /64, as there. Everything is in memory, so a restart forgets it; a client is kept for a month as a hash keyed
 with a number that lives as long as the process, never as an address.
 
-The hourly budget is a token bucket of events: full at the start, refilled evenly. The share counts the events that were
-accepted of a client for an account in a calendar month (UTC). Memory is bounded: at MAX_CLIENTS the half that sent the
-least is forgotten, so that a flood of new clients does not hide the one that has used much.
+The hourly budget is a token bucket of events: full at the start, refilled evenly. The share counts the events of a
+client that were stored for an account in a calendar month (UTC), and those of its requests that are not answered yet:
+duplicates and rejected events are given back. Memory is bounded: at MAX_CLIENTS the half that sent the least is
+forgotten, so that a flood of new clients does not hide the one that has used much.
 """
 
 import secrets
@@ -48,7 +49,7 @@ class Budgets:
             self._hourly.take_many(client, events, now_ns)
 
     def count(self, client: bytes, account: int, events: int, month: int) -> None:
-        """Counts accepted events towards the client's share of an account's month."""
+        """Count events towards the client's share of an account's month, before they are stored."""
         if not self.month_share:
             return
         if month != self._month:
@@ -58,6 +59,15 @@ class Budgets:
         if len(self._used) > self._max_clients:
             least = median_low(self._used.values())
             self._used = {one: used for one, used in self._used.items() if used > least}
+
+    def give_back(self, client: bytes, account: int, events: int, month: int) -> None:
+        """Undo `count` for events that were not stored. Does nothing if the count was dropped in between."""
+        digest = self._digest(client, account)
+        if month != self._month or digest not in self._used:
+            return
+        self._used[digest] -= events
+        if self._used[digest] <= 0:
+            del self._used[digest]
 
     def _digest(self, client: bytes, account: int) -> bytes:
         return blake2b(client + account.to_bytes(8), digest_size=8, key=self._key).digest()

@@ -192,18 +192,28 @@ class Desk:
             for place in places
         ]
 
-    def count_accepted(self, claim: Claim, outcome: Outcome) -> None:
-        """Counts what was accepted towards the client's share of each account's month."""
+    def _reserve_shares(self, claim: Claim) -> None:
+        """Count all events towards the client's share of each account's month, before anything is awaited: requests
+        that are sent at once must not all see the same count."""
+        month = month_of(claim.job.arrived_ms)
+        for account, events in Counter(row.website.account for row in claim.job.rows).items():
+            self.budgets.count(claim.sender.caller.client, account, events, month)
+
+    def settle_shares(self, claim: Claim, outcome: Outcome | None) -> None:
+        """Give back the shares of events that were not stored: duplicates and rejected ones; all without an outcome."""
         if not self.budgets.month_share:
             return
-        accepted = Counter(
-            row.website.account for row, refused in zip(claim.job.rows, outcome, strict=True) if refused is None
-        )
-        for account, events in accepted.items():
-            self.budgets.count(claim.sender.caller.client, account, events, month_of(claim.job.arrived_ms))
+        rows, month = claim.job.rows, month_of(claim.job.arrived_ms)
+        if outcome is not None:
+            rows = [row for row, fate in zip(rows, outcome, strict=True) if fate is not None]
+        for account, events in Counter(row.website.account for row in rows).items():
+            self.budgets.give_back(claim.sender.caller.client, account, events, month)
 
     def take_tokens(self, claim: Claim) -> None:
-        """A request costs one token of each bucket it concerns, whatever it carries, and its events of the budget."""
+        """Take one token of each bucket that the request concerns, whatever it carries, its events of the budget and of
+        the shares."""
+        if self.budgets.month_share:
+            self._reserve_shares(claim)
         self.budgets.take(claim.sender.caller.client, len(claim.job.rows), claim.now_ns)
         self.clients.take(claim.sender.caller.client, claim.now_ns)
         for bucket in claim.buckets:
@@ -300,15 +310,16 @@ async def _taken(desk: Desk, claim: Claim) -> web.Response:
         return _answer(desk, claim, claim.verdicts)
     try:
         outcome = await desk.store.write(claim.job)
-    except ApiError:
+    except Exception:
         desk.give_back_tokens(claim)
+        desk.settle_shares(claim, None)
         raise
     return concluded(desk, claim, outcome)
 
 
 def concluded(desk: Desk, claim: Claim, outcome: Outcome) -> web.Response:
     """The answer once the rows are committed. Raises ApiError where the writer could take none of them."""
-    desk.count_accepted(claim, outcome)
+    desk.settle_shares(claim, outcome)
     outcomes = iter(outcome)
     verdicts = [next(outcomes) if isinstance(verdict, Row) else verdict for verdict in claim.verdicts]
     if all(isinstance(verdict, Rejection) for verdict in verdicts):

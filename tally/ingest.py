@@ -26,7 +26,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 from hashlib import blake2b
 from itertools import chain, filterfalse
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from tally import event_data, heat, moments, rollups, trials, vital_days, vitals
 from tally.accounts import Website, key_salt, month_of
@@ -78,8 +78,10 @@ class Job(NamedTuple):
     arrived_ms: int
 
 
-Outcome = list[Rejection | None]
-"""For each row of a job: None where it is accepted."""
+DUPLICATE: Literal[False] = False
+Outcome = list[Rejection | Literal[False] | None]
+"""For each row of a job: None where it is stored, DUPLICATE where it is accepted as a copy of a stored event, else why
+it is rejected. Only rejections are true."""
 
 
 class Written(NamedTuple):
@@ -232,14 +234,14 @@ class _Group:
         unknown = list(filterfalse(limits.is_known, rows))
         return limits.check(self._connection, self._steady_ms // DAY_MS, unknown) if unknown else None
 
-    def take(self, row: Row, month: int) -> Rejection | None:
+    def take(self, row: Row, month: int) -> Rejection | Literal[False] | None:
         """Decides on a row that arrived in a month, and gathers what it writes."""
         website, event = row.website, row.event
         key = self._keys.get(id(row))
         if key is not None and self._arrivals.get(key, self._oldest_ms - 1) >= self._oldest_ms:
             # Each copy renews the 72 hours, once a group: a row written, less than what a new event costs.
             self._renewed[key] = self._steady_ms
-            return None
+            return DUPLICATE
         limit, used = self._ingest.limit_of(website.plan), (website.account, month)
         if limit is not None and self.used[used] >= limit:
             return MONTH_FULL

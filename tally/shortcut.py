@@ -231,12 +231,13 @@ class Way(Connection):
     def _answer(self, claim: Claim, outcome: Outcome | Exception) -> bytes:
         if isinstance(outcome, list) and not any(outcome):
             self._desk.accepted += len(outcome)
-            self._desk.count_accepted(claim, outcome)
+            self._desk.settle_shares(claim, outcome)
             self._door.answered[_TAKEN] += 1
             return self._door.accepted(len(outcome))
         try:
             if isinstance(outcome, Exception):
                 self._desk.give_back_tokens(claim)
+                self._desk.settle_shares(claim, None)
                 raise outcome
             response = concluded(self._desk, claim, outcome)
         except Exception as failure:

@@ -1534,6 +1534,20 @@ FAULTS = (
         "tests/test_collect.py",
     ),
     Fault(
+        "a client's share counted after the commit",
+        "tally/collect.py",
+        "        if self.budgets.month_share:\n            self._reserve_shares(claim)\n",
+        "",
+        "tests/test_budgets.py",
+    ),
+    Fault(
+        "duplicates use up a client's share",
+        "tally/ingest.py",
+        "            return DUPLICATE\n",
+        "            return None\n",
+        "tests/test_budgets.py",
+    ),
+    Fault(
         "a sequential test without its price",
         "tally/significance.py",
         "- math.log1p(prior / variance)",

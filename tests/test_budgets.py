@@ -1,5 +1,6 @@
 """What one client may use of a plan and of an hour, how owners are warned, and what a deletion gives back."""
 
+import asyncio
 import logging
 from typing import Any
 
@@ -111,6 +112,51 @@ async def test_a_batch_for_several_accounts_is_taken_in_part(make_house: MakeHou
     answer = await house.collect(own(website, other))
     assert (answer.status, answer.json["accepted"]) == (202, 1)
     assert [error["code"] for error in answer.json["errors"]] == ["monthly_limit_reached"]
+
+
+@pytest.mark.parametrize("invalid", [0, 1], ids=["all valid", "one invalid"])
+async def test_requests_sent_at_once_do_not_pass_the_share(make_house: MakeHouse, invalid: int) -> None:
+    """docs/limits.md: a client may pass its share by one request."""
+    house = await make_house(free_events=1_000, client_month_share=10)
+    website = await house.website(plan="free")
+    body = batch(website, 30)
+    body["events"] = body["events"] + [{"type": "pageview"}] * invalid
+    answers = await asyncio.gather(*(house.collect(body) for _ in range(40)))
+    assert sorted(answer.status for answer in answers) == [202] * 4 + [429] * 36
+    assert await used(house) == 120
+
+
+async def test_events_that_are_not_stored_cost_no_share(make_house: MakeHouse) -> None:
+    """Duplicates, events that the writer rejects, and requests that the disk refuses."""
+    house = await make_house(free_events=1_000, client_month_share=10)
+    website = await house.website(plan="free")
+    copies = {"website_id": website, "events": [{"type": "app_event", "event_id": f"e{n}"} for n in range(40)]}
+    for _ in range(5):
+        assert (await house.collect(copies)).json["accepted"] == 40
+    converted = {"website_id": website, "events": [{"type": "ab_convert", "experiment": "x"}] * 50}
+    for _ in range(3):
+        assert (await house.collect(converted)).status == 400
+    for fault in ("unsure", ""):
+        house.store.health.fault = fault
+        assert (await house.collect(batch(website, 50))).status == (503 if fault else 202)
+    # 90 of 100 are used, and half of this request is a copy.
+    half = {"website_id": website, "events": [*copies["events"][:9], *batch(website, 9)["events"]]}
+    assert (await house.collect(half)).json["accepted"] == 18
+    assert await accepted(house, website, 1) == 1
+    assert await accepted(house, website, 1) == 0
+    assert await used(house) == 100
+
+
+def test_what_is_given_back_late_concerns_no_other_month() -> None:
+    """A request of the last month that is answered in this one changes nothing of this month."""
+    budgets = Budgets(month_share=10)
+    budgets.count(b"a", 1, 50, 202_611)
+    budgets.count(b"a", 1, 50, 202_612)
+    budgets.give_back(b"a", 1, 50, 202_611)
+    assert budgets.has_used_share(b"a", 1, 500, 202_612)
+    budgets.give_back(b"a", 1, 50, 202_612)
+    budgets.give_back(b"a", 1, 50, 202_612)
+    assert not budgets._used
 
 
 async def test_an_unlimited_plan_has_no_shares(make_house: MakeHouse) -> None:
