@@ -151,7 +151,7 @@ BAD_BODIES: dict[str, tuple[bytes | str, str]] = {
     "surrogate": (b'{"name": "\\ud800"}', "invalid_json"),
     "bad-utf-8": (b'{"name": "\xff"}', "invalid_json"),
     "utf-16": ('{"type": "app_event"}'.encode("utf-16"), "invalid_json"),
-    "bom": (b"\xef\xbb\xbf{}", "invalid_json"),
+    "bom": (b"\xef\xbb\xbf", "invalid_json"),
     "deep": (b"[" * 32_000 + b"]" * 32_000, "invalid_json"),
     "number": (b"5", "invalid_body"),
     "null": (b"null", "invalid_body"),
