@@ -37,7 +37,7 @@ _Token = tuple[str, str]
 def compact(source: str) -> str:
     """Return a script that does the same as `source`."""
     tokens = [(str(match.lastgroup), match[0]) for match in _TOKEN.finditer(source)]
-    solid = [token for token in tokens if token[0] != "space"]
+    solid = [(kind, text) for kind, text in tokens if kind != "space"]
     short = _short_names(source, solid)
     parts: list[str] = []
     gap = ""

@@ -74,7 +74,7 @@ def test_a_setting_breaks_no_line(name: str, text: str) -> None:
 
 @pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in GOOD_TEXTS.items() for text in texts])
 def test_a_good_setting_is_taken(name: str, text: str) -> None:
-    assert getattr(settings_from({name: [text]}, {}), name) == text
+    assert getattr(settings_from({name: [text]}, {}), name) == ((text,) if name == "host" else text)
 
 
 INJECTED = "\r\nX-Injected: 1\r\nSet-Cookie: tally=1\r\n\r\n<script>alert(1)</script>"
@@ -277,7 +277,7 @@ async def test_markup_in_what_owners_name_is_data(house: House) -> None:
     for text in SCRIPTS:
         named = text.replace("\t", " ").replace("\n", " ")
         for path, body in (
-            ("/api/account/websites", {"domain": f"{len(owner.cookies)}{abs(hash(text))}.example", "name": named}),
+            ("/api/account/websites", {"domain": "other.example", "name": named, "again": True}),
             ("/api/account/keys", {"name": named}),
         ):
             made = await owner("POST", path, body)
