@@ -161,7 +161,7 @@ function options(state, host, shown) {
   return {
     width,
     height: HEIGHT_PX,
-    padding: [12, 20, 0, 0],
+    padding: [12, 28, 0, 0],
     legend: { show: false },
     cursor: {
       // On the bucket, not between two.
