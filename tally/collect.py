@@ -1,9 +1,10 @@
 """POST /api/collect: the checks in CONTRACT's order, then one write, then the answer.
 
 `collect` is the order, after a look at whether there is room at all; every step either gives what the next one needs or
-raises the refusal. A refused request takes no token: buckets are looked at twice (before the body is read, and again
-when all websites are known) and taken from just before the write. Between that last look and the taking there is no
-await, so no request slips in between.
+raises the refusal. A request that is refused before the writer has it takes no token: buckets are looked at twice
+(before the body is read, and again when all websites are known) and taken from just before the write. Between that last
+look and the taking there is no await, so no request slips in between. A request that the writer rejects for want of an
+assignment keeps its tokens taken, since deciding that costs a transaction.
 
 An answer 202 is sent after the commit. What only the writer can know (a month that filled up meanwhile, an assignment
 that is missing) comes back from it as an outcome of each event; duplicates count as accepted.
@@ -28,7 +29,7 @@ from tally.clock import Clock
 from tally.enrich import Surroundings, dimensions, first_language
 from tally.errors import ApiError, json_answer
 from tally.events import AB_ASSIGN, APP_EVENT, Batch, Event, Rejection, read_event, type_of
-from tally.ingest import MONTH_FULL, Job, Outcome, Row
+from tally.ingest import MONTH_FULL, NO_ASSIGNMENT, Job, Outcome, Row
 from tally.left_out import Source
 from tally.limits import Buckets
 from tally.origin import Asker, allows
@@ -156,7 +157,7 @@ class Desk:
             if type(verdict) is Row:
                 rows.append(verdict)
         sources = [] if len(rows) == len(verdicts) else sources_of(given, batch)
-        job = _make(Job, (rows, now_ms))
+        job = _make(Job, (rows, now_ms, client))
         return _make(Claim, (sender, websites, buckets, is_crawler, verdicts, job, now_ns, sources))
 
     def look_at_limits(
@@ -323,11 +324,13 @@ def concluded(desk: Desk, claim: Claim, outcome: Outcome) -> web.Response:
     outcomes = iter(outcome)
     verdicts = [next(outcomes) if isinstance(verdict, Row) else verdict for verdict in claim.verdicts]
     if all(isinstance(verdict, Rejection) for verdict in verdicts):
-        desk.give_back_tokens(claim)
-        # The month may have filled up since it was looked at.
-        now_ns = desk.clock.monotonic_ns()
-        client, events = claim.sender.caller.client, len(claim.verdicts)
-        desk.look_at_limits(client, claim.buckets, claim.websites, events, claim.job.arrived_ms, now_ns)
+        # Whether an assignment stands takes a transaction to decide: the rate limits must hold for such requests too.
+        if NO_ASSIGNMENT not in outcome:
+            desk.give_back_tokens(claim)
+            # The month may have filled up since it was looked at.
+            now_ns = desk.clock.monotonic_ns()
+            client, events = claim.sender.caller.client, len(claim.verdicts)
+            desk.look_at_limits(client, claim.buckets, claim.websites, events, claim.job.arrived_ms, now_ns)
         raise _no_valid_event(desk, claim, verdicts)
     return _answer(desk, claim, verdicts)
 

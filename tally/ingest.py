@@ -6,8 +6,10 @@ and visits. `Ingest.write` either commits the whole group with fsync or leaves n
 (sessions, labels, ids) alike.
 
 How it works: `write` reads what the file knows of the group's event_ids, assignments and usage in a few statements,
-then walks the rows in order of arrival (`_Group.take`), gathering rows by table, then writes each table in as few
-statements as possible: a statement of 64 rows lets the interpreter lock go once where 64 statements let it go 64 times.
+then decides on the rows in order of arrival (`_Group.decide`): for a row that is not stored nothing is written, neither
+a label nor a new value. It walks those that are stored (`_Group.take`), gathering rows by table, then writes each table
+in as few statements as possible: a statement of 64 rows lets the interpreter lock go once where 64 statements let it go
+64 times.
 
 A visit's row is written as it is after the group; where its begin moved or two visits became one, the old rows go, and
 the events of the one that was swallowed are renumbered (rare: only an event that arrives late can join visits).
@@ -22,10 +24,11 @@ ids up to the last one are committed or will never be used, which is what `Writt
 """
 
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 from hashlib import blake2b
-from itertools import chain, filterfalse
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 from tally import event_data, heat, moments, rollups, trials, vital_days, vitals
@@ -47,7 +50,7 @@ from tally.rows import marks, parts
 from tally.scalars import canonical
 from tally.schema import transaction
 from tally.sessions import DAY_MS, Sessions, Visit
-from tally.value_limits import Check, Limits, ValueLimits
+from tally.value_limits import EXPERIMENT, OTHER, Check, Limits, ValueLimits, is_used
 
 # our choice: at most this many ids are skipped by a restart.
 ID_BLOCK = 10_000
@@ -72,10 +75,11 @@ class Row(NamedTuple):
 
 
 class Job(NamedTuple):
-    """The rows of one request, and when it arrived."""
+    """The rows of one request, when it arrived, and the key of its client's token bucket, which is not stored."""
 
     rows: Sequence[Row]
     arrived_ms: int
+    client: bytes = b""
 
 
 DUPLICATE: Literal[False] = False
@@ -131,10 +135,8 @@ class Ingest:
         try:
             with transaction(connection):
                 group = _Group(self, connection, jobs)
-                outcomes = [
-                    [group.take(row, month) for row in rows]
-                    for rows, month in zip(group.rows, group.months, strict=True)
-                ]
+                outcomes = group.decide(jobs)
+                group.take()
                 group.store()
         except BaseException:
             self.sessions.undo()
@@ -192,27 +194,27 @@ class _Group:
         self._connection = connection
         # Not by the wall, which may jump: an event_id is neither to be forgotten early nor to be kept for years.
         self._steady_ms, self._oldest_ms = ingest.clock.steady_ms(), ingest.clock.sure_ms() - OLDEST_MS
-        sent = [row for job in jobs for row in job.rows]
-        self.check = self._check_values(sent)
-        rows = sent
-        self.rows: Sequence[Sequence[Row]] = [job.rows for job in jobs]
-        if self.check is not None and self.check.folds:
-            rows = [row._replace(**self.check.checked(row)._asdict()) for row in sent]
-            rest = iter(rows)
-            self.rows = [[next(rest) for _ in job.rows] for job in jobs]
-        self._number = ingest.numbers_of(connection, _texts(rows))
-        self.months = _months(jobs)
-        self.used = _used(
+        rows = [row for job in jobs for row in job.rows]
+        self._months = _months(jobs)
+        self._used_before = _used(
             connection,
-            {(row.website.account, month) for job, month in zip(jobs, self.months, strict=True) for row in job.rows},
+            {(row.website.account, month) for job, month in zip(jobs, self._months, strict=True) for row in job.rows},
         )
-        # By the events as they were sent: whether a value is folded may differ between two copies.
-        self._keys = {
-            id(row): (row.website.number, ingest.digest(as_sent.event))
-            for as_sent, row in zip(sent, rows, strict=True)
-            if as_sent.event.event_id
-        }
+        self.used = self._used_before.copy()
+        self._keys = {id(row): (row.website.number, ingest.digest(row.event)) for row in rows if row.event.event_id}
         self._arrivals = _arrivals(connection, list(self._keys.values()))
+        self._experiments = _experiments(rows)
+        # Looked up, not created: what is refused leaves no label.
+        self._found = ingest.labels.find(connection, self._experiments) if self._experiments else {}
+        # (website, UTC day, experiment, identity) of assignments in this group.
+        self._announced: set[tuple[int, int, str, bytes]] = set()
+        # The rows that are stored and their clients.
+        self._kept: list[Row] = []
+        self._clients: list[bytes] = []
+        # Events whose experiment was replaced by `(other)` before values are checked, by website and field.
+        self._replaced_experiments: Counter[tuple[int, int]] = Counter()
+        self.check: Check | None = None
+        self._number: Callable[[str], int] = {"": 0}.__getitem__
         self._renewed: dict[tuple[int, bytes], int] = {}
         self._assigned: dict[trials.Key, trials.Assignment] = {}
         self._converted: list[tuple[trials.Key, int]] = []
@@ -228,14 +230,15 @@ class _Group:
         self._joined: list[tuple[int, ...]] = []
         self._deltas = moments.Deltas()
 
-    def _check_values(self, rows: Sequence[Row]) -> Check | None:
-        """What becomes of values that are not known yet; None where all are."""
-        limits = self._ingest.value_limits
-        unknown = list(filterfalse(limits.is_known, rows))
-        return limits.check(self._connection, self._steady_ms // DAY_MS, unknown) if unknown else None
+    def decide(self, jobs: Sequence[Job]) -> list[Outcome]:
+        """Say of each row whether it is accepted, job by job; nothing is written for a row that is not stored."""
+        outcomes: list[Outcome] = []
+        for job, month in zip(jobs, self._months, strict=True):
+            outcomes.append([self._decide(row, month) for row in job.rows])
+            self._clients += [job.client] * (len(self._kept) - len(self._clients))
+        return outcomes
 
-    def take(self, row: Row, month: int) -> Rejection | Literal[False] | None:
-        """Decides on a row that arrived in a month, and gathers what it writes."""
+    def _decide(self, row: Row, month: int) -> Rejection | Literal[False] | None:
         website, event = row.website, row.event
         key = self._keys.get(id(row))
         if key is not None and self._arrivals.get(key, self._oldest_ms - 1) >= self._oldest_ms:
@@ -245,6 +248,60 @@ class _Group:
         limit, used = self._ingest.limit_of(website.plan), (website.account, month)
         if limit is not None and self.used[used] >= limit:
             return MONTH_FULL
+        if event.type >= AB_ASSIGN and event.experiment and self._experiments:
+            place = (website.number, event.ts_ms // DAY_MS, event.experiment, row.identity)
+            if event.variant:
+                if event.type == AB_ASSIGN:
+                    self._announced.add(place)
+            elif event.type == AB_CONVERT and place not in self._announced:
+                experiment = self._assigned_experiment(row)
+                if not experiment:
+                    return NO_ASSIGNMENT
+                if experiment != event.experiment:
+                    row = row._replace(event=event._replace(experiment=experiment))
+                    self._replaced_experiments[website.number, EXPERIMENT] += 1
+        self._kept.append(row)
+        self.used[used] += 1
+        if limit is not None:
+            own = website.number, month
+            self._of_website[own] = self._of_website.get(own, 0) + 1
+        if key is not None:
+            self._arrivals[key] = self._renewed[key] = self._steady_ms
+        return None
+
+    def _assigned_experiment(self, row: Row) -> str:
+        """The experiment that a conversion without a variant counts for: its own where the visitor's assignment is
+        stored; `(other)` where the assignment was folded, which only a new experiment's can be; else ``."""
+        website, event = row.website.number, row.event
+        visitor = self._ingest.sessions.known_visitor(row.identity)
+        if visitor is None:
+            return ""
+        day, number = event.ts_ms // DAY_MS, self._found.get(event.experiment, 0)
+        if number and trials.assignment_of(self._connection, (website, day, number, visitor)) is not None:
+            return event.experiment
+        other = self._found.get(OTHER, 0)
+        if not other or trials.assignment_of(self._connection, (website, day, other, visitor)) is None:
+            return ""
+        return "" if number and is_used(self._connection, website, EXPERIMENT, number) else OTHER
+
+    def take(self) -> None:
+        """Check the values of the rows that are stored, and gather what they write."""
+        rows: Sequence[Row] = self._kept
+        limits, replaced = self._ingest.value_limits, self._replaced_experiments
+        known = list(map(limits.is_known, rows))
+        if not all(known) or replaced:
+            unknown = [
+                (row, client) for row, client, is_known in zip(rows, self._clients, known, strict=True) if not is_known
+            ]
+            self.check = limits.check(self._connection, self._steady_ms // DAY_MS, unknown, replaced)
+            if self.check.folds:
+                rows = [row._replace(**self.check.checked(row)._asdict()) for row in rows]
+        self._number = self._ingest.numbers_of(self._connection, _texts(rows)) if rows else self._number
+        for row in rows:
+            self._take(row)
+
+    def _take(self, row: Row) -> None:
+        event = row.event
         if event.type <= APP_EVENT:
             self._take_traffic(row)
         elif event.type == VITALS:
@@ -254,15 +311,8 @@ class _Group:
         elif event.type == HEATMAP:
             # Kept as a row, and in no statistic; no visitor, like web vitals.
             self._ab.append((*self._place(row), HEATMAP, 0, *self._dimensions(row), 0, 0, 0, None))
-        elif not self._take_ab(row):
-            return NO_ASSIGNMENT
-        self.used[used] += 1
-        if limit is not None:
-            own = website.number, month
-            self._of_website[own] = self._of_website.get(own, 0) + 1
-        if key is not None:
-            self._arrivals[key] = self._renewed[key] = self._steady_ms
-        return None
+        else:
+            self._take_ab(row)
 
     def store(self) -> None:
         """Writes what was gathered."""
@@ -288,9 +338,10 @@ class _Group:
         trials.assign(run, self._assigned)
         trials.convert(run, self._converted)
         _insert(run, "event_id", 3, [(*key, ms) for key, ms in self._renewed.items()], "insert or replace")
-        run.executemany(
+        _each(
+            run,
             "/* ingest.usage */ insert into usage values (?, ?, ?) on conflict do update set events = excluded.events",
-            [(*month, events) for month, events in self.used.items()],
+            [(*month, events) for month, events in self.used.items() if events != self._used_before[month]],
         )
         _each(
             run,
@@ -373,17 +424,14 @@ class _Group:
             bin = (*page, point.kind, *heat.bin_of(point.x, point.y, point.kind))
             self._heat[bin] = self._heat.get(bin, 0) + 1
 
-    def _take_ab(self, row: Row) -> bool:
-        """False where a conversion needs an assignment and there is none. Only what names an experiment counts in one,
-        and of assignments only what names a variant."""
+    def _take_ab(self, row: Row) -> None:
+        """Only what names an experiment counts in one, and of assignments only what names a variant."""
         website, event = row.website.number, row.event
         visitor = self._ingest.sessions.visitor(row.identity, event.ts_ms)
         experiment, variant = self._number(event.experiment), self._number(event.variant)
         key = (website, event.ts_ms // DAY_MS, experiment, visitor)
         if event.type == AB_CONVERT and experiment and not variant:
             variant = self._variant_of(key)
-            if not variant:
-                return False
         place, dimensions = self._place(row), self._dimensions(row)
         goal = self._number(event.goal)
         if event.type == AB_CONVERT and experiment:
@@ -392,10 +440,9 @@ class _Group:
             new = trials.Assignment(event.ts_ms, place[2], variant)
             self._assigned[key] = min(new, self._assigned.get(key, new))
         self._ab.append((*place, event.type, visitor, *dimensions, experiment, variant, goal, event.value))
-        return True
 
     def _variant_of(self, key: trials.Key) -> int:
-        """Return the variant that was assigned by now; 0 where none was."""
+        """Return the variant that was assigned by now; 0 where the visitor was forgotten within the group."""
         stored, new = trials.assignment_of(self._connection, key), self._assigned.get(key)
         first = min(filter(None, (stored, new)), default=None)
         return first.variant if first else 0
@@ -417,6 +464,13 @@ def ids_end(connection: sqlite3.Connection) -> int:
     """Return the end of the ids that have been given out to any process."""
     row = connection.execute("/* ingest.ids_end */ select value from meta where name = 'next_id'").fetchone()
     return int(row[0])
+
+
+def _experiments(rows: Sequence[Row]) -> set[str]:
+    """The experiments of conversions without a variant, and where there are any, `(other)`."""
+    texts = {row.event.experiment for row in rows if row.event.type == AB_CONVERT and not row.event.variant}
+    texts.discard("")
+    return texts | {OTHER} if texts else texts
 
 
 def _texts(rows: Sequence[Row]) -> set[str]:

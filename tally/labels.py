@@ -30,12 +30,22 @@ class Labels:
         missing = [text for text in texts if text not in self._numbers]
         for start in range(0, len(missing), _AT_ONCE):
             some = missing[start : start + _AT_ONCE]
-            self._fresh += some
-            found = _stored(connection, some)
-            self._numbers.update(found)
-            if self._is_watched:
-                self.watched.update(number for _, number in found)
+            self._note(some, _stored(connection, some))
         return self._numbers
+
+    def find(self, connection: sqlite3.Connection, texts: Collection[str]) -> Mapping[str, int]:
+        """Return a mapping that has a number for those of `texts` that have one; creates none."""
+        missing = [text for text in texts if text not in self._numbers]
+        for start in range(0, len(missing), _AT_ONCE):
+            found = _found(connection, missing[start : start + _AT_ONCE])
+            self._note([text for text, _ in found], found)
+        return self._numbers
+
+    def _note(self, texts: Collection[str], found: Collection[tuple[str, int]]) -> None:
+        self._fresh += texts
+        self._numbers.update(found)
+        if self._is_watched:
+            self.watched.update(number for _, number in found)
 
     def keep(self) -> None:
         """The transaction is committed."""
@@ -65,5 +75,9 @@ class Labels:
 def _stored(connection: sqlite3.Connection, texts: list[str]) -> list[tuple[str, int]]:
     rows = ", ".join(["(?)"] * len(texts))
     connection.execute(f"/* labels.add */ insert or ignore into label (text) values {rows}", texts)
+    return _found(connection, texts)
+
+
+def _found(connection: sqlite3.Connection, texts: list[str]) -> list[tuple[str, int]]:
     marks = ", ".join("?" * len(texts))
     return connection.execute(f"/* labels.find */ select text, id from label where text in ({marks})", texts).fetchall()

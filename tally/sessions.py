@@ -160,6 +160,11 @@ class Sessions:
             self._packed.move_to_end(identity)
         return int(_HEAD.unpack_from(packed)[0])
 
+    def known_visitor(self, identity: bytes) -> int | None:
+        """Return the visitor of an identity, None where it has none; changes nothing."""
+        packed = self._packed.get(identity)
+        return None if packed is None else int(_HEAD.unpack_from(packed)[0])
+
     def touch(self, identity: bytes, ts_ms: int, is_view: bool, page: int = 0) -> Touch:
         """Counts a traffic event in: lengthens, joins or opens visits. `page`: a view's pathname, as a label."""
         old = self._packed.get(identity)

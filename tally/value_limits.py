@@ -8,16 +8,19 @@ How it works: `check` runs in the writer's transaction before labels are created
 database. The values a website is known to use are kept in memory (bounded, started over when full): an event whose
 values are all known costs one set lookup a field and no statement. Values that are not in memory are looked up in the
 file; those that are new take room from the day's row in table new_value, in order of arrival. Counts are read from and
-written to that row within the transaction, so they survive restarts and are exact.
+written to that row within the transaction, so they survive restarts and are exact. Only rows that are stored are
+checked. One client may use a tenth of each limit; what it has used is kept in memory until the day ends.
 
 A property name of event_data is a value of the field `property`. Where it is folded, its value is kept under the name
 `(other)`; of several in one event the first is kept.
 """
 
+import secrets
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
+from hashlib import blake2b
 from itertools import islice
 from operator import contains
 from typing import Any, NamedTuple, Protocol
@@ -41,7 +44,18 @@ CACHE_SIZE = 60_000
 # An empty website costs as much memory as so many values.
 _WEBSITE_SIZE = len(BOUNDED)
 _AT_ONCE = 100
+# One client (an IPv4 address or an IPv6 /64) may use one part in so many of a limit: a flood of new values from one
+# address leaves nine tenths to the others.
+CLIENTS = 10
+# A tenth of a small limit would be met by an ordinary day of one client, such as a server that tracks for its users.
+LEAST_SHARE = 100
+# 10,000 shares of about 200 bytes are 2 MB.
+MOST_SHARES = 10_000
 _EPOCH = date(1970, 1, 1).toordinal()
+
+
+_Share = tuple[bytes, int, int]
+"""Whose share of which limit: hash of the client, website, field."""
 
 
 class Limits(NamedTuple):
@@ -53,6 +67,10 @@ class Limits(NamedTuple):
     def of(self, field: int) -> int:
         """The limit of a field, by its number."""
         return self.values if field < EVENT_NAME else self.names
+
+    def of_client(self, field: int) -> int:
+        """How much of a field's limit one client may use."""
+        return max(self.of(field) // CLIENTS, LEAST_SHARE)
 
 
 class Valued(Protocol):
@@ -89,7 +107,7 @@ class ValueLimits:
     """Decides which values are stored. For the writer's thread alone."""
 
     def __init__(self, limits: Limits, size: int = CACHE_SIZE) -> None:
-        self._limits, self._size = limits, size
+        self._limits, self._size, self._shares = limits, size, _Shares()
         self._known: dict[int, tuple[set[str], ...]] = {}
         self._cached = 0
         # Events with a folded value since the start, by the field's number.
@@ -118,12 +136,26 @@ class ValueLimits:
             for (website, field), events in check.events.items():
                 self.folded[field] += events
                 self.versions[website] += 1
+            self._shares.keep(check.shares)
         if self._cached > self._size:
             self.forget()
 
-    def check(self, connection: sqlite3.Connection, day: int, rows: Sequence[Valued]) -> "Check":
-        """Looks at rows that may hold values which are not known, in order of arrival, on a UTC day."""
-        return Check(connection, day, rows, self._limits, self._remember, self._lookup)
+    def check(
+        self,
+        connection: sqlite3.Connection,
+        day: int,
+        rows: Sequence[tuple[Valued, bytes]],
+        replaced: Mapping[tuple[int, int], int],
+    ) -> "Check":
+        """Look at rows and their clients that may hold values which are not known, in order of arrival, on a UTC day.
+
+        `replaced` counts events, by website and field, in which the caller has replaced a value by `(other)`.
+        """
+        self._shares.start(day)
+        check = Check(connection, day, self._limits, self._remember, self._shares)
+        check.events.update(replaced)
+        check.decide(rows, self._lookup)
+        return check
 
     def _lookup(self, website: int) -> tuple[set[str], ...]:
         known = self._known.get(website)
@@ -140,6 +172,34 @@ class ValueLimits:
         self._cached += len(own) - before
 
 
+class _Shares:
+    """What each client has used of the limits on the current UTC day; in memory alone, clients as keyed hashes."""
+
+    def __init__(self) -> None:
+        self._hash_key = secrets.token_bytes(16)
+        self._day = -1
+        self._used: dict[_Share, int] = {}
+
+    def start(self, day: int) -> None:
+        """Forget what was used on another day."""
+        if day != self._day:
+            self._day, self._used = day, {}
+
+    def hashed(self, client: bytes) -> bytes:
+        return blake2b(client, digest_size=8, key=self._hash_key).digest()
+
+    def used(self, share: _Share) -> int:
+        return self._used.get(share, 0)
+
+    def keep(self, used: Mapping[_Share, int]) -> None:
+        """Note what a committed transaction has used; those that have not changed for longest are dropped."""
+        for share, now in used.items():
+            self._used.pop(share, None)
+            self._used[share] = now
+        for share in list(islice(self._used, max(0, len(self._used) - MOST_SHARES))):
+            del self._used[share]
+
+
 class Check:
     """One look at rows that hold values not known in memory."""
 
@@ -147,28 +207,33 @@ class Check:
         self,
         connection: sqlite3.Connection,
         day: int,
-        rows: Sequence[Valued],
         limits: Limits,
         remember: Callable[[int, int, Iterable[str]], None],
-        known_of: Callable[[int], tuple[set[str], ...]],
+        shares: _Shares,
     ) -> None:
         self._connection, self._day, self._limits, self._remember = connection, day, limits, remember
         self._accepted: dict[tuple[int, int], list[str]] = {}
         self._folded: dict[tuple[int, int], set[str]] = {}
         self._used: dict[tuple[int, int], _Day] = {}
+        self._shares = shares
+        # What clients will have used of the day's limits once the transaction is committed.
+        self.shares: dict[_Share, int] = {}
         self.events: Counter[tuple[int, int]] = Counter()
-        missing: dict[tuple[int, int], dict[str, None]] = {}
-        for row in rows:
-            website = row.website.number
+
+    def decide(self, rows: Sequence[tuple[Valued, bytes]], known_of: Callable[[int], tuple[set[str], ...]]) -> None:
+        """Decide on all values of rows and their clients that are not known in memory."""
+        missing: dict[tuple[int, int], dict[str, dict[bytes, None]]] = {}
+        for row, client in rows:
+            website, hashed = row.website.number, self._shares.hashed(client)
             known = known_of(website)
             for field, text in _values(row.dimensions, row.event):
                 if text not in known[field]:
-                    missing.setdefault((website, field), {})[text] = None
-        numbers = dict(_numbers(connection, {text for texts in missing.values() for text in texts}))
+                    missing.setdefault((website, field), {}).setdefault(text, {})[hashed] = None
+        numbers = dict(_numbers(self._connection, {text for texts in missing.values() for text in texts}))
         for (website, field), texts in missing.items():
-            self._decide(website, field, list(texts), numbers)
+            self._decide(website, field, texts, numbers)
 
-    def _decide(self, website: int, field: int, texts: list[str], numbers: dict[str, int]) -> None:
+    def _decide(self, website: int, field: int, texts: dict[str, dict[bytes, None]], numbers: dict[str, int]) -> None:
         """Splits a field's values into those used before, those that are accepted, and those that are folded."""
         used = _used_before(self._connection, website, field, [numbers[text] for text in texts if text in numbers])
         self._remember(website, field, (text for text in texts if numbers.get(text) in used))
@@ -176,19 +241,37 @@ class Check:
         if not new:
             return
         place, limit = (website, field), self._limits.of(field)
-        before = self._used[place] = _of_day(self._connection, website, self._day, field)
+        before = _of_day(self._connection, website, self._day, field)
         taken, accepted = before.used, list[str]()
         for text in new:
             cost = 1 + len(text) // (CHARACTERS_A_VALUE + 1)
+            share = self._share_with_room(place, texts[text], cost)
+            if share is None:
+                continue
             # What is full stays full for the day: short values are not to slip in behind a long one that had no room.
             if taken + cost > limit:
                 taken = limit
                 break
             taken += cost
+            self.shares[share] = self._used_of(share) + cost
             accepted.append(text)
         self._used[place] = before._replace(used=taken)
-        self._accepted[place], self._folded[place] = accepted, set(islice(new, len(accepted), None))
+        self._accepted[place], self._folded[place] = accepted, set(new).difference(accepted)
         self._remember(website, field, accepted)
+
+    def _share_with_room(self, place: tuple[int, int], clients: Iterable[bytes], cost: int) -> _Share | None:
+        """The share of the first client that has room for a value; what is full stays full, as above."""
+        limit = self._limits.of_client(place[1])
+        for client in clients:
+            share = (client, *place)
+            if self._used_of(share) + cost <= limit:
+                return share
+            self.shares[share] = limit
+        return None
+
+    def _used_of(self, share: _Share) -> int:
+        used = self.shares.get(share)
+        return self._shares.used(share) if used is None else used
 
     @property
     def folds(self) -> bool:
@@ -222,6 +305,8 @@ class Check:
         number = numbers_of({text for texts in self._accepted.values() for text in texts})
         rows = [(website, field, number(text)) for (website, field), texts in self._accepted.items() for text in texts]
         add_values(self._connection, rows)
+        for website, field in self.events.keys() - self._used.keys():
+            self._used[website, field] = _of_day(self._connection, website, self._day, field)
         self._connection.executemany(
             "/* value_limits.count */ insert or replace into new_value values (?, ?, ?, ?, ?)",
             [
@@ -275,6 +360,11 @@ def _used_before(connection: sqlite3.Connection, website: int, field: int, numbe
 def _batches(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
     for start in range(0, len(items), _AT_ONCE):
         yield items[start : start + _AT_ONCE]
+
+
+def is_used(connection: sqlite3.Connection, website: int, field: int, number: int) -> bool:
+    """Whether a website has ever used a value in a field, by the value's label number."""
+    return bool(_used_before(connection, website, field, [number]))
 
 
 def _of_day(connection: sqlite3.Connection, website: int, day: int, field: int) -> _Day:

@@ -76,6 +76,27 @@ FAULTS = (
         "tests/test_value_limits.py",
     ),
     Fault(
+        "one client uses up a day's new values",
+        "tally/value_limits.py",
+        "if self._used_of(share) + cost <= limit:",
+        "if self._used_of(share) + cost <= limit + 1_000_000:",
+        "tests/test_value_limits.py",
+    ),
+    Fault(
+        "a rejected event makes labels",
+        "tally/ingest.py",
+        "                    return NO_ASSIGNMENT\n",
+        "                    self._kept.append(row)\n                    return NO_ASSIGNMENT\n",
+        "tests/test_value_limits.py",
+    ),
+    Fault(
+        "a request without an assignment takes no token",
+        "tally/collect.py",
+        "        if NO_ASSIGNMENT not in outcome:\n",
+        "        if True:\n",
+        "tests/test_value_limits.py",
+    ),
+    Fault(
         "a failed commit leaves values known",
         "tally/ingest.py",
         "            self.value_limits.forget()\n",

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tally import measuring
 from tally.importing import import_events
-from tally.ingest import Ingest
+from tally.ingest import Ingest, Job, Written
 from tally.ndjson import open_source
 from tally.queries import Scope
 from tally.schema import open_database
@@ -253,3 +254,138 @@ def test_questions_about_many_experiments_take_steps_in_proportion(tmp_path: Pat
             return counted[0]
 
     assert steps(2_000) < 3 * steps(1_000)
+
+
+# ---------------------------------------------------------------- events that are not stored
+
+
+def written(house: House) -> tuple[list[tuple[Any, ...]], ...]:
+    """All that events with new values leave behind."""
+    tables = ("label", "field_value", "new_value", "usage", "event_id", "ab")
+    return tuple(house.sql(f"select * from {table} order by 1, 2") for table in tables)
+
+
+def convert(n: int, **more: Any) -> dict[str, Any]:
+    """A conversion without a variant, with a new value in every place."""
+    own = {"experiment": f"x{n}", "goal": f"g{n}", "url": f"https://h{n}.example.com/{n}?utm_source=s{n}"}
+    return {"type": "ab_convert", "platform": f"p{n}", "app_version": f"v{n}"} | own | more
+
+
+async def test_a_refused_event_leaves_nothing(bounded: House) -> None:
+    """Nothing is written for events without an assignment, alone or beside others, and they take no room."""
+    website, key = await bounded.website(), await bounded.key()
+    await send(bounded, website, view("/a"))
+    before = written(bounded)
+    ingest, changes = bounded.store.ingest, list[int]()
+    write = ingest.write
+
+    def counted(connection: sqlite3.Connection, jobs: Sequence[Job]) -> Written:
+        begin, result = connection.total_changes, write(connection, jobs)
+        changes.append(connection.total_changes - begin)
+        return result
+
+    ingest.write = counted
+    answer = await bounded.collect({"website_id": website, "events": [convert(n) for n in range(50)]})
+    assert (answer.status, {fault["code"] for fault in answer.json["errors"]}) == (400, {"no_assignment"})
+    assert written(bounded) == before
+    # A group that stores nothing writes nothing.
+    assert changes == [0]
+    mixed = [
+        convert(1),
+        view("/b"),
+        convert(2, session_id="visitor1"),
+        assign("y", session_id="visitor1"),
+        convert(2),
+    ]
+    answer = await bounded.collect({"website_id": website, "events": mixed})
+    assert [fault["index"] for fault in answer.json["errors"]] == [0, 2, 4]
+    labels = {text for (text,) in bounded.sql("select text from label")}
+    assert {"/b", "y"} <= labels
+    assert labels.isdisjoint({"x1", "g1", "p1", "v1", "s1", "x2", "g2", "p2"})
+    assert await folded(bounded, website, key) == []
+
+
+async def test_a_request_without_an_assignment_takes_its_tokens(make_house: MakeHouse) -> None:
+    """The writer has to look for the assignment, so the rate limits hold for such requests."""
+    house = await make_house(website_per_minute=5)
+    website = await house.website()
+    answers = [(await house.collect(convert(n) | {"website_id": website})).status for n in range(8)]
+    assert answers == [400] * 5 + [429] * 3
+
+
+async def test_a_month_that_is_full_leaves_nothing(make_house: MakeHouse) -> None:
+    house = await make_house(free_events=2)
+    website = await house.website(plan="free")
+    answer = await house.collect({"website_id": website, "events": [view(f"/{n}") for n in range(5)]})
+    assert (answer.json["accepted"], answer.json["rejected"]) == (2, 3)
+    assert house.sql("select text from label where text like '/_' order by text") == [("/0",), ("/1",)]
+
+
+async def test_copies_count_once(bounded: House) -> None:
+    """A copy of an event takes no room and adds nothing to `folded`."""
+    website, key = await bounded.website(), await bounded.key()
+    await send(bounded, website, *[view(f"/{n}") for n in range(3)])
+    event = view("/more", event_id="one")
+    await send(bounded, website, event, event)
+    for _ in range(3):
+        await send(bounded, website, event)
+    assert await top(bounded, website, key) == {"/0": 1, "/1": 1, "/2": 1, OTHER: 1}
+    assert await folded(bounded, website, key) == [("pathname", 3, 1)]
+
+
+def assign(experiment: str, variant: str = "y", **more: Any) -> dict[str, Any]:
+    return {"type": "ab_assign", "experiment": experiment, "variant": variant} | more
+
+
+async def test_conversions_find_folded_assignments(bounded: House) -> None:
+    """A conversion to a folded experiment counts for `(other)`; to one that is known it needs its own assignment."""
+    website, key = await bounded.website(), await bounded.key()
+    visitor = {"session_id": "a visitor's"}
+    await send(bounded, website, assign("a", **visitor), assign("b"))
+    together = [assign("c", **visitor), {"type": "ab_convert", "experiment": "c"} | visitor]
+    await send(bounded, website, *together)
+    await send(bounded, website, {"type": "ab_convert", "experiment": "d"} | visitor)
+    answer = await bounded.collect({"website_id": website, "type": "ab_convert", "experiment": "b"} | visitor)
+    assert answer.status == 400
+    stored = "select type, e.text, v.text from ab join label e on e.id = experiment join label v on v.id = variant"
+    kinds = bounded.sql(f"{stored} order by ab.id")
+    assert [row[1:] for row in kinds] == [("a", "y"), ("b", "y"), *[(OTHER, "y")] * 3]
+    assert await folded(bounded, website, key) == [("experiment", 2, 3)]
+
+
+# ---------------------------------------------------------------- one client's share
+
+
+async def test_one_client_cannot_use_up_a_day(house: House) -> None:
+    """At most a tenth of each limit is one client's: 100 names and 1,000 values."""
+    website, key = await house.website(), await house.key()
+    flood = [assign(f"x{n}", f"y{n}", url=f"https://example.com/{n}") for n in range(1_010)]
+    await send(house, website, *flood)
+    await send(house, website, assign("late"))
+    await send(house, website, assign("mine", "mine", url="https://example.com/mine"), ip="198.51.100.55")
+    fields = {row[0]: row[1:] for row in await folded(house, website, key)}
+    assert fields == {"experiment": (101, 911), "variant": (101, 911), "pathname": (1_001, 10)}
+    assert house.sql("select count(*) from label where text = 'mine'") == [(1,)]
+    # A value that became known through others is everybody's.
+    await send(house, website, assign("mine", "mine"))
+    await house.restart()
+    await send(house, website, assign("mine", "mine"))
+    assert house.sql("select count(*) from ab join label on label.id = experiment where text = 'mine'") == [(3,)]
+
+
+async def test_the_share_starts_anew_with_the_day(house: House, clock: ManualClock) -> None:
+    website, key = await house.website(), await house.key()
+    await send(house, website, *[assign(f"x{n}") for n in range(110)])
+    clock.advance(DAY_S)
+    await send(house, website, *[assign(f"z{n}") for n in range(90)])
+    assert [row for row in await folded(house, website, key) if row[0] == "experiment"] == [("experiment", 100, 10)]
+
+
+async def test_memory_of_shares_is_bounded(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tally.value_limits.MOST_SHARES", 7)
+    website = await house.website()
+    for n in range(20):
+        await send(house, website, view(f"/{n}"), ip=f"198.51.100.{n}")
+    used = house.store.ingest.value_limits._shares._used
+    assert len(used) == 7
+    assert not any(b"\xc6\x33\x64" in client for client, *_ in used)
