@@ -29,7 +29,7 @@ from tally import value_limits
 from tally.accounts import Website
 from tally.callers import Sender
 from tally.clock import Clock
-from tally.events import RULES, TYPES
+from tally.events import FLAT, RULES, TYPES
 from tally.instants import iso
 from tally.refused_origins import RefusedOrigins
 from tally.schema import transaction
@@ -73,7 +73,9 @@ MOST_SAMPLES = 500
 LOOKS = 20
 _ROWS_A_STEP = 500
 _FORGET_NS = 3_600_000_000_000
-_FIELDS = frozenset(("type", "website_id", "timestamp", *(field for rules in RULES for field in rules)))
+_FIELDS = frozenset(
+    ("type", "website_id", "timestamp", *(field for names in (*RULES, *FLAT.values()) for field in names))
+)
 
 Source = tuple[Website | None, int | None]
 """Whose an event is and of which type, None where that is not known."""

@@ -28,11 +28,11 @@ from urllib.parse import urlsplit
 
 import pytest
 from conftest import CHROME, ROOT, Answer, Command, Serve, Server, clean_environment, need_strace, until
+from crashing import UNLIMITED
 
 from tally import accounts
 from tally.schema import open_database
 
-UNLIMITED = ("--client-per-minute", "10000000", "--website-per-minute", "10000000")
 OWNER = "owner@example.com"
 
 

@@ -20,7 +20,7 @@ from conftest import CHROME, ROOT, Server, clean_environment
 EMAIL, PASSWORD = "ann@example.com", "correct horse battery"
 IMG = "<img src=x onerror=window.broken=1>"
 PATHS = ["/", "/pricing", "/docs/", "/docs/install", "/about", *(f"/blog/{n:02}" for n in range(30)), f"/{IMG}"]
-REFERRERS = [None, None, "google.com", "news.ycombinator.com", IMG]
+REFERRERS = [None, None, "google.com", "news.ycombinator.com", "duckduckgo.com"]
 COUNTRIES = ["US", "US", "DE", "DE", "FR", "JP", "SG", None]
 AGENTS = [("Chrome", "Windows", "desktop"), ("Safari", "iOS", "mobile"), ("Firefox", "Linux", "desktop")]
 DAYS, VISITORS_A_DAY = 70, 9
@@ -108,7 +108,7 @@ def _visit(draw: random.Random, day: int, visitor: str, now_s: float) -> Iterato
     country, at_s = draw.choice(COUNTRIES), day * DAY_S + draw.random() * 80_000
     shared = {"visitor": visitor, "browser": browser, "os": system, "device": device, "hostname": "example.com"}
     shared |= {"country": country, "language": "de-DE" if country == "DE" else "en-US"}
-    first = {"referrer": draw.choice(REFERRERS), "utm_source": draw.choice([None, None, "news"])}
+    first = {"referrer": draw.choice(REFERRERS), "utm_source": draw.choice([None, IMG, "news"])}
     for n in range(draw.choice((1, 1, 2, 3, 5))):
         at_s += draw.random() * 100
         if at_s >= now_s:

@@ -517,7 +517,7 @@ def test_a_refresh_shows_what_is_new_and_keeps_the_focus(site: Told, open_page: 
 
 
 def test_html_in_the_data_is_text(dashboard: Dashboard) -> None:
-    page = dashboard("range=30d&tab_sources=referrer")
+    page = dashboard("range=30d&tab_sources=utm_source")
     expect(page.locator("h1").first).to_have_text(f"Example {IMG}")
     expect(page.locator(".card-sources .bar", has_text=IMG)).to_have_count(1)
     page.locator(".card-sources .bar", has_text=IMG).click()

@@ -61,7 +61,7 @@ def _among(told: str, promised: Collection[str]) -> None:
     assert told in promised
 
 
-_KNOWN_FIELDS = frozenset(name for rules in events.RULES for name in rules)
+_KNOWN_FIELDS = frozenset(name for names in (*events.RULES, *events.FLAT.values()) for name in names)
 
 
 def _event(event: Event, batch: Batch) -> None:
