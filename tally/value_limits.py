@@ -9,7 +9,7 @@ database. The values a website is known to use are kept in memory (bounded, star
 values are all known costs one set lookup a field and no statement. Values that are not in memory are looked up in the
 file; those that are new take room from the day's row in table new_value, in order of arrival. Counts are read from and
 written to that row within the transaction, so they survive restarts and are exact. Only rows that are stored are
-checked. One client may use a tenth of each limit; what it has used is kept in memory until the day ends.
+checked. One client may use half of each limit; what it has used is kept in memory until the day ends.
 
 A property name of event_data is a value of the field `property`. Where it is folded, its value is kept under the name
 `(other)`; of several in one event the first is kept.
@@ -45,9 +45,9 @@ CACHE_SIZE = 60_000
 _WEBSITE_SIZE = len(BOUNDED)
 _AT_ONCE = 100
 # One client (an IPv4 address or an IPv6 /64) may use one part in so many of a limit: a flood of new values from one
-# address leaves nine tenths to the others.
-CLIENTS = 10
-# A tenth of a small limit would be met by an ordinary day of one client, such as a server that tracks for its users.
+# address leaves half of it to the others, and a server that sends the events of a whole app still has 5,000 a day.
+CLIENTS = 2
+# Half of a small limit would be met by an ordinary day of such a server.
 LEAST_SHARE = 100
 # 10,000 shares of about 200 bytes are 2 MB.
 MOST_SHARES = 10_000

@@ -982,8 +982,8 @@ FAULTS = (
     Fault(
         "a copy that does not renew its event_id",
         "tally/ingest.py",
-        "            self._renewed[key] = self._steady_ms\n            return None",
-        "            return None",
+        "            self._renewed[key] = self._steady_ms\n            return DUPLICATE",
+        "            return DUPLICATE",
         "tests/test_collect.py",
     ),
     Fault(
