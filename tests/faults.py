@@ -1704,7 +1704,7 @@ FAULTS = (
     Fault(
         "what is on its way when a page is left is not stored",
         "static/tracker.js",
-        "\t\t\tstore(flight);\n",
+        "        store(flight);\n",
         "",
         "tests/browser/test_tracker_leaving.py",
     ),

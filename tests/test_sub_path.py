@@ -115,7 +115,7 @@ async def test_what_it_says_of_where_it_is(
         assert "script>alert" not in page
         assert "evil" not in page
     assert f'src="{prefix}/assets/app.js"' in seen["shell"]
-    assert f'<meta name="base-path" content="{prefix}">' in seen["shell"]
+    assert f'<meta name="base-path" content="{prefix}" />' in seen["shell"]
     assert f'<a class="button primary" href="{prefix}/">' in seen["lost"]
 
 

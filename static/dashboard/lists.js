@@ -245,10 +245,5 @@ function allTable({ counts, title }, rows, choose) {
     ),
   );
   const head = [title, ...told.map(([, , words]) => words), "Share"];
-  return h(
-    "table",
-    { class: "table all-table" },
-    numbersHead(head),
-    h("tbody", null, body),
-  );
+  return h("table", { class: "table all-table" }, numbersHead(head), h("tbody", null, body));
 }

@@ -49,11 +49,7 @@ export function shareDialog(website) {
     field.addEventListener("focus", () => field.select());
     return fill(
       body,
-      h(
-        "p",
-        null,
-        "Whoever has this link sees this website, at first with the days and filters chosen just now.",
-      ),
+      h("p", null, "Whoever has this link sees this website, at first with the days and filters chosen just now."),
       h("div", { class: "row gap-above" }, h("div", { class: "grow" }, field), copyButton(link, "Copy link")),
       h(
         "div",

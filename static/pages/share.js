@@ -19,6 +19,11 @@ export async function show(root, context) {
     );
   }
   const { name, domain, time_zone: zone, demo } = answer.data;
-  const home = h("p", { class: "share-home small-text soft" }, logo(), demo ? "Demo data, shared with Tally, read-only" : "Shared with Tally, read-only");
+  const home = h(
+    "p",
+    { class: "share-home small-text soft" },
+    logo(),
+    demo ? "Demo data, shared with Tally, read-only" : "Shared with Tally, read-only",
+  );
   return dashboard(root, context, { base, name: name || domain, zone, home });
 }

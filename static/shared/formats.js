@@ -14,7 +14,11 @@ function usableLocales(tags) {
   return tags.flatMap((tag) => {
     try {
       // de_DE.UTF-8@euro -> de-DE
-      return Intl.NumberFormat.supportedLocalesOf(String(tag).replace(/[.@].*/, "").replaceAll("_", "-"));
+      return Intl.NumberFormat.supportedLocalesOf(
+        String(tag)
+          .replace(/[.@].*/, "")
+          .replaceAll("_", "-"),
+      );
     } catch {
       return [];
     }

@@ -36,7 +36,12 @@ const SECTIONS = [
 
 /** Says on a page that its figures are invented (`analytics-server demo`). */
 export function demoBanner() {
-  return h("p", { class: "demo-banner", role: "note" }, h("strong", null, "Demo data"), " All traffic shown here is generated.");
+  return h(
+    "p",
+    { class: "demo-banner", role: "note" },
+    h("strong", null, "Demo data"),
+    " All traffic shown here is generated.",
+  );
 }
 
 /** Builds the frame; gives { element, main, mark(session, { pathname, hash }), closeDrawer }. */
@@ -111,7 +116,11 @@ function warningsOf(account, path) {
   const usage =
     percent === 100
       ? ["bad", "This month's events are used up.", ["New events are refused until the month ends (UTC). ", plan]]
-      : ["warn", `${Math.floor((100 * used) / limit)}% of this month's events are used.`, [`${number(used)} of ${number(limit)}. `, plan]];
+      : [
+          "warn",
+          `${Math.floor((100 * used) / limit)}% of this month's events are used.`,
+          [`${number(used)} of ${number(limit)}. `, plan],
+        ];
   const disk = [
     "bad",
     "The server's disk is almost full: events are refused.",

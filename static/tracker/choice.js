@@ -1,35 +1,45 @@
 // #tally-ignore leaves the visits of this browser out, #tally-count counts them again; a box says so.
 const say = (text) => {
-	const box = document.createElement("div");
-	box.setAttribute("role", "status");
-	box.textContent = text;
-	Object.assign(box.style, {
-		position: "fixed", inset: "auto 16px 16px", zIndex: "2147483647", margin: "0 auto", maxWidth: "480px", padding: "16px",
-		borderRadius: "8px", background: "#1b1b1f", color: "#fff", font: "16px/1.5 system-ui, sans-serif", textAlign: "center",
-	});
-	document.body.append(box);
-	const remove = () => box.remove();
-	box.addEventListener("click", remove);
-	setTimeout(remove, 15000);
+  const box = document.createElement("div");
+  box.setAttribute("role", "status");
+  box.textContent = text;
+  Object.assign(box.style, {
+    position: "fixed",
+    inset: "auto 16px 16px",
+    zIndex: "2147483647",
+    margin: "0 auto",
+    maxWidth: "480px",
+    padding: "16px",
+    borderRadius: "8px",
+    background: "#1b1b1f",
+    color: "#fff",
+    font: "16px/1.5 system-ui, sans-serif",
+    textAlign: "center",
+  });
+  document.body.append(box);
+  const remove = () => box.remove();
+  box.addEventListener("click", remove);
+  setTimeout(remove, 15000);
 };
 
 export default () => {
-	const { hash, host } = location, isIgnored = hash == "#tally-ignore";
-	// One change of the address is announced by several events; the first has taken the fragment away.
-	if (!isIgnored && hash != "#tally-count") return;
-	history.replaceState(history.state, "", location.pathname + location.search);
-	try {
-		if (isIgnored) {
-			// What still waits to be sent is not to be counted either.
-			for (const key of Object.keys(localStorage)) if (key.startsWith("tally.")) localStorage.removeItem(key);
-			localStorage.setItem("tally.ignore", "1");
-		} else localStorage.removeItem("tally.ignore");
-		say(
-			isIgnored
-				? `Visits to ${host} with this browser are no longer counted.`
-				: `Visits to ${host} with this browser are counted again, from the next page on.`,
-		);
-	} catch {
-		say(`This browser does not let ${host} remember anything, so its visits cannot be left out.`);
-	}
+  const { hash, host } = location,
+    isIgnored = hash == "#tally-ignore";
+  // One change of the address is announced by several events; the first has taken the fragment away.
+  if (!isIgnored && hash != "#tally-count") return;
+  history.replaceState(history.state, "", location.pathname + location.search);
+  try {
+    if (isIgnored) {
+      // What still waits to be sent is not to be counted either.
+      for (const key of Object.keys(localStorage)) if (key.startsWith("tally.")) localStorage.removeItem(key);
+      localStorage.setItem("tally.ignore", "1");
+    } else localStorage.removeItem("tally.ignore");
+    say(
+      isIgnored
+        ? `Visits to ${host} with this browser are no longer counted.`
+        : `Visits to ${host} with this browser are counted again, from the next page on.`,
+    );
+  } catch {
+    say(`This browser does not let ${host} remember anything, so its visits cannot be left out.`);
+  }
 };

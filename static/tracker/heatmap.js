@@ -2,60 +2,70 @@
 const MOST_POINTS = 100; // of one event, by the server's rule
 
 export default (push, flush, { heatmap }, here) => {
-	if (Math.random() >= (heatmap ? +heatmap : 0.1)) return;
-	let url, points, clicks, deepest, isDepthSent;
-	const begin = () => {
-		[url, points, clicks, deepest, isDepthSent] = [here(), [], 0, 0, false];
-		look();
-	};
+  if (Math.random() >= (heatmap ? +heatmap : 0.1)) return;
+  let url, points, clicks, deepest, isDepthSent;
+  const begin = () => {
+    [url, points, clicks, deepest, isDepthSent] = [here(), [], 0, 0, false];
+    look();
+  };
 
-	const send = () => {
-		if (!isDepthSent && deepest) points.push({ kind: "scroll", x: 0, y: deepest });
-		isDepthSent = true;
-		if (points.length) push({ type: "heatmap", url, points, viewport_width: innerWidth });
-		points = [];
-	};
+  const send = () => {
+    if (!isDepthSent && deepest) points.push({ kind: "scroll", x: 0, y: deepest });
+    isDepthSent = true;
+    if (points.length) push({ type: "heatmap", url, points, viewport_width: innerWidth });
+    points = [];
+  };
 
-	// A single-page app has gone on: what was seen belongs to the page before.
-	const turn = () => {
-		if (here() == url) return;
-		send();
-		begin();
-	};
+  // A single-page app has gone on: what was seen belongs to the page before.
+  const turn = () => {
+    if (here() == url) return;
+    send();
+    begin();
+  };
 
-	const look = () => {
-		const bottom = Math.min(scrollY + innerHeight, document.documentElement.scrollHeight);
-		deepest = Math.min(Math.max(deepest, Math.round(bottom)), 1e6);
-	};
+  const look = () => {
+    const bottom = Math.min(scrollY + innerHeight, document.documentElement.scrollHeight);
+    deepest = Math.min(Math.max(deepest, Math.round(bottom)), 1e6);
+  };
 
-	const click = ({ pageX, pageY, detail }) => {
-		turn();
-		// detail 0: a key or a script has clicked, nowhere on the page.
-		if (!detail || ++clicks > MOST_POINTS) return;
-		const width = Math.max(document.documentElement.scrollWidth, 1);
-		const x = Math.round(Math.min(Math.max(pageX / width, 0), 1) * 1e3) / 1e3;
-		const y = Math.round(Math.min(Math.max(pageY, 0), 1e6));
-		// Clicks again and again at one place are one.
-		const before = points[points.length - 1];
-		if (before && before.x == x && before.y == y) return;
-		points.push({ kind: "click", x, y });
-		if (points.length > MOST_POINTS - 2) send();
-	};
+  const click = ({ pageX, pageY, detail }) => {
+    turn();
+    // detail 0: a key or a script has clicked, nowhere on the page.
+    if (!detail || ++clicks > MOST_POINTS) return;
+    const width = Math.max(document.documentElement.scrollWidth, 1);
+    const x = Math.round(Math.min(Math.max(pageX / width, 0), 1) * 1e3) / 1e3;
+    const y = Math.round(Math.min(Math.max(pageY, 0), 1e6));
+    // Clicks again and again at one place are one.
+    const before = points[points.length - 1];
+    if (before && before.x == x && before.y == y) return;
+    points.push({ kind: "click", x, y });
+    if (points.length > MOST_POINTS - 2) send();
+  };
 
-	const leave = () => {
-		send();
-		flush(true);
-	};
-	const safe = (work) => (event) => {
-		try {
-			work(event);
-		} catch {}
-	};
+  const leave = () => {
+    send();
+    flush(true);
+  };
+  const safe = (work) => (event) => {
+    try {
+      work(event);
+    } catch {}
+  };
 
-	begin();
-	addEventListener("click", safe(click), true);
-	addEventListener("scroll", safe(() => (turn(), look())), { passive: true });
-	addEventListener("visibilitychange", safe(() => document.hidden && leave()));
-	addEventListener("pagehide", safe(leave));
-	addEventListener("pageshow", safe((event) => event.persisted && begin()));
+  begin();
+  addEventListener("click", safe(click), true);
+  addEventListener(
+    "scroll",
+    safe(() => (turn(), look())),
+    { passive: true },
+  );
+  addEventListener(
+    "visibilitychange",
+    safe(() => document.hidden && leave()),
+  );
+  addEventListener("pagehide", safe(leave));
+  addEventListener(
+    "pageshow",
+    safe((event) => event.persisted && begin()),
+  );
 };
