@@ -6,7 +6,7 @@ What is in it: names whose operators write them in public documentation; the pag
 group.
 What is not in it:
 - names that end in bot, crawler or spider (Googlebot, AhrefsBot, Baiduspider): the general rule finds
-  them without a list. They stand in tests/test_useragent.py, so that the rule is held to them;
+  them without a list. They stand in tests/unit/events/test_user_agent.py, so that the rule is held to them;
 - HTTP libraries (curl, python-requests, okhttp): CONTRACT.md, they are the clients of apps and servers;
 - in-app browsers (Instagram, Pinterest, WhatsApp inside an app): people. The link previews of the same
   companies have a User-Agent that begins with their name, hence OPENINGS.

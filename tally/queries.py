@@ -5,7 +5,7 @@ never reaches SQL, and values are parameters, always. E in the comments is CONTR
 in [from_ms, to_ms) that match all the filters.
 
 Every statement opens with its own name, so that a slow one names its author, and reads a range of a clustered primary
-key (website, time); tests/test_plans.py looks at the plan of each.
+key (website, time); tests/unit/storage/test_query_plans.py looks at the plan of each.
 """
 
 from collections.abc import Iterable, Sequence

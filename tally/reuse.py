@@ -7,9 +7,9 @@ with a method of WITH_BODY, and none of the fields of UNCERTAIN. After every oth
 nothing that was sent behind it is handled. This holds for all requests that aiohttp reads; tally/shortcut.py takes only
 requests that are certain by its own, stricter grammar. What cannot be parsed at all closes the connection in aiohttp.
 
-What aiohttp 3.14 does otherwise, each found by tests/test_smuggling.py: bytes behind CONNECT and behind `Upgrade:
-websocket` are parsed as the next request even where they are its body, bytes behind other upgrades are dropped up to
-the end of the packet, and the last trailer of a chunked body becomes a header of the next request.
+What aiohttp 3.14 does otherwise, each found by tests/robustness/test_request_smuggling.py: bytes behind CONNECT and
+behind `Upgrade: websocket` are parsed as the next request even where they are its body, bytes behind other upgrades are
+dropped up to the end of the packet, and the last trailer of a chunked body becomes a header of the next request.
 
 Sources: RFC 9112 sections 2.3, 6.1, 6.3, 9.3, 9.6 and 11.2, RFC 9110 sections 7.8, 9.3.1, 9.3.6 and 10.1.1.
 """

@@ -4,7 +4,7 @@ A setting `client_per_minute` is the option `--client-per-minute` and the variab
 option wins over the variable, the variable over the default. A value that cannot be read stops the command with a
 sentence that names the option; nothing is ever replaced by a default in silence.
 
-To add one: a line in Settings, and a line in README's table (tests/test_docs.py compares them).
+To add one: a line in Settings, and a line in README's table (tests/unit/test_docs.py compares them).
 """
 
 import re

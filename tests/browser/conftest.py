@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
-from conftest import CHROME, OWNER, Answer, Server, until
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from browser import looking, webdriver
-from browser.looking import OpenPage, chromium_path, pages_of
-from browser.stage import Pages, Sent, Wire
 from tally import accounts
 from tally.schema import open_database
+from tests.browser import browsers, webdriver
+from tests.browser.browsers import OpenPage, chromium_path, pages_of
+from tests.browser.customer_site import Pages, Sent, Wire
+from tests.conftest import CHROME, OWNER, Answer, Server, until
 
 ARGUMENTS = [
     "--no-sandbox",
@@ -54,7 +54,7 @@ def chromium() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """Chromium as it is, for what is only looked at."""
-    with looking.chromium() as one:
+    with browsers.chromium() as one:
         yield one
 
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from conftest import CHROME, ROOT, Server, clean_environment
+from tests.conftest import CHROME, ROOT, Server, clean_environment
 
 EMAIL, PASSWORD = "ann@example.com", "correct horse battery"
 IMG = "<img src=x onerror=window.broken=1>"

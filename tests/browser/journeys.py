@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from .history import IMG, Told
+from tests.browser.history import IMG, Told
 
 VISITS = 40
 A_BATCH = 50

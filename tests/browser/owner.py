@@ -6,8 +6,9 @@ import sys
 from typing import Any
 
 from axe_playwright_python.sync_playwright import Axe
-from conftest import ROOT, Server, clean_environment, until
 from playwright.sync_api import Page
+
+from tests.conftest import ROOT, Server, clean_environment, until
 
 EMAIL, PASSWORD = "owner@example.com", "quiet lamp over the harbour"
 

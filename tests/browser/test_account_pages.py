@@ -9,14 +9,12 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from conftest import Serve, Server, until
 from playwright.sync_api import Browser, Page, expect
 
 from tally import notes
 from tally.schema import open_database
-
-from .looking import chromium, pages_of
-from .owner import (
+from tests.browser.browsers import chromium, pages_of
+from tests.browser.owner import (
     EMAIL,
     PASSWORD,
     add_website,
@@ -29,6 +27,7 @@ from .owner import (
     set_up,
     setup_link,
 )
+from tests.conftest import Serve, Server, until
 
 SIZES = {"wide": {"width": 1280, "height": 800}, "narrow": {"width": 390, "height": 844}}
 # The browser's note on an answer that refuses: refusing is what those answers are for.

@@ -14,8 +14,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from .history import IMG, Told, told
-from .looking import PATIENCE_MS, ZONE, OpenPage, fail_and_recover
+from tests.browser.browsers import PATIENCE_MS, ZONE, OpenPage, fail_and_recover
+from tests.browser.history import IMG, Told, told
 
 FIELDS = {
     "pages": ("pathname",),

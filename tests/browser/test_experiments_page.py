@@ -12,14 +12,13 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from conftest import CHROME, SAFARI_IPHONE
 from playwright.sync_api import expect
 
 from tally.significance import wilson
-
-from .history import IMG, Told, late_times_ms, told
-from .looking import ZONE, OpenPage
-from .owner import faults
+from tests.browser.browsers import ZONE, OpenPage
+from tests.browser.history import IMG, Told, late_times_ms, told
+from tests.browser.owner import faults
+from tests.conftest import CHROME, SAFARI_IPHONE
 
 SIZES = {"wide": {"width": 1280, "height": 900}, "narrow": {"width": 390, "height": 844}}
 # experiment: {variant: (visitors, {goal: how many of them convert})}

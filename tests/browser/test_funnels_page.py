@@ -13,10 +13,10 @@ from zoneinfo import ZoneInfo
 import pytest
 from playwright.sync_api import expect
 
-from .history import IMG, Told, told
-from .journeys import send_journeys
-from .looking import ZONE, OpenPage
-from .owner import faults
+from tests.browser.browsers import ZONE, OpenPage
+from tests.browser.history import IMG, Told, told
+from tests.browser.journeys import send_journeys
+from tests.browser.owner import faults
 
 SIZES = {"wide": {"width": 1280, "height": 900}, "narrow": {"width": 390, "height": 844}}
 THREE = ["pathname:/", "pathname:/pricing", "event_name:signup"]

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Server, until
 from playwright.sync_api import expect
 
-from .history import EMAIL, PASSWORD, Told, run
-from .looking import ZONE, OpenPage
-from .owner import faults
-from .stage import Pages
+from tests.browser.browsers import ZONE, OpenPage
+from tests.browser.customer_site import Pages
+from tests.browser.history import EMAIL, PASSWORD, Told, run
+from tests.browser.owner import faults
+from tests.conftest import Server, until
 
 SIZES = {"wide": {"width": 1280, "height": 900}, "narrow": {"width": 390, "height": 844}}
 WIDTHS = {"mobile": 400, "tablet": 800, "desktop": 1440}

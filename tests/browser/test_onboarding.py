@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Server, until
 from playwright.sync_api import expect
 
-from .looking import OpenPage
-from .owner import add_website, ask, command, faults, set_up
-from .stage import Pages
+from tests.browser.browsers import OpenPage
+from tests.browser.customer_site import Pages
+from tests.browser.owner import add_website, ask, command, faults, set_up
+from tests.conftest import Server, until
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conftest import Server
 from playwright.sync_api import Request, expect
-from proxying import Proxy
 
-from .looking import OpenPage
-from .owner import EMAIL, PASSWORD, ask, setup_link
-from .stage import Pages
+from tests.browser.browsers import OpenPage
+from tests.browser.customer_site import Pages
+from tests.browser.owner import EMAIL, PASSWORD, ask, setup_link
+from tests.conftest import Server
+from tests.support.proxies import Proxy
 
 KEPT = """daemon off;
 master_process off;

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Serve, until
 from playwright.sync_api import Browser, Page
 
-from browser.conftest import Stage, Visit
-from browser.stage import Pages, Reply
 from tally.schema import open_database
+from tests.browser.conftest import Stage, Visit
+from tests.browser.customer_site import Pages, Reply
+from tests.conftest import Serve, until
 
 MAC = (
     "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko)"

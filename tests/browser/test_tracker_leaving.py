@@ -7,10 +7,10 @@ What is promised: events are stored when a page is left, sent, and removed from 
 import json
 
 import pytest
-from conftest import until
 
-from browser.conftest import Stage, Tab, Visit, everywhere
-from browser.stage import Reply
+from tests.browser.conftest import Stage, Tab, Visit, everywhere
+from tests.browser.customer_site import Reply
+from tests.conftest import until
 
 LEFT_OVER = (
     """(own) => Object.keys(localStorage).filter((key) => key.startsWith(own)).map((key) => key.slice(own.length))"""

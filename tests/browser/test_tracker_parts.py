@@ -3,10 +3,10 @@
 import sqlite3
 from typing import Any
 
-from conftest import until
 from playwright.sync_api import Page
 
-from browser.conftest import Stage, Visit
+from tests.browser.conftest import Stage, Visit
+from tests.conftest import until
 
 # The button takes as long as an interaction that INP looks at.
 TALL = """

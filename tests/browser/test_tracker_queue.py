@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import CHROME, Serve, until
 from playwright.sync_api import Browser, Page
 
-from browser.conftest import Stage, Visit
-from browser.stage import Pages, Reply, Sent
 from tally.schema import open_database
+from tests.browser.conftest import Stage, Visit
+from tests.browser.customer_site import Pages, Reply, Sent
+from tests.conftest import CHROME, Serve, until
 
 HOUR_MS = 3_600_000
 # Chromium takes names under localhost for secure without TLS, and only there are locks.

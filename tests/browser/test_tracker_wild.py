@@ -4,11 +4,11 @@ Each of these works, or one warning on the console says what is wrong. docs/trac
 """
 
 import pytest
-from conftest import ROOT, until
 from playwright.sync_api import Page
 
-from browser.conftest import Stage, Tab, Visit, everywhere
-from browser.stage import Reply
+from tests.browser.conftest import Stage, Tab, Visit, everywhere
+from tests.browser.customer_site import Reply
+from tests.conftest import ROOT, until
 
 SOURCE = (ROOT / "static" / "tracker.js").read_text()
 HINT = "check data-website-id, data-api, allowed origins"

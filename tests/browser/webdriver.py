@@ -22,7 +22,8 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
-from conftest import until
+
+from tests.conftest import until
 
 _FIREFOX = {
     # As Chromium is told: every name of the tests is this machine.

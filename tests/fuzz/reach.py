@@ -4,7 +4,7 @@ import sys
 from types import FrameType
 from typing import Any
 
-from fuzz.targets import TARGETS
+from tests.fuzz.targets import TARGETS
 
 Line = tuple[str, int, int]
 

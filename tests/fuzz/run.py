@@ -17,9 +17,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent.parent), str(HERE.parent)]
+sys.path.insert(0, str(HERE.parent.parent))
 
-from fuzz import corpora  # noqa: E402
+from tests.fuzz import corpora  # noqa: E402
 
 # our choice: a request's body is 64 KB, but what reads it is found out by less, and small inputs run faster.
 MOST_BYTES = 2_048
@@ -83,7 +83,7 @@ def fuzz(name: str, place: Path, asked: argparse.Namespace) -> int:
     import atheris  # type: ignore[import-not-found, unused-ignore]
 
     with atheris.instrument_imports(include=["tally", "fuzz", "aiohttp.http_parser"]):
-        from fuzz.targets import TARGETS
+        from tests.fuzz.targets import TARGETS
     words = place / "words"
     words.write_text("".join(f'"{escaped(word)}"\n' for word in corpora.words(name)))
     options = [f"-max_total_time={asked.seconds}", f"-max_len={MOST_BYTES}", f"-dict={words}", "-print_final_stats=1"]
@@ -102,7 +102,7 @@ def escaped(word: bytes) -> str:
 
 def keep(name: str, place: Path) -> int:
     """Adds the smallest inputs that reach lines of ours which the corpus does not; how many."""
-    from fuzz.reach import reached
+    from tests.fuzz.reach import reached
 
     known = corpora.inputs(name)
     lines = set().union(*(reached(name, data) for data in known))

@@ -5,8 +5,8 @@ tests/fuzz/run.py is the fuzzer itself; .ci/run runs it for a while.
 
 import pytest
 
-from fuzz import corpora
-from fuzz.targets import TARGETS
+from tests.fuzz import corpora
+from tests.fuzz.targets import TARGETS
 
 INPUTS = [pytest.param(name, data, id=f"{name}-{n}") for name in TARGETS for n, data in enumerate(corpora.inputs(name))]
 

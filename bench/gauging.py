@@ -1,0 +1,139 @@
+"""Part measurements: how long questions about vitals, heatmaps and experiments take, and what each takes of the disk.
+
+As in the part read: warm, on one keep-alive connection, while a process beside sends 200 events a second to the same
+website, of which four in ten are measurements themselves. Plain SQL over raw rows, what anybody would write first for
+one metric, runs before the server is started.
+"""
+
+from contextlib import closing
+
+from dataset import DataSet
+from floors import timed
+from questions import RANGES, Question
+from reads import asked, row
+from report import NO_TARGET, Row, ms
+from sending import Measuring
+from traffic import path
+
+from bench import Bench
+from tally import heat_days, schema
+
+# Targets of the issue: p95 in seconds, bytes an event.
+ANSWERED_S = 0.05
+VITALS_BYTES, POINT_BYTES = 100, 10
+# What histograms do not answer, half of the events: the targets are those of bench/reads.py FILTERS.
+_FILTERED = "vitals by pathname, one device"
+_FILTERED_S = (0.12, 0.5, 6.0)
+# The most read page, and one that is rarely read.
+TOP, RARE = path(0), path(4000)
+
+_OF = "from vitals where website = :website and ts >= :begin and ts < :end"
+_PLACED = (
+    "select {by} as part, lcp, row_number() over (partition by {by} order by lcp) as place,"
+    " count(lcp) over (partition by {by}) as samples"
+)
+_TOLD = (
+    "select part, samples, sum(lcp <= 2500000), sum(lcp > 4000000), max(lcp) filter (where place <= (samples + 1) / 2),"
+    " max(lcp) filter (where place <= (samples * 3 + 3) / 4), max(lcp) filter (where place <= (samples * 19 + 19) / 20)"
+)
+_PERCENTILES = f"{_TOLD} from ({_PLACED} {_OF} and lcp is not null{{only}}) group by part"
+_PLAIN = {
+    "vitals": _PERCENTILES.format(by="website", only=""),
+    "vitals, one page": _PERCENTILES.format(
+        by="website", only=" and pathname = (select id from label where text = :page)"
+    ),
+    "vitals, one device": _PERCENTILES.format(
+        by="website", only=" and device = (select id from label where text = 'mobile')"
+    ),
+    "vitals by pathname": _PERCENTILES.format(
+        by="pathname",
+        only=f" and pathname in (select pathname {_OF} group by 1 order by sum(lcp > 4000000) desc limit 10)",
+    ),
+    _FILTERED: _PERCENTILES.format(
+        by="pathname",
+        only=" and device = (select id from label where text = 'mobile') and pathname in (select pathname"
+        f" {_OF} and device = (select id from label where text = 'mobile') group by 1 order by sum(lcp > 4000000) desc"
+        " limit 10)",
+    ),
+    "vitals by device": _PERCENTILES.format(by="device", only=""),
+    "vitals by day": _PERCENTILES.format(by="ts / 86400000", only=""),
+    "experiments": (
+        "select experiment, variant, goal, count(distinct visitor) from ab where website = :website and ts >= :begin"
+        " and ts < :end group by 1, 2, 3"
+    ),
+}
+
+
+def _questions() -> list[Question]:
+    """Every question about measurements, over each of RANGES."""
+    kinds = [
+        ("vitals", "", "vitals"),
+        ("vitals, one page", "top", f"vitals?filter_pathname={TOP}"),
+        ("vitals, one page", "rare", f"vitals?filter_pathname={RARE}"),
+        ("vitals, one device", "", "vitals?filter_device=mobile"),
+        *(("vitals by pathname", metric, f"vitals?by=pathname&metric={metric}") for metric in ("lcp", "cls")),
+        ("vitals by pathname", "limit 100", "vitals?by=pathname&limit=100"),
+        ("vitals by device", "", "vitals?by=device"),
+        ("vitals by day", "all", "vitals?by=day"),
+        ("vitals by day", "one page", f"vitals?by=day&filter_pathname={TOP}"),
+        ("vitals by day", "one device", "vitals?by=day&filter_device=mobile"),
+        (_FILTERED, "", "vitals?by=pathname&filter_device=mobile"),
+        ("experiments", "", "experiments"),
+        ("heatmap", "top", f"heatmap?pathname={TOP}"),
+        ("heatmap", "top, phones", f"heatmap?pathname={TOP}&filter_device=mobile"),
+        ("heatmap", "rare", f"heatmap?pathname={RARE}"),
+        ("heatmap-pages", "", "heatmap-pages"),
+        ("heatmap-pages", "phones", "heatmap-pages?filter_device=mobile"),
+    ]
+    return [Question(kind, days, which, path) for days in RANGES for kind, which, path in kinds]
+
+
+def measurements(bench: Bench) -> list[Row]:
+    """Each question beside plain SQL, and the bytes of each kind of event."""
+    known = bench.measured()
+    kinds = list(dict.fromkeys(question.kind for question in _questions()))
+    # Of points no raw rows are kept.
+    floors = {
+        (kind, days): timed(known, _plain(kind), days, page=TOP) if kind in _PLAIN else 0.0
+        for kind in kinds
+        for days in RANGES
+    }
+    with bench.copy_of(known) as working:
+        answers, sent = asked(working, _questions(), bench.asks, Measuring)
+    rows = [
+        row("measurements", f"{kind}, {days} days", answers, (kind, days), floors[kind, days], most_s)
+        for kind in kinds
+        for days, most_s in zip(RANGES, _FILTERED_S if kind == _FILTERED else (ANSWERED_S,) * 3, strict=True)
+    ]
+    beside = (
+        f"{sent.rate:.0f} events/s, p50 {ms(sent.at(0.5))}, p99 {ms(sent.at(0.99))}, worst {ms(max(sent.latencies))}"
+    )
+    return [*rows, Row("measurements", "collected beside these questions", beside), *_sizes(known)]
+
+
+def _plain(kind: str) -> tuple[str]:
+    return (f"/* gauging.plain */ {_PLAIN[kind]}",)
+
+
+def _sizes(known: DataSet) -> list[Row]:
+    """Bytes an event of what is kept of it, everything included."""
+    with closing(schema.connect_reader(known.db)) as connection:
+        pages = dict(connection.execute("/* gauging.pages */ select name, sum(pgsize) from dbstat group by name"))
+        numbers = {
+            "web vitals": "select count(*) from vitals",
+            "events of experiments": "select count(*) from ab",
+            "heatmap points": f"select sum({' + '.join(heat_days.COUNTS)}) from heat_count where level = 0",
+        }
+        count = {what: connection.execute(f"/* gauging.count */ {sql}").fetchone()[0] for what, sql in numbers.items()}
+    rows = []
+    for what, target, tables in (
+        ("web vitals", VITALS_BYTES, ("vitals", "histogram")),
+        ("heatmap points", POINT_BYTES, ("heat", "heat_block", "heat_count")),
+        ("events of experiments", 0, ("ab", "assignment", "conversion", "trial")),
+    ):
+        parts = {name: pages[name] / count[what] for name in tables}
+        each = sum(parts.values())
+        told = f"{each:.1f} bytes: {', '.join(f'{name} {size:.1f}' for name, size in parts.items())}"
+        met = (f"at most {target} bytes", each <= target) if target else (NO_TARGET, None)
+        rows.append(Row("measurements", f"disk, each of {count[what]:,} {what}", told, "", "", *met))
+    return rows

@@ -1,0 +1,251 @@
+"""What one client may use of a plan and of an hour, how owners are warned, and what a deletion gives back."""
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tally import accounts, deletion
+from tally.budgets import Budgets
+from tally.settings import BadSetting, settings_from
+from tests.conftest import OWNER, House, MakeHouse, ManualClock
+from tests.support.page_client import logged_in
+
+A, B = "203.0.113.7", "198.51.100.9"
+HOUR_S = 3_600
+
+
+def batch(website: str, events: int) -> dict[str, Any]:
+    return {"website_id": website, "events": [{"type": "pageview", "url": "https://example.com/"}] * events}
+
+
+def own(website: str, other: str) -> dict[str, Any]:
+    events = [{"type": "pageview", "url": "https://example.com/", "website_id": id} for id in (website, other)]
+    return {"events": events}
+
+
+async def accepted(house: House, website: str, events: int, ip: str = A) -> int:
+    """How many of a batch were accepted."""
+    answer = await house.collect(batch(website, events), ip=ip)
+    return int(answer.json["accepted"]) if answer.status == 202 else 0
+
+
+async def used(house: House) -> int:
+    await house.store.refresh()
+    return int(house.store.used(1, house.clock.wall_ms()))
+
+
+# --- an hour
+
+
+async def test_a_client_has_a_budget_of_events_an_hour(make_house: MakeHouse, clock: ManualClock) -> None:
+    house = await make_house(client_events_per_hour=100)
+    website = await house.website()
+    assert [await accepted(house, website, events) for events in (50, 49)] == [50, 49]
+    answer = await house.collect(batch(website, 2))
+    assert (answer.status, answer.json["error"]["code"]) == (429, "rate_limited")
+    assert await accepted(house, website, 1) == 1
+    # Another client has its own.
+    assert await accepted(house, website, 50, ip=B) == 50
+    wait_s = int((await house.collect(batch(website, 50))).headers["Retry-After"])
+    assert wait_s == HOUR_S // 2
+    clock.advance(wait_s - 1)
+    assert (await house.collect(batch(website, 50))).status == 429
+    clock.advance(1)
+    assert await accepted(house, website, 50) == 50
+
+
+async def test_events_that_are_not_stored_cost_no_budget(make_house: MakeHouse) -> None:
+    house = await make_house(client_events_per_hour=50)
+    website = await house.website()
+    wrong = {"website_id": website, "events": [{"type": "pageview"}] * 50}
+    assert (await house.collect(wrong)).status == 400
+    house.store.health.fault = "unsure"
+    assert (await house.collect(batch(website, 50))).status == 503
+    house.store.health.fault = ""
+    assert await accepted(house, website, 50) == 50
+
+
+async def test_without_a_budget_nothing_is_refused_earlier(house: House) -> None:
+    website = await house.website()
+    assert sum([await accepted(house, website, 50) for _ in range(100)]) == 5_000
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("--client-events-per-hour", "49", "from 50 on"),
+        ("--client-events-per-hour", "-1", "from 50 on"),
+        ("--client-month-share", "101", "1 to 100"),
+        ("--client-month-share", "half", "1 to 100"),
+        ("--min-free-disk", "1GB", "megabytes"),
+        ("--max-new-values", "0", "from 1 on"),
+    ],
+)
+def test_settings_that_cannot_be_used(option: str, value: str, words: str) -> None:
+    with pytest.raises(BadSetting, match=f"^{option} .*{words}"):
+        settings_from({option[2:].replace("-", "_"): [value]}, {})
+
+
+# --- a month's share
+
+
+async def test_a_client_gets_its_share_of_a_limited_month(make_house: MakeHouse, clock: ManualClock) -> None:
+    house = await make_house(free_events=100, client_month_share=30)
+    website = await house.website(plan="free")
+    assert await accepted(house, website, 30) == 30
+    answer = await house.collect(batch(website, 1))
+    assert (answer.status, answer.json["error"]["code"]) == (429, "monthly_limit_reached")
+    assert int(answer.headers["Retry-After"]) > 86_400
+    # Another client is not concerned, and the same one has its share again next month.
+    assert await accepted(house, website, 20, ip=B) == 20
+    clock.advance(20 * 86_400)
+    assert await accepted(house, website, 10) == 10
+
+
+async def test_a_batch_for_several_accounts_is_taken_in_part(make_house: MakeHouse) -> None:
+    house = await make_house(free_events=100, client_month_share=10)
+    website, other = await house.website(plan="free"), await house.website("example.org", "other@example.com", "free")
+    assert await accepted(house, website, 10) == 10
+    answer = await house.collect(own(website, other))
+    assert (answer.status, answer.json["accepted"]) == (202, 1)
+    assert [error["code"] for error in answer.json["errors"]] == ["monthly_limit_reached"]
+
+
+@pytest.mark.parametrize("invalid", [0, 1], ids=["all valid", "one invalid"])
+async def test_requests_sent_at_once_do_not_pass_the_share(make_house: MakeHouse, invalid: int) -> None:
+    """docs/limits.md: a client may pass its share by one request."""
+    house = await make_house(free_events=1_000, client_month_share=10)
+    website = await house.website(plan="free")
+    body = batch(website, 30)
+    body["events"] = body["events"] + [{"type": "pageview"}] * invalid
+    answers = await asyncio.gather(*(house.collect(body) for _ in range(40)))
+    assert sorted(answer.status for answer in answers) == [202] * 4 + [429] * 36
+    assert await used(house) == 120
+
+
+async def test_events_that_are_not_stored_cost_no_share(make_house: MakeHouse) -> None:
+    """Duplicates, events that the writer rejects, and requests that the disk refuses."""
+    house = await make_house(free_events=1_000, client_month_share=10)
+    website = await house.website(plan="free")
+    copies = {"website_id": website, "events": [{"type": "app_event", "event_id": f"e{n}"} for n in range(40)]}
+    for _ in range(5):
+        assert (await house.collect(copies)).json["accepted"] == 40
+    converted = {"website_id": website, "events": [{"type": "ab_convert", "experiment": "x"}] * 50}
+    for _ in range(3):
+        assert (await house.collect(converted)).status == 400
+    for fault in ("unsure", ""):
+        house.store.health.fault = fault
+        assert (await house.collect(batch(website, 50))).status == (503 if fault else 202)
+    # 90 of 100 are used, and half of this request is a copy.
+    half = {"website_id": website, "events": [*copies["events"][:9], *batch(website, 9)["events"]]}
+    assert (await house.collect(half)).json["accepted"] == 18
+    assert await accepted(house, website, 1) == 1
+    assert await accepted(house, website, 1) == 0
+    assert await used(house) == 100
+
+
+def test_what_is_given_back_late_concerns_no_other_month() -> None:
+    """A request of the last month that is answered in this one changes nothing of this month."""
+    budgets = Budgets(month_share=10)
+    budgets.count(b"a", 1, 50, 202_611)
+    budgets.count(b"a", 1, 50, 202_612)
+    budgets.give_back(b"a", 1, 50, 202_611)
+    assert budgets.has_used_share(b"a", 1, 500, 202_612)
+    budgets.give_back(b"a", 1, 50, 202_612)
+    budgets.give_back(b"a", 1, 50, 202_612)
+    assert not budgets._used
+
+
+async def test_an_unlimited_plan_has_no_shares(make_house: MakeHouse) -> None:
+    house = await make_house(client_month_share=1)
+    website = await house.website()
+    assert [await accepted(house, website, 50) for _ in range(4)] == [50] * 4
+
+
+def test_the_shares_are_bounded_in_memory_and_hold_no_address() -> None:
+    """A flood of new clients forgets those that sent the least, not the one that sent much."""
+    budgets = Budgets(month_share=10, max_clients=100)
+    budgets.count(b"hostile!", 1, 50, 202_611)
+    for n in range(1_000):
+        budgets.count(n.to_bytes(8), 1, 1, 202_611)
+        assert len(budgets._used) <= 101
+    assert budgets.has_used_share(b"hostile!", 1, 500, 202_611)
+    assert not budgets.has_used_share(b"hostile!", 1, 501, 202_611)
+    assert b"hostile!" not in budgets._used
+
+
+# --- warnings
+
+
+async def test_the_owner_is_warned_at_80_and_100_percent(
+    make_house: MakeHouse, caplog: pytest.LogCaptureFixture
+) -> None:
+    house = await make_house(free_events=100)
+    browser = await logged_in(house)
+    website = await house.website(plan="free")
+    await house.admin(lambda connection: accounts.set_plan(connection, OWNER, "free"))
+
+    async def seen() -> tuple[int | None, list[str], dict[str, float]]:
+        data = (await browser("GET", "/api/account")).json["data"]
+        families = text_string_to_metric_families((await house.get("/metrics")).text)
+        family = next(family for family in families if family.name == "tally_accounts_month_used")
+        lines = [record.getMessage() for record in caplog.records if "of its month" in record.getMessage()]
+        return data["usage_warning"], lines, {s.labels["percent"]: s.value for s in family.samples}
+
+    with caplog.at_level(logging.WARNING, "tally"):
+        await accepted(house, website, 50)
+        await accepted(house, website, 29)
+        assert await seen() == (None, [], {"80": 0, "100": 0})
+        await accepted(house, website, 1)
+        first = ["account 1 has used 80 percent of its month's 100 events"]
+        assert await seen() == (80, first, {"80": 1, "100": 0})
+        await accepted(house, website, 19)
+        await house.restart()
+        await accepted(house, website, 1)
+        both = [*first, "account 1 has used 100 percent of its month's 100 events"]
+    assert caplog.messages.count(first[0]) == caplog.messages.count(both[1]) == 1
+    assert house.store.accounts_past(100, house.clock.wall_ms()) == 1
+
+
+# --- given back
+
+
+async def test_deleting_a_website_gives_its_events_of_the_month_back(make_house: MakeHouse, clock: ManualClock) -> None:
+    house = await make_house(free_events=100)
+    first, second = await house.website(plan="free"), await house.website("example.org", plan="free")
+    await accepted(house, first, 50)
+    await accepted(house, second, 40)
+    assert (await used(house), await accepted(house, second, 20)) == (90, 10)
+    assert (await house.collect(batch(second, 1))).status == 429
+    number = house.store.website(first).number
+    await house.admin(lambda connection: deletion.begin(connection, number, clock.wall_ms()))
+    assert await used(house) == 50
+    assert await accepted(house, second, 50) == 50
+
+
+async def test_events_of_earlier_months_are_not_given_back(make_house: MakeHouse, clock: ManualClock) -> None:
+    house = await make_house(free_events=100)
+    first, second = await house.website(plan="free"), await house.website("example.org", plan="free")
+    await accepted(house, first, 50)
+    clock.advance(20 * 86_400)
+    await accepted(house, first, 5)
+    await accepted(house, second, 10)
+    number = house.store.website(first).number
+    await house.admin(lambda connection: deletion.begin(connection, number, clock.wall_ms()))
+    assert await used(house) == 10
+
+
+async def test_duplicates_and_rejected_events_are_not_given_back_twice(
+    make_house: MakeHouse, clock: ManualClock
+) -> None:
+    house = await make_house(free_events=100)
+    website = await house.website(plan="free")
+    event = {"type": "pageview", "url": "https://example.com/", "event_id": "one", "website_id": website}
+    for _ in range(3):
+        await house.collect(event)
+    await house.collect({"type": "ab_convert", "experiment": "x", "website_id": website})
+    assert await used(house) == 1
+    assert house.sql("select events from website_usage") == [(1,)]

@@ -1,0 +1,946 @@
+"""POST /api/collect through the application: requests, the order of checks, origins, copies, durability.
+
+Fields are in test_collect_fields.py, buckets, months and body sizes in test_collect_limits.py. Quoted lines are the
+seed's and CONTRACT.md's.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tally.schema import open_database
+from tests.conftest import CHROME, NOON_MS, SAFARI_IPHONE, Answer, House, MakeHouse
+
+UNKNOWN = "00000000-0000-4000-8000-000000000000"
+PATHS = ("/api/collect", "/api/v1/collect")
+GOOGLEBOT = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
+HOUR_S = 3_600
+
+
+def view(website: str | None = None, **more: Any) -> dict[str, Any]:
+    """A valid pageview."""
+    own = {} if website is None else {"website_id": website}
+    return {"type": "pageview", "url": "https://example.com/", **own, **more}
+
+
+def batch(website: str | None, events: list[Any], **more: Any) -> dict[str, Any]:
+    own = {} if website is None else {"website_id": website}
+    return {**own, "events": events, **more}
+
+
+def refusal(answer: Answer) -> tuple[int, str]:
+    """Status and code of an answer that is no success; its shape is checked on the way."""
+    assert answer.json["ok"] is False, answer.text
+    assert set(answer.json) <= {"ok", "error", "errors"}
+    assert {"code", "message"} <= set(answer.json["error"]) <= {"code", "message", "field"}
+    assert answer.json["error"]["message"].endswith(".")
+    assert answer.headers["Content-Type"].startswith("application/json")
+    return answer.status, answer.json["error"]["code"]
+
+
+def outcome(answer: Answer) -> tuple[int, str]:
+    """As `refusal`; ("202", "") for a success."""
+    return (202, "") if answer.status == 202 else refusal(answer)
+
+
+def faults(answer: Answer) -> list[tuple[int, str]]:
+    """Index and code of each rejected event."""
+    for error in answer.json.get("errors", []):
+        assert set(error) in ({"index", "code", "message"}, {"index", "code", "message", "field"})
+        assert error["message"].endswith(".")
+    return [(error["index"], error["code"]) for error in answer.json.get("errors", [])]
+
+
+def stored(house: House) -> int:
+    """Traffic events on disk."""
+    return int(house.sql("select count(*) from event")[0][0])
+
+
+async def figures(house: House, website: str, key: str, **params: str) -> dict[str, Any]:
+    answer = await house.get(f"/api/v1/websites/{website}/stats", key, params)
+    assert answer.status == 200, answer.text
+    data: dict[str, Any] = answer.json["data"]
+    return data
+
+
+# ---------------------------------------------------------------- the endpoint
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_a_page_view(house: House, path: str) -> None:
+    """Seed, collect: POST /api/collect, alias /api/v1/collect: 202 with ok, accepted, rejected."""
+    website = await house.website()
+    answer = await house.collect(view(website), path=path)
+    assert answer.status == 202
+    assert answer.json == {"ok": True, "accepted": 1, "rejected": 0}
+    assert answer.headers["Content-Type"].startswith("application/json")
+    assert stored(house) == 1
+    for method in ("GET", "PUT", "DELETE", "PATCH", "HEAD"):
+        refused = await house.collect(b"", path=path, method=method)
+        assert refused.status == 405
+        assert {"POST", "OPTIONS"} <= {m.strip() for m in refused.headers["Allow"].split(",")}
+        assert refused.headers["Access-Control-Allow-Origin"] == "*"
+        if method != "HEAD":
+            assert refusal(refused)[0] == 405
+    assert refusal(await house.collect(view(website), path=path + "s")) == (404, "not_found")
+
+
+async def test_content_types(house: House) -> None:
+    """The body is read as JSON whatever the Content-Type says; from browsers it is sent as text/plain."""
+    website = await house.website()
+    types = [
+        "application/json",
+        "application/json; charset=utf-8",
+        "text/plain",
+        "text/plain;charset=UTF-8",
+        "TEXT/PLAIN",
+        "text/plain; charset=utf-16",
+        "text/plain; charset=nope",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=x",
+        "multipart/form-data",
+        "application/octet-stream",
+        "image/png",
+        "nonsense",
+        "",
+    ]
+    body = view(website, name="caf\u00e9 \U0001f600")
+    answers = {kind: (await house.collect(body, headers={"Content-Type": kind})).status for kind in types}
+    assert answers == dict.fromkeys(types, 202)
+    async with house.client.post(
+        PATHS[0],
+        data=b'{"type": "app_event", "website_id": "%s"}' % website.encode(),
+        skip_auto_headers=["Content-Type"],
+    ) as response:
+        assert response.status == 202
+
+
+async def test_batches(house: House) -> None:
+    """Batch form: website_id, optional context, events. Where both speak of website_id the event wins."""
+    here, there = await house.website(), await house.website("example.org")
+    key = await house.key()
+    bodies = [
+        batch(here, [view(), view()]),
+        batch(None, [view(here), view(there)]),
+        batch(there, [view(here), view(), view(None, website_id=None)]),
+        batch(UNKNOWN, [view(here), view(there.upper())]),
+        batch("nonsense", [view(here)]),
+        batch(5, [view(there)]),
+        batch(here, [view()] * 50),
+        batch(here, [view()], context=None),
+        batch(here, [view()], context={}, unheard_of=[1]),
+        {**view(UNKNOWN), "events": [view(here)]},
+    ]
+    for body in bodies:
+        answer = await house.collect(body)
+        assert answer.json == {"ok": True, "accepted": len(body["events"]), "rejected": 0}
+    counts = [(await figures(house, website, key))["pageviews"] for website in (here, there)]
+    assert counts == [2 + 1 + 1 + 1 + 1 + 50 + 1 + 1 + 1, 1 + 2 + 1 + 1]
+
+
+BAD_BODIES: dict[str, tuple[bytes | str, str]] = {
+    "empty": (b"", "invalid_json"),
+    "blank": (b" ", "invalid_json"),
+    "cut": (b'{"type": "pageview"', "invalid_json"),
+    "form": (b"type=pageview", "invalid_json"),
+    "nan": (b'{"value": NaN}', "invalid_json"),
+    "surrogate": (b'{"name": "\\ud800"}', "invalid_json"),
+    "bad-utf-8": (b'{"name": "\xff"}', "invalid_json"),
+    "utf-16": ('{"type": "app_event"}'.encode("utf-16"), "invalid_json"),
+    "bom": (b"\xef\xbb\xbf", "invalid_json"),
+    "deep": (b"[" * 32_000 + b"]" * 32_000, "invalid_json"),
+    "number": (b"5", "invalid_body"),
+    "null": (b"null", "invalid_body"),
+    "text": (b'"x"', "invalid_body"),
+    "array": (b"[]", "invalid_body"),
+    "events-empty": (b'{"events": []}', "invalid_body"),
+    "events-null": (b'{"events": null}', "invalid_body"),
+    "events-object": (b'{"events": {}}', "invalid_body"),
+    "context-array": (b'{"events": [{}], "context": []}', "invalid_body"),
+    "context-text": (b'{"events": [{}], "context": "x"}', "invalid_body"),
+}
+
+
+async def test_bad_bodies(house: House) -> None:
+    """Check 3: 400 invalid_json or invalid_body; nothing is stored, and the next request is taken."""
+    website = await house.website()
+    answers = {name: refusal(await house.collect(body)) for name, (body, _) in BAD_BODIES.items()}
+    assert answers == {name: (400, code) for name, (_, code) in BAD_BODIES.items()}
+    assert stored(house) == 0
+    assert (await house.collect(view(website))).status == 202
+
+
+async def test_at_most_50_events(house: House) -> None:
+    """Seed, Limits: 50 events per request; more: 400 too_many_events. Nothing is stored."""
+    website = await house.website()
+    assert refusal(await house.collect(batch(website, [view()] * 51))) == (400, "too_many_events")
+    assert stored(house) == 0
+    assert (await house.collect(batch(website, [view()] * 50))).json["accepted"] == 50
+
+
+# ---------------------------------------------------------------- checks 4 and 7: websites and rejected events
+
+
+async def test_unknown_websites(house: House) -> None:
+    """Check 4: where at least one well-formed website_id was sent and none is known: 404. A missing or malformed one
+    is its event's fault."""
+    website = await house.website()
+    bare = website.replace("-", "")
+    bodies: dict[str, tuple[Any, tuple[int, str]]] = {
+        "unknown": (view(UNKNOWN), (404, "unknown_website")),
+        "unknown-upper": (view("ABCDEF00-0000-4000-8000-000000000000"), (404, "unknown_website")),
+        "all-unknown": (batch(UNKNOWN, [view(), view()]), (404, "unknown_website")),
+        "unknown-and-malformed": (batch(None, [view(UNKNOWN), view("x")]), (404, "unknown_website")),
+        "unknown-and-missing": (batch(None, [view(UNKNOWN), view()]), (404, "unknown_website")),
+        "unknown-for-no-object": (batch(UNKNOWN, [5, view("x")]), (404, "unknown_website")),
+        "missing": (view(), (400, "no_valid_event")),
+        "null": (view(None, website_id=None), (400, "no_valid_event")),
+        "empty": (view(""), (400, "no_valid_event")),
+        "malformed": (view("x"), (400, "no_valid_event")),
+        "number": (view(None, website_id=5), (400, "no_valid_event")),
+        "bare": (view(bare), (400, "no_valid_event")),
+        "braces": (view(f"{{{website}}}"), (400, "no_valid_event")),
+        "urn": (view(f"urn:uuid:{website}"), (400, "no_valid_event")),
+        "blank": (view(f"{website} "), (400, "no_valid_event")),
+        "newline": (view(f"{website}\n"), (400, "no_valid_event")),
+        "nul": (view(f"{website}\0"), (400, "no_valid_event")),
+        "unused-unknown": (batch(UNKNOWN, [view("x")]), (400, "no_valid_event")),
+        "empty-object": ({}, (400, "no_valid_event")),
+        "upper-case": (view(website.upper()), (202, "")),
+    }
+    answers = {name: outcome(await house.collect(body)) for name, (body, _) in bodies.items()}
+    assert answers == {name: expected for name, (_, expected) in bodies.items()}
+
+
+async def test_rejected_events(house: House) -> None:
+    """An event is rejected with a code, the others of its batch are taken; errors list every rejected event."""
+    website = await house.website()
+    items: list[tuple[Any, str]] = [
+        (view(), ""),
+        (5, "invalid_type"),
+        (None, "invalid_type"),
+        ("x", "invalid_type"),
+        ([], "invalid_type"),
+        ({}, "invalid_type"),
+        ({"type": "click"}, "invalid_type"),
+        (view("x"), "invalid_website_id"),
+        (view(""), "missing_field"),
+        (view(UNKNOWN), "unknown_website"),
+        ({"type": "pageview"}, "missing_field"),
+        (view(url="x"), "invalid_url"),
+        (view(session_id="short"), "invalid_field"),
+        ({"type": "event", "event_name": "x", "event_data": []}, "invalid_event_data"),
+        ({"type": "event", "event_name": "x", "event_data": {"a": "x" * 4_096}}, "event_data_too_large"),
+        (view(timestamp=0), "timestamp_too_old"),
+        (view(timestamp=house.clock.wall_ms() + 300_001), "timestamp_in_future"),
+        ({"type": "ab_convert", "experiment": "x"}, "no_assignment"),
+        (view(), ""),
+    ]
+    answer = await house.collect(batch(website, [item for item, _ in items]))
+    assert answer.status == 202
+    assert faults(answer) == [(n, code) for n, (_, code) in enumerate(items) if code]
+    assert (answer.json["ok"], answer.json["accepted"], answer.json["rejected"]) == (True, 2, len(items) - 2)
+    assert stored(house) == 2
+    blamed = {error["index"]: error.get("field") for error in answer.json["errors"]}
+    assert {n: blamed[n] for n in (6, 7, 8, 10, 11, 12, 13, 14, 15, 16)} == {
+        6: "type",
+        7: "website_id",
+        8: "website_id",
+        10: "url",
+        11: "url",
+        12: "session_id",
+        13: "event_data",
+        14: "event_data",
+        15: "timestamp",
+        16: "timestamp",
+    }
+
+
+async def test_no_valid_event(house: House) -> None:
+    """Check 7: no valid event: 400 no_valid_event, with the `errors`; the index of a single event is 0."""
+    website = await house.website()
+    single = await house.collect({"type": "pageview", "website_id": website})
+    assert refusal(single) == (400, "no_valid_event")
+    assert faults(single) == [(0, "missing_field")]
+    assert single.json["errors"][0]["field"] == "url"
+    many = await house.collect(batch(website, [5] * 50))
+    assert refusal(many) == (400, "no_valid_event")
+    assert faults(many) == [(n, "invalid_type") for n in range(50)]
+    assert stored(house) == 0
+
+
+async def test_the_first_fault_of_an_event(house: House) -> None:
+    """One error an event: type, website_id, what is missing, the fields' rules, the timestamp."""
+    website = await house.website("example.org")
+    other = await house.website()
+    items = [
+        {"type": "x", "website_id": "x"},
+        {"type": "pageview", "website_id": "x", "platform": 5},
+        {"type": "pageview", "website_id": UNKNOWN},
+        {"type": "pageview", "website_id": website, "platform": 5},
+        {"type": "pageview", "website_id": other, "platform": 5},
+        {"type": "pageview", "website_id": other, "url": "x", "timestamp": 0},
+    ]
+    answer = await house.collect({"events": [*items, view(other)]}, headers={"Origin": "https://example.com"})
+    assert faults(answer) == [
+        (0, "invalid_type"),
+        (1, "invalid_website_id"),
+        (2, "unknown_website"),
+        (3, "origin_not_allowed"),
+        (4, "missing_field"),
+        (5, "invalid_url"),
+    ]
+
+
+# ---------------------------------------------------------------- check 5: origins
+
+SAME = "https://example.com"
+ORIGINS: dict[str, tuple[dict[str, str], bool]] = {
+    "app": ({}, True),
+    "domain": ({"Origin": SAME}, True),
+    "http": ({"Origin": "http://example.com"}, True),
+    "port": ({"Origin": "https://example.com:8443"}, True),
+    "subdomain": ({"Origin": "https://a.b.example.com"}, True),
+    "www": ({"Origin": "https://www.example.com"}, True),
+    "upper-case": ({"Origin": "https://EXAMPLE.com"}, True),
+    "other": ({"Origin": "https://example.org"}, False),
+    "suffix": ({"Origin": "https://evilexample.com"}, False),
+    "prefix": ({"Origin": "https://example.com.evil.org"}, False),
+    "userinfo": ({"Origin": "https://example.com@evil.org"}, False),
+    "parent": ({"Origin": "https://com"}, False),
+    "null": ({"Origin": "null"}, False),
+    "null-with-referer": ({"Origin": "null", "Referer": SAME + "/"}, False),
+    "empty": ({"Origin": ""}, False),
+    "nonsense": ({"Origin": "example.com"}, False),
+    "extra": ({"Origin": "capacitor://localhost"}, True),
+    "extra-http": ({"Origin": "http://localhost:3000"}, True),
+    "extra-other-port": ({"Origin": "http://localhost:3001"}, False),
+    "extra-other-scheme": ({"Origin": "https://localhost:3000"}, False),
+    "extra-as-referer": ({"Referer": "http://localhost:3000/page"}, True),
+    "extra-subdomain": ({"Origin": "capacitor://a.localhost"}, False),
+    "origin-decides": ({"Origin": "https://example.org", "Referer": SAME + "/"}, False),
+    "origin-decides-for": ({"Origin": SAME, "Referer": "https://example.org/"}, True),
+    "referer": ({"Referer": "https://www.example.com/page?q=1"}, True),
+    "referer-other": ({"Referer": "https://example.org/example.com"}, False),
+    "referer-nonsense": ({"Referer": "about:blank"}, False),
+    "fetch-site-alone": ({"Sec-Fetch-Site": "same-origin"}, False),
+    "fetch-site-none": ({"Sec-Fetch-Site": "none"}, False),
+    "fetch-site-with-origin": ({"Sec-Fetch-Site": "cross-site", "Origin": SAME}, True),
+    "fetch-site-with-referer": ({"Sec-Fetch-Site": "same-site", "Referer": SAME + "/"}, True),
+    "fetch-mode-is-none-of-the-three": ({"Sec-Fetch-Mode": "cors"}, True),
+}
+
+
+async def test_origins(house: House) -> None:
+    """Web request: one with an Origin, a Referer or a Sec-Fetch-Site. Origin decides, where there is none Referer. The
+    host must be the registered domain or a subdomain, or an exact extra origin; otherwise 403."""
+    website = await house.website(allow_origins=("capacitor://localhost", "http://localhost:3000"))
+    answers = {name: outcome(await house.collect(view(website), headers=sent)) for name, (sent, _) in ORIGINS.items()}
+    assert answers == {name: (202, "") if ok else (403, "origin_not_allowed") for name, (_, ok) in ORIGINS.items()}
+    assert stored(house) == sum(ok for _, ok in ORIGINS.values())
+
+
+async def test_origins_of_a_batch(house: House) -> None:
+    """Check 5: where every known website named refuses the origin: 403; else the events of the one that does are
+    rejected. No event borrows the permission of another's website."""
+    here, there = await house.website(), await house.website("example.org")
+    mixed = await house.collect(
+        batch(there, [view(here), view(there), view(here), view(None)]), headers={"Origin": SAME}
+    )
+    assert (mixed.status, mixed.json["accepted"]) == (202, 2)
+    assert faults(mixed) == [(1, "origin_not_allowed"), (3, "origin_not_allowed")]
+    refused = {
+        "one": batch(there, [view()]),
+        "with-unknown": batch(None, [view(there), view(UNKNOWN)]),
+        "with-malformed": batch(None, [view(there), view("x")]),
+        "with-no-object": batch(there, [5, view()]),
+    }
+    answers = {name: refusal(await house.collect(body, headers={"Origin": SAME})) for name, body in refused.items()}
+    assert answers == dict.fromkeys(refused, (403, "origin_not_allowed"))
+    none_left = await house.collect(batch(None, [view(there), view(here, url="x")]), headers={"Origin": SAME})
+    assert refusal(none_left) == (400, "no_valid_event")
+    assert faults(none_left) == [(0, "origin_not_allowed"), (1, "invalid_url")]
+    # No known website: nothing refuses the origin.
+    assert refusal(await house.collect(view("x"), headers={"Origin": SAME})) == (400, "no_valid_event")
+    assert stored(house) == 2
+
+
+# ---------------------------------------------------------------- CORS
+
+
+async def test_every_answer_is_open(make_house: MakeHouse) -> None:
+    """Every answer, errors included, carries Access-Control-Allow-Origin: * and exposes Retry-After."""
+    house = await make_house(client_per_minute=4, website_per_minute=3, free_events=2)
+    website, full = await house.website(), await house.website(account="free@example.com", plan="free")
+    web = {"Origin": SAME}
+    gzip = web | {"Content-Encoding": "gzip"}
+    sent: list[tuple[Awaitable[Answer], int]] = [
+        (house.collect(view(website), headers=web), 202),
+        (house.collect(b"{", headers=web), 400),
+        (house.collect(b"[]", headers=web), 400),
+        (house.collect(batch(website, [5]), headers=web), 400),
+        (house.collect(view(website), headers={"Origin": "https://example.org"}), 403),
+        (house.collect(view(UNKNOWN), headers=web), 404),
+        (house.collect(b"", method="PUT", headers=web), 405),
+        (house.collect(b" " * 65_537, headers=web), 413),
+        (house.collect(b"x", headers=gzip), 415),
+        (house.collect(b"", method="OPTIONS", headers=web), 204),
+        (house.collect(view(website), headers=web), 202),
+        (house.collect(view(website), headers=web), 202),
+        (house.collect(view(website), headers=web), 429),
+        (house.collect(batch(full, [view()] * 2), headers=web, ip="203.0.113.8"), 202),
+        (house.collect(view(full), headers=web, ip="203.0.113.8"), 429),
+    ]
+    for answering, status in sent:
+        answer = await answering
+        assert answer.status == status, answer.text
+        assert answer.headers.getall("Access-Control-Allow-Origin") == ["*"]  # type: ignore[attr-defined]
+        exposed = {name.strip().lower() for name in answer.headers["Access-Control-Expose-Headers"].split(",")}
+        assert "retry-after" in exposed
+        assert "Access-Control-Allow-Credentials" not in answer.headers
+        assert ("Retry-After" in answer.headers) == (status == 429)
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_preflight(make_house: MakeHouse, path: str) -> None:
+    """OPTIONS answers a preflight and takes no token."""
+    house = await make_house(client_per_minute=1)
+    website = await house.website()
+    asked = {
+        "Origin": "https://example.org",
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "content-type",
+    }
+    for round_ in range(2):
+        for _ in range(5):
+            answer = await house.collect(b"", method="OPTIONS", headers=asked, path=path)
+            assert answer.status in (200, 204)
+            assert "POST" in answer.headers["Access-Control-Allow-Methods"]
+            assert "content-type" in answer.headers["Access-Control-Allow-Headers"].lower()
+        # The one token is there after five preflights; five more are answered without any.
+        assert (await house.collect(view(website), path=path)).status == (429 if round_ else 202)
+
+
+# ---------------------------------------------------------------- the order of checks
+
+BIG = b'{"type": "pageview"' + b" " * 65_536
+
+
+async def test_the_client_is_looked_at_first(make_house: MakeHouse) -> None:
+    """Check 1 before all others: client over its bucket: 429, whatever it sends."""
+    house = await make_house(client_per_minute=1)
+    website = await house.website()
+    assert (await house.collect(view(website))).status == 202
+    bad: list[tuple[Any, dict[str, str]]] = [
+        (BIG, {}),
+        (b"x", {"Content-Encoding": "gzip"}),
+        (b"{", {}),
+        (b"[]", {}),
+        (batch(website, [view()] * 51), {}),
+        (view(UNKNOWN), {}),
+        (view(website), {"Origin": "https://example.org"}),
+        (batch(website, [5]), {}),
+        (view(website), {}),
+    ]
+    for body, headers in bad:
+        answer = await house.collect(body, headers=headers)
+        assert refusal(answer) == (429, "rate_limited")
+        assert answer.headers["Retry-After"] == "60"
+
+
+async def test_the_order_of_checks(make_house: MakeHouse) -> None:
+    """Checks run in this order; the first that fails answers. Each request here fails two of them."""
+    house = await make_house(website_per_minute=2, free_events=2)
+    website, full = await house.website(), await house.website(account="free@example.com", plan="free")
+    assert (await house.collect(batch(full, [view(), view()]))).status == 202
+    for _ in range(2):
+        assert (await house.collect(view(website))).status == 202
+    foreign, gzip = {"Origin": "https://example.org"}, {"Content-Encoding": "gzip"}
+    tests: dict[str, tuple[Any, dict[str, str], tuple[int, str]]] = {
+        "too-large-and-encoded": (BIG, gzip, (413, "body_too_large")),
+        "too-large-and-no-json": (BIG, {}, (413, "body_too_large")),
+        "encoded-and-no-json": (b"{", gzip, (415, "unsupported_encoding")),
+        "encoded-and-unknown": (view(UNKNOWN), gzip, (415, "unsupported_encoding")),
+        "context-and-too-many": (batch(website, [view()] * 51, context=5), {}, (400, "invalid_body")),
+        "too-many-and-unknown": (batch(UNKNOWN, [view()] * 51), {}, (400, "too_many_events")),
+        "too-many-and-foreign": (batch(website, [view()] * 51), foreign, (400, "too_many_events")),
+        "context-and-unknown": (batch(UNKNOWN, [view()], context=5), {}, (400, "invalid_body")),
+        "unknown-and-foreign": (view(UNKNOWN), foreign, (404, "unknown_website")),
+        "unknown-and-invalid": (batch(UNKNOWN, [5]), {}, (404, "unknown_website")),
+        "foreign-and-limited": (view(website), foreign, (403, "origin_not_allowed")),
+        "foreign-and-month": (view(full), foreign, (403, "origin_not_allowed")),
+        "foreign-and-invalid": (batch(website, [5]), foreign, (403, "origin_not_allowed")),
+        "limited-and-month": (batch(None, [view(website), view(full)]), {}, (429, "rate_limited")),
+        "limited-and-invalid": (batch(website, [5]), {}, (429, "rate_limited")),
+        "month-and-invalid": (batch(full, [5]), {}, (429, "monthly_limit_reached")),
+    }
+    answers = {name: refusal(await house.collect(body, headers=headers)) for name, (body, headers, _) in tests.items()}
+    assert answers == {name: expected for name, (_, _, expected) in tests.items()}
+
+
+async def test_rate_before_month(make_house: MakeHouse) -> None:
+    """Check 6: the buckets first, then the month."""
+    house = await make_house(website_per_minute=1, free_events=1)
+    website = await house.website(plan="free")
+    assert (await house.collect(view(website))).status == 202
+    assert refusal(await house.collect(view(website))) == (429, "rate_limited")
+    assert refusal(await house.collect(view(website), ip="203.0.113.8")) == (429, "monthly_limit_reached")
+
+
+# ---------------------------------------------------------------- crawlers
+
+
+async def test_crawlers(house: House) -> None:
+    """Crawlers on web requests: answered 202, their events in `rejected` with code crawler, in no figure. HTTP
+    libraries without a web request are not crawlers."""
+    website, key = await house.website(), await house.key()
+    web = {"Origin": SAME}
+    crawling = await house.collect(batch(website, [view(), view(url="x"), 5]), ua=GOOGLEBOT, headers=web)
+    assert crawling.status == 202
+    assert (crawling.json["ok"], crawling.json["accepted"], crawling.json["rejected"]) == (True, 0, 3)
+    assert faults(crawling) == [(0, "crawler"), (1, "invalid_url"), (2, "invalid_type")]
+    by_fetch = await house.collect(view(website), ua=GOOGLEBOT, headers={"Referer": SAME + "/"})
+    assert faults(by_fetch) == [(0, "crawler")]
+    foreign = await house.collect(view(website), ua=GOOGLEBOT, headers={"Origin": "https://example.org"})
+    assert refusal(foreign) == (403, "origin_not_allowed")
+    assert stored(house) == 0
+    assert house.sql("select coalesce(sum(events), 0) from usage") == [(0,)]
+    for ua in ("curl/8.5.0", "python-requests/2.32.3", "okhttp/4.12.0", "Go-http-client/2.0", GOOGLEBOT, ""):
+        assert (await house.collect(view(website), ua=ua)).json["accepted"] == 1, ua
+    for ua in (CHROME, SAFARI_IPHONE):
+        assert (await house.collect(view(website), ua=ua, headers=web)).json["accepted"] == 1
+    assert (await figures(house, website, key))["pageviews"] == 8
+
+
+# ---------------------------------------------------------------- event_id
+
+
+async def test_copies(house: House) -> None:
+    """event_id: a copy with the same website, event_id and content counts as accepted and is not stored again."""
+    here, there, key = await house.website(), await house.website("example.org"), await house.key()
+    inside = await house.collect(batch(here, [view(event_id="a"), view(event_id="a"), view(event_id="b"), view()]))
+    assert inside.json == {"ok": True, "accepted": 4, "rejected": 0}
+    assert stored(house) == 3
+    again = await house.collect(view(here, event_id="a"), ip="198.51.100.1", ua=SAFARI_IPHONE)
+    assert again.json == {"ok": True, "accepted": 1, "rejected": 0}
+    assert stored(house) == 3
+    assert (await house.collect(view(there, event_id="a"))).json["accepted"] == 1
+    assert (await house.collect(view(here, event_id="A"))).json["accepted"] == 1
+    assert stored(house) == 5
+    data = await figures(house, here, key)
+    assert (data["visitors"], data["pageviews"], data["events"]) == (1, 4, 0)
+
+
+@pytest.mark.parametrize("kind", ["vitals", "heatmap", "ab_assign", "ab_convert"])
+async def test_copies_of_measurements(house: House, kind: str) -> None:
+    """event_id: all types."""
+    website = await house.website()
+    fields: dict[str, dict[str, Any]] = {
+        "vitals": {"vitals": {"lcp": 1}},
+        "heatmap": {"points": [{"x": 0, "y": 0, "kind": "click"}], "viewport_width": 100},
+        "ab_assign": {"experiment": "e", "variant": "v"},
+        "ab_convert": {"experiment": "e", "variant": "v"},
+    }
+    body = {"type": kind, "website_id": website, "event_id": "a", **fields[kind]}
+    for _ in range(3):
+        assert (await house.collect(body)).json["accepted"] == 1
+    points = house.sql("select coalesce(sum(points), 0) from heat")[0][0]
+    rows = house.sql("select (select count(*) from vitals) + (select count(*) from ab)")[0][0]
+    assert points + rows == 1
+
+
+async def test_copies_sent_at_once(house: House) -> None:
+    """event_id holds for copies sent at once."""
+    website = await house.website()
+    answers = await asyncio.gather(*(house.collect(view(website, event_id="a")) for _ in range(20)))
+    assert [answer.json for answer in answers] == [{"ok": True, "accepted": 1, "rejected": 0}] * 20
+    assert stored(house) == 1
+    assert house.sql("select events from usage") == [(1,)]
+
+
+async def test_copies_after_a_restart(house: House) -> None:
+    """event_id holds across restarts."""
+    website = await house.website()
+    await house.collect(view(website, event_id="a"))
+    await house.restart()
+    assert (await house.collect(view(website, event_id="a"))).json["accepted"] == 1
+    assert stored(house) == 1
+
+
+ORDER = {
+    "type": "event",
+    "url": "https://example.com/thanks?order=1001",
+    "event_name": "order",
+    "event_data": {"number": 1001, "total": 49.9},
+    "event_id": "order-1001",
+}
+SQUATTERS: dict[str, dict[str, Any]] = {
+    "type": {"type": "app_event"},
+    "page": {"url": "https://example.com/"},
+    "query": {"url": "https://example.com/thanks?order=1002"},
+    "host": {"url": "https://shop.example.com/thanks?order=1001"},
+    "no url": {"url": None},
+    "name": {"name": "thanks"},
+    "event_name": {"event_name": "Order"},
+    "event_data": {"event_data": {"number": 1001, "total": 0}},
+    "a property less": {"event_data": {"number": 1001}},
+    "no event_data": {"event_data": None},
+}
+
+
+@pytest.mark.parametrize("other", SQUATTERS.values(), ids=SQUATTERS)
+async def test_a_guessed_event_id_swallows_nothing(house: House, other: dict[str, Any]) -> None:
+    """Another event that took the event_id first is another event; so it is within one batch, in either order."""
+    website = await house.website()
+    guessed = await house.collect(ORDER | other | {"website_id": website}, ip="198.51.100.66", ua=SAFARI_IPHONE)
+    assert guessed.json["accepted"] == 1
+    assert (await house.collect(batch(website, [ORDER]))).json["accepted"] == 1
+    assert stored(house) == 2
+    for copies in ([ORDER, ORDER | other], [ORDER | other, ORDER]):
+        assert (await house.collect(batch(website, copies))).json["accepted"] == 2
+    assert stored(house) == 2
+    fresh = {"event_id": "order-1002"}
+    assert (await house.collect(batch(website, [ORDER | other | fresh, ORDER | fresh] * 2))).json["accepted"] == 4
+    assert stored(house) == 4
+
+
+MEASURED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "vitals": ({"vitals": {"lcp": 1}}, {"vitals": {"lcp": 60_000}}),
+    "a metric more": ({"type": "vitals", "vitals": {"lcp": 1}}, {"vitals": {"lcp": 1, "cls": 0}}),
+    "heatmap": (
+        {"points": [{"x": 0, "y": 0, "kind": "click"}], "viewport_width": 100},
+        {"points": [{"x": 0, "y": 1, "kind": "click"}]},
+    ),
+    "ab_assign": ({"experiment": "e", "variant": "v"}, {"variant": "w"}),
+    "ab_convert": ({"experiment": "e", "variant": "v", "goal": "g", "value": 5}, {"value": -5}),
+    "another goal": ({"type": "ab_convert", "experiment": "e", "variant": "v", "goal": "g"}, {"goal": "h"}),
+}
+
+
+@pytest.mark.parametrize(("own", "other"), MEASURED.values(), ids=MEASURED)
+async def test_a_guessed_event_id_swallows_no_measurement(
+    house: House, own: dict[str, Any], other: dict[str, Any], request: pytest.FixtureRequest
+) -> None:
+    """The fields of a measurement are its content."""
+    website = await house.website()
+    event = {"type": request.node.callspec.id, "event_id": "a"} | own
+    for body in (event | other, event, event, event | other):
+        assert (await house.collect(body | {"website_id": website})).json["accepted"] == 1
+    assert house.sql("select events from usage") == [(2,)]
+
+
+async def test_a_resend_counts_once(house: House) -> None:
+    """Content is neither time, nor sender, nor what a client says of its system: a queue that is sent again after an
+    update, from another network, in another batch and with its objects in another order is the same events."""
+    website = await house.website()
+    assert (await house.collect(ORDER | {"website_id": website})).json["accepted"] == 1
+    house.clock.advance(60)
+    again = ORDER | {
+        "timestamp": house.clock.wall_ms() - 60_000,
+        "event_data": {"total": 49.9, "number": 1001},
+        "session_id": "another-session",
+        "referrer": "https://www.example.org/",
+        "url": "HTTPS://EXAMPLE.com:443/thanks?order=1001#top",
+    }
+    body = {"website_id": website, "events": [again], "context": {"app_version": "2.0", "platform": "web"}}
+    assert (await house.collect(body, ip="198.51.100.1", ua=SAFARI_IPHONE)).json["accepted"] == 1
+    assert stored(house) == 1
+
+
+@pytest.mark.parametrize(
+    ("sent", "again"),
+    [
+        (
+            '"type": "app_event", "event_data": {"a": 1, "b": 2.0}',
+            '"type": "app_event", "event_data": {"b": 2, "a": 1.0}',
+        ),
+        (
+            '"type": "app_event", "event_data": {"a": 1000000000000000000, "b": -0.0}',
+            '"type": "app_event", "event_data": {"a": 1e18, "b": 0}',
+        ),
+        (
+            '"type": "heatmap", "viewport_width": 800, "points": [{"x": 1, "y": 0, "kind": "click"}]',
+            '"type": "heatmap", "viewport_width": 800.0, "points": [{"x": 1.0, "y": -0.0, "kind": "click"}]',
+        ),
+    ],
+    ids=["whole", "beyond 2**53", "heatmap"],
+)
+async def test_a_number_is_one_value_in_any_notation(house: House, sent: str, again: str) -> None:
+    """JSON has one type for numbers: a copy with 1.0 in place of 1 is the same event."""
+    website = await house.website()
+    for fields in (sent, again, sent):
+        body = f'{{"website_id": "{website}", "event_id": "one", {fields}}}'
+        assert (await house.collect(body.encode())).json["accepted"] == 1
+    assert house.sql("select events from usage") == [(1,)]
+
+
+@pytest.mark.parametrize(("passed_ms", "events"), [(72 * HOUR_S * 1_000, 1), (72 * HOUR_S * 1_000 + 1, 2)])
+@pytest.mark.parametrize("restart", [False, True], ids=["running", "restarted"])
+async def test_copies_after_72_hours(house: House, passed_ms: int, events: int, restart: bool) -> None:
+    """For 72 hours from the last copy's arrival: a copy exactly 72 hours later is one, 1 ms more is new."""
+    website = await house.website()
+    # The arrival counts, not the timestamp.
+    await house.collect(view(website, event_id="a", timestamp=house.clock.wall_ms() - 70 * HOUR_S * 1_000))
+    # Each copy renews the 72 hours, also one that comes in a batch with others.
+    for copies in (1, 3):
+        house.clock.advance(71 * HOUR_S)
+        await house.collect(batch(website, [view(event_id="a")] * copies))
+        await house.store.tick()
+    assert stored(house) == 1
+    house.clock.advance(passed_ms / 1_000)
+    if restart:
+        await house.restart()
+    await house.store.tick()
+    assert (await house.collect(view(website, event_id="a"))).json["accepted"] == 1
+    assert stored(house) == events
+    await house.collect(view(website, event_id="a"))
+    assert stored(house) == events
+
+
+async def test_a_copy_writes_less_than_an_event(house: House) -> None:
+    """A flood of copies grows neither table nor usage, and each copy in a group is renewed by one row."""
+    website = await house.website()
+    await house.collect(batch(website, [view(event_id="a")] * 50))
+    assert house.sql("select count(*) from event_id") == [(1,)]
+    house.clock.advance(10)
+    await house.collect(batch(website, [view(event_id="a")] * 50))
+    assert house.sql("select arrived_ms from event_id") == [(house.clock.wall_ms(),)]
+    assert house.sql("select (select count(*) from event), events from usage") == [(1, 1)]
+
+
+async def test_a_rejected_copy_claims_nothing(make_house: MakeHouse) -> None:
+    """A rejected copy claims nothing: its event_id is free for the next."""
+    house = await make_house(free_events=2)
+    website = await house.website()
+    assert faults(await house.collect(view(website, event_id="a", url="x"))) == [(0, "invalid_url")]
+    convert = {"type": "ab_convert", "website_id": website, "experiment": "e", "event_id": "b"}
+    assert faults(await house.collect(convert)) == [(0, "no_assignment")]
+    crawled = await house.collect(view(website, event_id="c"), ua=GOOGLEBOT, headers={"Origin": SAME})
+    assert faults(crawled) == [(0, "crawler")]
+    for event_id in "abc":
+        assert (await house.collect(view(website, event_id=event_id))).json["accepted"] == 1
+    assert stored(house) == 3
+    free = await house.website(account="free@example.com", plan="free")
+    crossing = await house.collect(batch(free, [view(event_id=event_id) for event_id in "xyz"]))
+    assert faults(crossing) == [(2, "monthly_limit_reached")]
+    house.clock.advance(13 * 24 * HOUR_S)  # December
+    await house.collect(view(free, event_id="z"))
+    assert stored(house) == 3 + 2 + 1
+
+
+async def test_a_duplicate_lengthens_no_visit(house: House) -> None:
+    """A duplicate lengthens no visit and uses no quota."""
+    website, key = await house.website(), await house.key()
+    await house.collect(view(website, event_id="a"))
+    house.clock.advance(20 * 60)
+    await house.collect(view(website, event_id="a"))
+    assert (await figures(house, website, key))["visit_duration"] == 0
+    house.clock.advance(20 * 60)
+    await house.collect(view(website, event_id="b"))
+    data = await figures(house, website, key)
+    assert (data["visitors"], data["visits"], data["pageviews"]) == (1, 2, 2)
+    assert house.sql("select events from usage") == [(2,)]
+
+
+async def test_an_event_id_is_not_readable_in_the_file(house: House) -> None:
+    """event_id is stored as a digest."""
+    website = await house.website()
+    await house.collect(view(website, event_id="canary-event-id"))
+    await house.close()
+    assert all(b"canary-event-id" not in path.read_bytes() for path in house.db.parent.iterdir() if path.is_file())
+    await house.open()
+
+
+# ---------------------------------------------------------------- on disk
+
+
+async def _meanwhile(house: House, requests: int = 30) -> None:
+    """Lets the server answer others."""
+    for _ in range(requests):
+        assert (await house.get("/healthz")).status == 200
+
+
+async def _queued(house: House, events: int) -> None:
+    """Until so many events wait for a commit."""
+    while house.store.queue < events:
+        await _meanwhile(house, 1)
+
+
+class Hold:
+    """Another connection that holds the file's write lock."""
+
+    def __init__(self, db: Path) -> None:
+        self._connection = sqlite3.connect(db, isolation_level=None)
+
+    def __enter__(self) -> None:
+        self._connection.execute("begin immediate")
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.rollback()
+        self._connection.close()
+
+
+async def test_202_means_on_disk(house: House) -> None:
+    """The answer is sent after the transaction that holds the events has been committed."""
+    website, key = await house.website(), await house.key()
+    with Hold(house.db):
+        sending = [asyncio.create_task(house.collect(view(website), ip=f"203.0.113.{n}")) for n in range(5)]
+        await _queued(house, 5)
+        await _meanwhile(house)
+        assert not any(task.done() for task in sending)
+        assert stored(house) == 0
+        assert (await figures(house, website, key))["pageviews"] == 0
+    assert [(await task).json for task in sending] == [{"ok": True, "accepted": 1, "rejected": 0}] * 5
+    assert stored(house) == 5
+    assert (await figures(house, website, key))["visitors"] == 5
+
+
+async def test_full_sync(house: House) -> None:
+    """The transaction has been committed with fsync (synchronous=FULL)."""
+    connection = open_database(house.db, create=False)
+    assert connection.execute("pragma synchronous").fetchone() == (2,)
+    assert connection.execute("pragma journal_mode").fetchone() == ("wal",)
+    connection.close()
+
+
+async def test_a_client_that_goes_away(house: House) -> None:
+    """What was taken is written whether its sender waits for the answer or not."""
+    website, key = await house.website(), await house.key()
+    with Hold(house.db):
+        sending = asyncio.create_task(house.collect(view(website)))
+        await _queued(house, 1)
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+        await _meanwhile(house)
+    assert (await house.collect(view(website))).status == 202
+    assert stored(house) == 2
+    assert (await figures(house, website, key))["visitors"] == 1
+
+
+async def test_a_job_that_cannot_be_written_fails_alone(house: House) -> None:
+    """A 500 tells nothing of the inside, and takes nobody with it: others of the same commit are stored."""
+    good, bad, key = await house.website(), await house.website("example.org"), await house.key()
+    number = house.sql("select number from website where id = ?", bad)[0][0]
+    await house.admin(
+        lambda c: c.execute(
+            f"create trigger poison before insert on event when new.website = {number}"
+            " begin select raise(abort, 'poisoned canary'); end"
+        )
+    )
+    with Hold(house.db):
+        first = asyncio.create_task(house.collect(view(good)))
+        await _queued(house, 1)
+        page = view(url="https://example.com/new", session_id="session-1")
+        group = [asyncio.create_task(house.collect(dict(page, website_id=w))) for w in (bad, good, bad, good)]
+        await _queued(house, 5)
+    answers = [await task for task in (first, *group)]
+    assert [answer.status for answer in answers] == [202, 500, 202, 500, 202]
+    assert refusal(answers[1]) == (500, "internal_error")
+    assert answers[1].headers["Access-Control-Allow-Origin"] == "*"
+    assert "canary" not in answers[1].text
+    await house.admin(lambda c: c.execute("drop trigger poison"))
+    assert (await house.collect(dict(page, website_id=bad))).status == 202
+    # Nothing of what failed is left: no view counted twice, no text that points nowhere.
+    assert stored(house) == 4
+    assert sorted(house.sql("select website, views from visit")) == [(number - 1, 1), (number - 1, 2), (number, 1)]
+    data = await figures(house, good, key)
+    assert (data["visitors"], data["visits"], data["pageviews"]) == (2, 2, 3)
+    for website, paths in ((good, ["/new", "/new", "/"]), (bad, ["/new"])):
+        rows = (await house.get(f"/api/v1/websites/{website}/events", key)).json["data"]
+        assert [row["pathname"] for row in rows] == paths
+
+
+async def test_an_event_is_in_every_answer_begun_after_its_202(house: House) -> None:
+    """An event answered 202 is in every answer begun after it, in the same millisecond too."""
+    website, key = await house.website(), await house.key()
+    at = f"/api/v1/websites/{website}"
+    for n in range(1, 6):
+        assert (await house.collect(view(website, session_id=f"session-{n}"))).status == 202
+        stats, series, top, events, realtime = await asyncio.gather(
+            house.get(f"{at}/stats", key),
+            house.get(f"{at}/timeseries", key),
+            house.get(f"{at}/top/pathname", key),
+            house.get(f"{at}/events", key),
+            house.get(f"{at}/realtime", key),
+        )
+        assert stats.json["data"]["pageviews"] == n
+        assert sum(row["pageviews"] for row in series.json["data"]) == n
+        assert [row["pageviews"] for row in top.json["data"]] == [n]
+        assert len(events.json["data"]) == n
+        assert realtime.json["data"]["active_visitors"] == n
+
+
+async def test_what_was_stored_survives_a_restart(house: House) -> None:
+    """Everything answered 202 is there after a restart; ids keep growing."""
+    website, key = await house.website(), await house.key()
+    await house.collect(batch(website, [view(name=f"{n}") for n in range(3)]))
+    before = (await house.get(f"/api/v1/websites/{website}/events", key)).json["data"]
+    await house.restart()
+    await house.collect(view(website))
+    after = (await house.get(f"/api/v1/websites/{website}/events", key)).json["data"]
+    assert after[1:] == before
+    assert after[0]["id"] > before[0]["id"] > before[1]["id"] > before[2]["id"]
+
+
+async def test_a_website_made_while_the_server_runs(house: House) -> None:
+    """The running server sees what another process wrote: no 404 for a website that is there."""
+    await house.website()
+    connection = sqlite3.connect(house.db)
+    number, account = connection.execute("select max(number) + 1, max(account) from website").fetchone()
+    made = "12345678-1234-4234-8234-123456789abc"
+    connection.execute("insert into website values (?, ?, ?, 'example.net', 'n', 0, null)", (number, made, account))
+    connection.commit()
+    connection.close()
+    house.clock.advance(2)
+    assert (await house.collect(view(made))).status == 202
+
+
+# ---------------------------------------------------------------- privacy
+
+
+async def test_who_it_was_is_never_written(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    """Identities, salts, addresses, User-Agents and session_ids live in memory only; the rest of the URL's query and
+    its fragment are dropped and never stored."""
+    website = await house.website()
+    secret = {
+        "session_id": "canary-session-id",
+        "url": "https://canaryuser:canarypassword@example.com/p?utm_source=kept&q=canary-query#canary-fragment",
+        "referrer": "https://example.org/canary-referrer-path?canary-referrer-query",
+        "unheard_of": "canary-unknown",
+    }
+    for ip in ("203.0.113.77", "2001:db8:7777:8888::9999"):
+        headers = {"Referer": SAME + "/canary-referer", "Cookie": "c=canary-cookie"}
+        sent = await house.collect(view(website, **secret), ip=ip, ua=CHROME + " canary-user-agent", headers=headers)
+        assert sent.status == 202
+        plain = await house.collect(view(website), ip=ip, ua=CHROME + " canary-user-agent")
+        assert plain.status == 202
+        await house.collect(b'{"canary-broken', ip=ip)
+        await house.collect(view(website, session_id="canary-" + "x" * 64), ip=ip)
+    files = [path for path in house.db.parent.iterdir() if path.is_file()]
+    written = b"".join(path.read_bytes() for path in files) + caplog.text.encode()
+    await house.close()
+    written += b"".join(path.read_bytes() for path in house.db.parent.iterdir() if path.is_file())
+    await house.open()
+    assert b"kept" in written
+    for canary in (b"canary", b"203.0.113.77", b"2001:db8:7777", bytes([203, 0, 113, 77]), b"\x77\x77\x88\x88"):
+        assert canary not in written
+        assert canary.hex().encode() not in written
+
+
+async def test_pages_stand_still_behind_an_import(house: House) -> None:
+    """CONTRACT: the cursor is "stable while events arrive", also where another process has taken ids meanwhile."""
+    website, key = await house.website(), await house.key()
+    await house.collect(batch(website, [view(name=f"{n}") for n in range(3)]))
+    await house.admin(
+        lambda connection: connection.execute("update meta set value = value + 500 where name = 'next_id'")
+    )
+    page = (await house.get(f"/api/v1/websites/{website}/events?limit=1", key)).json
+    await house.collect(view(website, timestamp=NOON_MS - 3_600_000))
+    cursor = page["meta"]["next_cursor"]
+    rest = (await house.get(f"/api/v1/websites/{website}/events?cursor={cursor}", key)).json["data"]
+    assert len(page["data"]) + len(rest) == 3
+    assert len((await house.get(f"/api/v1/websites/{website}/events", key)).json["data"]) == 4

@@ -1,0 +1,656 @@
+"""What is stored of an event: fields, context, times, identity and visits, seen through the read API and the file.
+
+Every value a field may have is in test_validation.py; here is what the application makes of them. Quoted lines are the
+seed's and CONTRACT.md's.
+"""
+
+import json
+from typing import Any
+
+import pytest
+
+from tally import running
+from tests.conftest import CHROME, NOON_MS, SAFARI_IPHONE, Answer, House, MakeHouse
+
+URL = "https://example.com/"
+ASTRAL = "\U0001f600"
+SECOND_MS = 1_000
+MINUTE_MS = 60_000
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+MIDNIGHT_MS = NOON_MS - 12 * HOUR_MS
+FIELDS = [
+    "pathname",
+    "referrer",
+    "country",
+    "browser",
+    "os",
+    "device",
+    "language",
+    "hostname",
+    "utm_source",
+    "utm_medium",
+    "utm_campaign",
+    "platform",
+    "app_version",
+    "os_version",
+]
+LEAST: dict[str, dict[str, Any]] = {
+    "pageview": {"url": URL},
+    "screen_view": {"name": "Home"},
+    "event": {"event_name": "signup"},
+    "app_event": {},
+    "vitals": {"vitals": {"lcp": 1200}},
+    "heatmap": {"points": [{"x": 0.5, "y": 10, "kind": "click"}], "viewport_width": 390},
+    "ab_assign": {"experiment": "button", "variant": "red"},
+    "ab_convert": {"experiment": "button", "variant": "red"},
+}
+
+
+def event(kind: str, **more: Any) -> dict[str, Any]:
+    """The least event of a type with other fields."""
+    return {"type": kind, **LEAST[kind], **more}
+
+
+async def send(house: House, website: str, *events: Any, context: Any = None, **how: Any) -> Answer:
+    """One batch."""
+    body: dict[str, Any] = {"website_id": website, "events": list(events)}
+    return await house.collect(body if context is None else body | {"context": context}, **how)
+
+
+async def rows(house: House, website: str, key: str, **params: str) -> list[dict[str, Any]]:
+    """/events, oldest first."""
+    answer = await house.get(f"/api/v1/websites/{website}/events", key, {"limit": "1000"} | params)
+    assert answer.status == 200, answer.text
+    return list(reversed(answer.json["data"]))
+
+
+async def figures(house: House, website: str, key: str, **params: str) -> dict[str, Any]:
+    answer = await house.get(f"/api/v1/websites/{website}/stats", key, params)
+    assert answer.status == 200, answer.text
+    data: dict[str, Any] = answer.json["data"]
+    return data
+
+
+def faults(answer: Answer) -> dict[int, tuple[str, str | None]]:
+    """Code and field of each rejected event by its index."""
+    return {error["index"]: (error["code"], error.get("field")) for error in answer.json.get("errors", [])}
+
+
+# ---------------------------------------------------------------- what is stored
+
+
+async def test_every_type_is_stored(house: House) -> None:
+    """/events: every type but heatmap; id, type, timestamp, the 14 fields, and what belongs to the type."""
+    website, key = await house.website(), await house.key()
+    assert (await send(house, website, *(event(kind) for kind in LEAST))).json["accepted"] == 8
+    stored = await rows(house, website, key)
+    assert [row["type"] for row in stored] == [kind for kind in LEAST if kind != "heatmap"]
+    for row in stored:
+        assert list(row) == ["id", "type", "timestamp", *FIELDS, "event_name", "event_data", "visit", "vitals",
+                             "experiment", "variant", "goal", "value"]  # fmt: skip
+        assert row["timestamp"] == "2026-11-18T12:00:00.000+00:00"
+        is_traffic = row["type"] in ("pageview", "screen_view", "event", "app_event")
+        assert isinstance(row["visit"], str) == is_traffic
+    assert len({row["visit"] for row in stored if row["visit"]}) == 1
+    assert house.sql("select sum(points) from heat") == [(1,)]
+    assert house.sql("select events from usage") == [(8,)]
+
+
+async def test_every_field_of_an_event(house: House) -> None:
+    """Seed and contract, fields of event: taken as sent."""
+    website, key = await house.website(), await house.key()
+    sent = event(
+        "event",
+        url="https://Shop.Example.com:8443/A%2Fb//c/?utm_source=News+Letter&utm_medium=E%2Dmail&utm_campaign=a%26b&q=1#x",
+        name="ignored where there is a url",
+        referrer="https://www.News.example.org:8443/story?id=5",
+        event_name="caf\u00e9 " + ASTRAL,
+        event_data={"plan": "pro", "price": 9.5, "new": True, "coupon": None, ASTRAL: 1},
+        platform=" web ",
+        app_version="1.2.3-rc.1",
+        os_version="17.5",
+        language="ZH-hant-tw",
+        browser="My Browser",
+        os="My OS",
+        device="console",
+        session_id="session-1",
+        event_id="1",
+        timestamp=NOON_MS - HOUR_MS,
+    )
+    assert (await send(house, website, sent)).json["accepted"] == 1
+    (row,) = await rows(house, website, key)
+    assert {name: row[name] for name in row if name not in ("id", "visit", "country")} == {
+        "type": "event",
+        "timestamp": "2026-11-18T11:00:00.000+00:00",
+        "pathname": "/A%2Fb//c/",
+        "referrer": "news.example.org",
+        "browser": "My Browser",
+        "os": "My OS",
+        "device": "console",
+        "language": "zh-Hant-TW",
+        "hostname": "shop.example.com",
+        "utm_source": "News Letter",
+        "utm_medium": "E-mail",
+        "utm_campaign": "a&b",
+        "platform": " web ",
+        "app_version": "1.2.3-rc.1",
+        "os_version": "17.5",
+        "event_name": "caf\u00e9 " + ASTRAL,
+        "event_data": {"plan": "pro", "price": 9.5, "new": True, "coupon": None, ASTRAL: 1},
+        "vitals": None,
+        "experiment": None,
+        "variant": None,
+        "goal": None,
+        "value": None,
+    }
+
+
+async def test_what_is_absent_is_null(house: House) -> None:
+    """Absent values are null; an app's User-Agent tells nothing."""
+    website, key = await house.website(), await house.key()
+    empty = dict.fromkeys(("url", "name", "platform", "language", "browser", "os", "device", "event_name"), "")
+    null = dict.fromkeys([*empty, "session_id", "event_id", "event_data", "timestamp", "referrer", "os_version"])
+    sent = [event("app_event"), event("app_event", **empty), event("app_event", **null)]
+    assert (await send(house, website, *sent, ua="", ip="192.0.2.1")).json["accepted"] == 3
+    for row in await rows(house, website, key):
+        assert {name for name in row if row[name] is not None} == {"id", "type", "timestamp", "visit"}
+
+
+# (id, event, what is stored of it)
+PLACES: list[tuple[str, dict[str, Any], dict[str, str | None]]] = [
+    ("url", event("pageview", url="https://example.com/a/B?q=1#f"), {"pathname": "/a/B", "hostname": "example.com"}),
+    ("no-path", event("pageview", url="https://example.com"), {"pathname": "/"}),
+    ("no-path-query", event("pageview", url="https://example.com?a=/b"), {"pathname": "/"}),
+    ("escapes", event("pageview", url="https://example.com/caf%C3%A9/%2e%2E/"), {"pathname": "/caf%C3%A9/%2e%2E/"}),
+    ("unescaped", event("pageview", url=f"https://example.com/caf\u00e9{ASTRAL}"), {"pathname": f"/caf\u00e9{ASTRAL}"}),
+    ("a-label", event("pageview", url="https://B\u00dcCHER.example./"), {"hostname": "xn--bcher-kva.example"}),
+    ("url-and-name", event("pageview", url="https://example.com/a", name="b"), {"pathname": "/a"}),
+    ("screen", event("screen_view", name="Home"), {"pathname": "/Home", "hostname": None}),
+    ("screen-slash", event("screen_view", name="/Home"), {"pathname": "//Home"}),
+    ("screen-any", event("screen_view", name=f" {ASTRAL}? #"), {"pathname": f"/ {ASTRAL}? #"}),
+    ("screen-500", event("screen_view", name=ASTRAL * 500), {"pathname": "/" + ASTRAL * 500}),
+    ("screen-with-url", event("screen_view", name="Home", url="https://app.example.com/x?utm_source=s"),
+     {"pathname": "/Home", "hostname": "app.example.com", "utm_source": "s"}),
+    ("event-url", event("event", url="https://example.com/a"), {"pathname": "/a", "hostname": "example.com"}),
+    ("event-name", event("event", name="Cart"), {"pathname": "/Cart", "hostname": None}),
+    ("event-nowhere", event("event"), {"pathname": None, "hostname": None}),
+    ("app-event-name", event("app_event", name="Cart"), {"pathname": "/Cart"}),
+    ("vitals-url", event("vitals", url="https://example.com/a?utm_medium=m"), {"pathname": "/a", "utm_medium": "m"}),
+    ("ab-name", event("ab_assign", name="Cart"), {"pathname": "/Cart"}),
+    ("convert-url", event("ab_convert", url="https://example.com/pay"), {"pathname": "/pay"}),
+    ("utm", event("pageview", url="https://example.com/?utm_source=a&utm_medium=b&utm_campaign=c"),
+     {"utm_source": "a", "utm_medium": "b", "utm_campaign": "c"}),
+    ("utm-decoded", event("pageview", url="https://example.com/?utm_source=a%20b+c%26&utm_medium=caf%C3%A9"),
+     {"utm_source": "a b c&", "utm_medium": "caf\u00e9", "utm_campaign": None}),
+    ("utm-empty", event("pageview", url="https://example.com/?utm_source=&utm_medium"),
+     {"utm_source": None, "utm_medium": None}),
+    ("utm-in-the-fragment", event("pageview", url="https://example.com/#utm_source=a"), {"utm_source": None}),
+    ("utm-prefix", event("pageview", url="https://example.com/?xutm_source=a&utm_source2=b"), {"utm_source": None}),
+    ("referrer", event("pageview", referrer="https://www.Google.com/search?q=x"), {"referrer": "google.com"}),
+    ("referrer-screen", event("screen_view", referrer="https://a.example.org/"), {"referrer": "a.example.org"}),
+    ("referrer-event", event("event", referrer="https://a.example.org/"), {"referrer": "a.example.org"}),
+    ("referrer-app", event("pageview", referrer="android-app://com.google.android.gm/"),
+     {"referrer": "com.google.android.gm"}),
+    ("referrer-own", event("pageview", referrer="https://example.com/before"), {"referrer": None}),
+    ("referrer-own-www", event("pageview", referrer="https://www.example.com/before"), {"referrer": None}),
+    ("referrer-own-subdomain", event("pageview", referrer="http://shop.example.com:8080/"), {"referrer": None}),
+    ("referrer-suffix", event("pageview", referrer="https://notexample.com/"), {"referrer": "notexample.com"}),
+    ("referrer-of-app-event", event("app_event", referrer="https://a.example.org/"), {"referrer": None}),
+    ("referrer-of-vitals", event("vitals", referrer="https://a.example.org/"), {"referrer": None}),
+    ("one-vital", event("vitals", vitals={"cls": 0.125}), {"vitals": {"cls": 0.125}}),
+    ("all-vitals", event("vitals", vitals={"lcp": 1, "inp": 2.5, "fcp": 3, "ttfb": 0, "cls": 0, "fid": 9}),
+     {"vitals": {"lcp": 1, "inp": 2.5, "fcp": 3, "ttfb": 0, "cls": 0}}),
+    ("assign", event("ab_assign"), {"experiment": "button", "variant": "red", "goal": None, "value": None}),
+    ("convert", event("ab_convert", variant="blue", goal="buy", value=-9.5),
+     {"experiment": "button", "variant": "blue", "goal": "buy", "value": -9.5}),
+    ("app-event-named", event("app_event", event_name="x", event_data={}), {"event_name": "x", "event_data": {}}),
+]  # fmt: skip
+
+
+async def test_what_becomes_of_fields(house: House) -> None:
+    """Dimensions: pathname, hostname, utm, referrer; fields of each type as they were sent."""
+    website, key = await house.website(), await house.key()
+    sent = [dict(item, app_version=name) for name, item, _ in PLACES]
+    answer = await send(house, website, *sent)
+    assert answer.json == {"ok": True, "accepted": len(PLACES), "rejected": 0}
+    stored = {row["app_version"]: row for row in await rows(house, website, key)}
+    assert {name: {field: stored[name][field] for field in kept} for name, _, kept in PLACES} == {
+        name: kept for name, _, kept in PLACES
+    }
+
+
+LONG: dict[str, dict[str, Any]] = {
+    "name": event("screen_view", name=ASTRAL * 500),
+    "event_name": event("event", event_name=ASTRAL * 200),
+    "platform": event("pageview", platform=ASTRAL * 100),
+    "app_version": event("pageview", app_version=ASTRAL * 100),
+    "os_version": event("pageview", os_version=ASTRAL * 100),
+    "browser": event("pageview", browser=ASTRAL * 100),
+    "os": event("pageview", os=ASTRAL * 100),
+    "session_id": event("pageview", session_id=ASTRAL * 64),
+    "event_id": event("pageview", event_id=ASTRAL * 64),
+    "experiment": event("ab_assign", experiment=ASTRAL * 100),
+    "variant": event("ab_assign", variant=ASTRAL * 100),
+    "goal": event("ab_convert", goal=ASTRAL * 100),
+    "url": event("pageview", url=URL + ASTRAL * (8_192 - len(URL))),
+    "referrer": event("pageview", referrer=URL + "a" * (8_192 - len(URL))),
+}
+
+
+async def test_lengths(house: House) -> None:
+    """Limits: characters are Unicode code points; the longest is taken, one more is refused."""
+    website, key = await house.website(), await house.key()
+    for name, item in LONG.items():  # one by one and unescaped: 8,192 escapes are more than a request may hold
+        longer = dict(item, **{name: item[name] + item[name][-1]})
+        sent = [json.dumps({"website_id": website, **body}, ensure_ascii=False) for body in (item, longer)]
+        assert (await house.collect(sent[0])).status == 202, name
+        assert faults(await house.collect(sent[1])) == {0: ("invalid_field", name)}
+    assert (await send(house, website, event("pageview", session_id=ASTRAL * 8))).status == 202
+    short = await send(house, website, event("pageview", session_id=ASTRAL * 7))
+    assert faults(short) == {0: ("invalid_field", "session_id")}
+    longest = max((row["pathname"] or "" for row in await rows(house, website, key)), key=len)
+    assert longest == "/" + ASTRAL * (8_192 - len(URL))
+
+
+KINDS: list[Any] = [5, 1.5, True, False, [], {}, ["a"], {"a": "b"}, 2**63, 2**64 - 1, -(2**63), 1e300]
+
+
+@pytest.mark.parametrize("kind", LEAST)
+async def test_wrong_kinds(house: House, kind: str) -> None:
+    """A field breaks its rule: wrong JSON type. Never a 500, whatever was sent; bools are never numbers."""
+    website = await house.website()
+    texts = ["url", "name", "platform", "app_version", "os_version", "browser", "os", "device", "language"]
+    texts += ["session_id", "event_id", *(field for field, value in LEAST[kind].items() if isinstance(value, str))]
+    for field in dict.fromkeys(texts):
+        answer = await send(house, website, *(event(kind, **{field: bad}) for bad in [*KINDS, "a\0"]))
+        assert answer.status == 400, (field, answer.text)
+        assert faults(answer) == dict.fromkeys(range(len(KINDS) + 1), ("invalid_field", field))
+    numbers = [value for value in KINDS if isinstance(value, float) or type(value) is int]
+    bad = [value for value in KINDS if value not in numbers or isinstance(value, bool)]
+    answer = await send(house, website, *(event(kind, timestamp=value) for value in bad))
+    assert faults(answer) == dict.fromkeys(range(len(bad)), ("invalid_field", "timestamp"))
+    answer = await send(house, website, *(event(kind, timestamp=value) for value in numbers))
+    assert answer.status == 400
+    assert set(faults(answer)) == set(range(len(numbers)))
+
+
+async def test_what_a_request_tells(house: House) -> None:
+    """browser, os, os_version, device: what event or context say, else from the User-Agent; language else the first of
+    Accept-Language; country from the client address."""
+    website, key = await house.website(), await house.key()
+    await send(house, website, event("pageview"), ua=SAFARI_IPHONE, ip="8.8.8.8",
+               headers={"Accept-Language": "pt-br,pt;q=0.9,en;q=0.8"})  # fmt: skip
+    said = event("pageview", browser="B", os="O", device="tv", language="fr", os_version="1")
+    await send(house, website, said, ua=SAFARI_IPHONE, ip="8.8.8.8", headers={"Accept-Language": "pt-br"})
+    await send(
+        house, website, event("pageview"), ua=CHROME, ip="2001:4860:4860::8888", headers={"Accept-Language": "*"}
+    )
+    await send(house, website, event("app_event", os="Android"), ua="okhttp/4.12.0", ip="10.0.0.1")
+    told = [
+        [row[name] for name in ("browser", "os", "os_version", "device", "language", "country")]
+        for row in await rows(house, website, key)
+    ]
+    assert told[0] == ["Safari", "iOS", "17.5", "mobile", "pt-BR", "US"]
+    assert told[1] == ["B", "O", "1", "tv", "fr", "US"]
+    assert told[2][:5] == ["Chrome", "Windows", None, "desktop", None]
+    assert told[2][5] is not None
+    assert told[3] == [None, "Android", None, None, None, None]
+
+
+# ---------------------------------------------------------------- context
+
+
+async def test_context(house: House) -> None:
+    """context may fill platform, app_version, os_version, language, browser, os, device; anything else in it is
+    ignored. Where event and context both speak the event wins."""
+    website, key = await house.website(), await house.key()
+    context = {
+        "platform": "ios",
+        "app_version": "2.0",
+        "os_version": "18.1",
+        "language": "de-at",
+        "browser": "In App",
+        "os": "iOS",
+        "device": "tablet",
+        "session_id": "session-1",
+        "url": "https://example.com/context",
+        "name": "context",
+        "event_name": "context",
+        "timestamp": 0,
+        "utm_source": "context",
+        "website_id": "nonsense",
+        "type": "event",
+    }
+    own = {"platform": "p", "app_version": "a", "os_version": "o", "language": "fr", "browser": "b", "os": "s"}
+    answer = await send(
+        house, website, event("app_event"), event("app_event", **own, device="tv"),
+        event("app_event", platform=None, os=""), context=context,
+    )  # fmt: skip
+    assert answer.json == {"ok": True, "accepted": 3, "rejected": 0}
+    filled, said, mixed = await rows(house, website, key)
+    from_context = {name: context[name] for name in (*own, "device")} | {"language": "de-AT"}
+    assert {name: filled[name] for name in from_context} == from_context
+    assert {name: said[name] for name in from_context} == own | {"device": "tv"}
+    assert {name: mixed[name] for name in from_context} == from_context
+    assert filled["pathname"] is filled["event_name"] is filled["utm_source"] is None
+    assert filled["timestamp"] == "2026-11-18T12:00:00.000+00:00"
+
+
+@pytest.mark.parametrize(
+    "bad", [5, True, [], {}, "a" * 101, "a\0"], ids=["number", "true", "array", "object", "long", "nul"]
+)
+async def test_bad_context(house: House, bad: Any) -> None:
+    """A bad value in the context rejects each event that takes it, and not those that say it themselves."""
+    website = await house.website()
+    for name in ("platform", "app_version", "os_version", "language", "browser", "os", "device"):
+        own = {"language": "fr", "device": "tv"}.get(name, "own")
+        answer = await send(
+            house, website, event("pageview"), event("pageview", **{name: own}), event("vitals"),
+            event("app_event", **{name: None}), event("app_event", **{name: own}), context={name: bad},
+        )  # fmt: skip
+        assert (answer.status, answer.json["accepted"]) == (202, 2)
+        assert faults(answer) == dict.fromkeys((0, 2, 3), ("invalid_field", name))
+
+
+# ---------------------------------------------------------------- timestamp
+
+
+async def test_timestamps(house: House) -> None:
+    """timestamp: integer milliseconds or ISO 8601; at most 72 hours old; ahead by up to 5 minutes: taken as now."""
+    website, key = await house.website(), await house.key()
+    cases: dict[str, tuple[Any, str]] = {
+        "absent": (None, "2026-11-18T12:00:00.000+00:00"),
+        "integer": (NOON_MS - 1, "2026-11-18T11:59:59.999+00:00"),
+        "float": (float(NOON_MS - 1), "2026-11-18T11:59:59.999+00:00"),
+        "oldest": (NOON_MS - 72 * HOUR_MS, "2026-11-15T12:00:00.000+00:00"),
+        "ahead": (NOON_MS + 5 * MINUTE_MS, "2026-11-18T12:00:00.000+00:00"),
+        "iso": ("2026-11-18T11:00:00Z", "2026-11-18T11:00:00.000+00:00"),
+        "iso-offset": ("2026-11-18T01:00:00.5-10:30", "2026-11-18T11:30:00.500+00:00"),
+        "iso-naive": ("2026-11-18T11:00:00.123", "2026-11-18T11:00:00.123+00:00"),
+        "iso-cut": ("2026-11-18T11:00:00.123999Z", "2026-11-18T11:00:00.123+00:00"),
+        "iso-date": ("2026-11-18", "2026-11-18T00:00:00.000+00:00"),
+        "iso-ahead": ("2026-11-18T12:05:00Z", "2026-11-18T12:00:00.000+00:00"),
+    }
+    bad: dict[str, tuple[Any, str]] = {
+        "too-old": (NOON_MS - 72 * HOUR_MS - 1, "timestamp_too_old"),
+        "too-far": (NOON_MS + 5 * MINUTE_MS + 1, "timestamp_in_future"),
+        "iso-too-old": ("2026-11-15T11:59:59.999Z", "timestamp_too_old"),
+        "iso-too-far": ("2026-11-18T12:05:00.001Z", "timestamp_in_future"),
+        "half": (NOON_MS - 0.5, "invalid_field"),
+        "words": ("now", "invalid_field"),
+        "true": (True, "invalid_field"),
+    }
+    sent = [event("pageview", app_version=name, timestamp=value) for name, (value, _) in (cases | bad).items()]
+    answer = await send(house, website, *sent)
+    assert {n: code for n, (code, _) in faults(answer).items()} == {
+        len(cases) + n: code for n, (_, code) in enumerate(bad.values())
+    }
+    assert {field for _, field in faults(answer).values()} == {"timestamp"}
+    stored = {row["app_version"]: row["timestamp"] for row in await rows(house, website, key)}
+    assert stored == {name: text for name, (_, text) in cases.items()}
+
+
+# ---------------------------------------------------------------- measurements in the file
+
+
+async def test_vitals_in_the_file(house: House) -> None:
+    """vitals: metrics in milliseconds, cls as it is; stored apart from traffic, in millionths of second and unit."""
+    website = await house.website()
+    await send(house, website, event("vitals", vitals={"lcp": 2_500.25, "cls": 0.1}, timestamp=NOON_MS - 5))
+    assert house.sql("select ts, lcp, inp, fcp, ttfb, cls from vitals") == [
+        (NOON_MS - 5, 2_500_250, None, None, None, 100_000)
+    ]
+    assert house.sql("select count(*) from event") == house.sql("select count(*) from visit") == [(0,)]
+
+
+async def test_heatmap_in_the_file(make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    """heatmap: points are binned as they arrive, per page, day, kind and width of the viewport."""
+    monkeypatch.setattr(running, "PAUSE_S", 1e6)  # points of days that are over are packed in the background
+    house = await make_house()
+    website = await house.website()
+    corner = {"x": 1, "y": 0, "kind": "click"}
+    middle = {"x": 0.5, "y": 1_000, "kind": "click"}
+    depth = {"x": 0.7, "y": 1_000_000, "kind": "scroll"}
+    heat = event("heatmap", url=URL + "a", points=[corner, middle, middle, depth], viewport_width=1_200)
+    await send(house, website, heat, heat, dict(heat, viewport_width=390), dict(heat, timestamp=NOON_MS - DAY_MS))
+    await send(house, website, heat, dict(heat, url=URL + "b"))
+    found = house.sql(
+        "select (select text from label where id = pathname), day - ?, kind, sum(points) from heat"
+        " group by 1, 2, 3 order by 1, 2, 3",
+        NOON_MS // DAY_MS,
+    )
+    assert found == [
+        ("/a", -1, 0, 3),
+        ("/a", -1, 1, 1),
+        ("/a", 0, 0, 12),
+        ("/a", 0, 1, 4),
+        ("/b", 0, 0, 3),
+        ("/b", 0, 1, 1),
+    ]
+    assert len(house.sql("select distinct width from heat")) == 2
+    bins = house.sql("select bin_y, sum(points) from heat where kind = 0 group by 1 order by 1")
+    assert [points for _, points in bins] == [6, 12]
+    assert house.sql("select count(*) from event") == [(0,)]
+
+
+async def test_conversions(house: House) -> None:
+    """An ab_convert with a variant is taken; without one it needs the assignment that its visitor sent that day, else
+    no_assignment. The first assignment holds."""
+    website, key = await house.website(), await house.key()
+
+    async def convert(**more: Any) -> dict[int, tuple[str, str | None]]:
+        how = {name: more.pop(name) for name in ("ip", "ua") if name in more}
+        body = {"type": "ab_convert", "website_id": website, "experiment": "button", **more}
+        return faults(await house.collect(body, **how))
+
+    refused = {0: "no_assignment"}
+
+    def codes(found: dict[int, tuple[str, str | None]]) -> dict[int, str]:
+        return {n: code for n, (code, _) in found.items()}
+
+    assert codes(await convert(goal="1")) == refused
+    assert await convert(goal="2", variant="blue") == {}
+    assert codes(await convert(goal="3")) == refused  # a conversion is no assignment
+    await send(house, website, event("ab_assign"))
+    assert await convert(goal="4") == {}
+    await send(house, website, event("ab_assign", variant="green"))
+    assert await convert(goal="5") == {}
+    assert await convert(goal="6", variant="blue") == {}
+    assert codes(await convert(goal="7", ip="203.0.113.8")) == refused
+    assert codes(await convert(goal="8", ua=SAFARI_IPHONE)) == refused
+    assert codes(await convert(goal="9", session_id="session-1")) == refused
+    assert codes(await convert(goal="10", experiment="other")) == refused
+    assert codes(await convert(goal="11", timestamp=MIDNIGHT_MS - 1)) == refused
+    other = await house.website("example.org")
+    foreign = {"type": "ab_convert", "website_id": other, "experiment": "button"}
+    assert codes(faults(await house.collect(foreign))) == refused
+    green = [event("ab_assign", variant="green"), event("ab_convert", goal="11a", variant=None)]
+    assert faults(await send(house, website, *green)) == {}
+    # In one batch, in its order.
+    tail = [
+        event("ab_convert", goal="12", variant=None),
+        event("ab_assign"),
+        event("ab_convert", goal="13", variant=None),
+    ]
+    answer = await send(house, website, *(dict(item, session_id="session-2") for item in tail))
+    assert codes(faults(answer)) == refused
+    converted = {row["goal"]: row["variant"] for row in await rows(house, website, key, filter_type="ab_convert")}
+    assert converted == {"2": "blue", "4": "red", "5": "red", "6": "blue", "11a": "red", "13": "red"}
+    # The next day's visitor is another one; so is the one after a restart.
+    house.clock.advance(12 * 3_600)
+    assert codes(await convert(goal="14")) == refused
+    assert await convert(goal="15", timestamp=NOON_MS) == {}
+    await house.restart()
+    assert codes(await convert(goal="16", timestamp=NOON_MS)) == refused
+    data = await figures(house, website, key)
+    assert (data["visitors"], data["visits"], data["pageviews"], data["events"]) == (0, 0, 0, 0)
+
+
+async def test_measurements_have_the_visitor_of_the_traffic(house: House) -> None:
+    """An assignment belongs to the visitor who views: the same number in the file."""
+    website = await house.website()
+    await send(house, website, event("ab_assign"), event("pageview"), event("ab_convert", variant=None))
+    assert len(house.sql("select visitor from event union select visitor from ab")) == 1
+
+
+# ---------------------------------------------------------------- identity
+
+
+async def test_who_is_a_visitor(house: House) -> None:
+    """Identity is (website, day, session_id) where the event has a session_id (address and User-Agent then play no
+    part), else (website, full client address, User-Agent)."""
+    website, other, key = await house.website(), await house.website("example.org"), await house.key()
+    steps: list[tuple[dict[str, Any], dict[str, str], int]] = [
+        ({}, {}, 1),
+        ({}, {}, 1),
+        ({}, {"ip": "203.0.113.8"}, 2),
+        ({}, {"ua": SAFARI_IPHONE}, 3),
+        ({}, {"ua": CHROME + " "}, 3),  # a header's value has no blanks at its ends
+        ({}, {"ua": CHROME.lower()}, 4),
+        ({"session_id": "session-1"}, {}, 5),
+        ({"session_id": "session-1"}, {"ip": "203.0.113.8"}, 5),
+        ({"session_id": "session-1"}, {"ua": SAFARI_IPHONE}, 5),
+        ({"session_id": "session-2"}, {}, 6),
+        ({"session_id": "SESSION-1"}, {}, 7),
+        ({}, {}, 7),
+        ({}, {"ip": "2001:db8::1"}, 8),
+        ({}, {"ip": "2001:db8::2"}, 9),  # the full address, though one bucket
+        ({}, {"ip": "2001:DB8:0::0001"}, 9),
+        ({}, {"ip": "::ffff:203.0.113.7"}, 9),
+    ]
+    for fields, how, visitors in steps:
+        await send(house, website, event("pageview", **fields), **how)
+        data = await figures(house, website, key)
+        assert data["visitors"] == visitors, (fields, how)
+    assert data["pageviews"] == len(steps)
+    await send(house, other, event("pageview", session_id="session-1"), event("pageview"))
+    assert (await figures(house, other, key))["visitors"] == 2
+    by_website = house.sql("select website, visitor from event group by 1, 2")
+    assert len({visitor for _, visitor in by_website}) == len(by_website) == 11
+
+
+async def test_a_visitor_is_of_one_utc_day(house: House) -> None:
+    """visitor: one person during one UTC day, the day of the event's own timestamp; no visit crosses midnight UTC."""
+    website, key = await house.website(), await house.key()
+    times = [MIDNIGHT_MS - 1, MIDNIGHT_MS, MIDNIGHT_MS - DAY_MS, MIDNIGHT_MS - DAY_MS - 1, MIDNIGHT_MS + 1]
+    for fields in ({}, {"session_id": "session-1"}):
+        await send(house, website, *(event("pageview", timestamp=t, **fields) for t in times))
+    data = await figures(house, website, key)
+    assert (data["visitors"], data["visits"], data["pageviews"]) == (6, 8, 10)
+    days = house.sql("select ts / 86400000, count(distinct visitor) from event group by 1 order by 1")
+    assert [visitors for _, visitors in days] == [2, 2, 2]
+    assert len(house.sql("select distinct visitor from event")) == 6
+
+
+async def test_day_change_while_running(house: House) -> None:
+    """A visit under way at midnight UTC counts as two."""
+    website, key = await house.website(), await house.key()
+    house.clock.set_wall(MIDNIGHT_MS + DAY_MS - 1)
+    await send(house, website, event("pageview"))
+    house.clock.advance(0.001)
+    await send(house, website, event("pageview"))
+    data = await figures(house, website, key)
+    assert (data["visitors"], data["visits"], data["bounce_rate"]) == (2, 2, 100.0)
+    # Ahead: taken as now, so of the day that is now.
+    house.clock.set_wall(MIDNIGHT_MS + 2 * DAY_MS - 1)
+    await send(house, website, event("pageview", timestamp=MIDNIGHT_MS + 2 * DAY_MS + 5))
+    assert (await figures(house, website, key))["visitors"] == 2
+
+
+async def test_a_restart_makes_a_new_visitor_once(house: House) -> None:
+    """A restart or an eviction from memory makes the same person a new visitor once."""
+    website, key = await house.website(), await house.key()
+    both = [event("pageview"), event("pageview", session_id="session-1")]
+    await send(house, website, *both)
+    await house.restart()
+    for _ in range(3):
+        await send(house, website, *both)
+    data = await figures(house, website, key)
+    assert (data["visitors"], data["visits"], data["pageviews"]) == (4, 4, 8)
+
+
+async def test_an_eviction_makes_a_new_visitor_once(make_house: MakeHouse) -> None:
+    """Identities are kept up to a bound; least recently used go first."""
+    house = await make_house(max_identities=2)
+    website, key = await house.website(), await house.key()
+    for session in (1, 2, 1, 3, 1, 2, 2):  # 3 takes the place of 2, then 2 that of 3
+        await send(house, website, event("pageview", session_id=f"session-{session}"))
+    assert (await figures(house, website, key))["visitors"] == 4
+
+
+async def test_identities_go_without_traffic_too(house: House) -> None:
+    """Identities are kept at most 72 hours past the end of their day: also where nothing comes in any more."""
+    website = await house.website()
+    await send(house, website, event("pageview", session_id="session-1"))
+    house.clock.advance((MIDNIGHT_MS + DAY_MS + 72 * HOUR_MS - 1 - house.clock.wall_ms()) / 1000)
+    await house.store.tick()
+    assert len(house.store.ingest.sessions) == 1  # an event of its day's last millisecond may still come
+    house.clock.advance(0.002)
+    await house.store.tick()
+    assert len(house.store.ingest.sessions) == 0
+
+
+# ---------------------------------------------------------------- visits
+
+# (id, events as (ms after noon, type) in order of arrival; visits, bounces, seconds of all visits)
+VISITS: list[tuple[str, list[tuple[int, str]], tuple[int, int, int]]] = [
+    ("one-view", [(0, "pageview")], (1, 1, 0)),
+    ("one-screen", [(0, "screen_view")], (1, 1, 0)),
+    ("one-event", [(0, "event")], (1, 0, 0)),
+    ("view-and-event", [(0, "pageview"), (0, "app_event")], (1, 0, 0)),
+    ("two-views-at-once", [(0, "pageview"), (0, "pageview")], (1, 0, 0)),
+    ("gap-of-30-minutes", [(0, "pageview"), (30 * MINUTE_MS, "pageview")], (1, 0, 1_800)),
+    ("1-ms-more", [(0, "pageview"), (30 * MINUTE_MS + 1, "pageview")], (2, 2, 0)),
+    ("late-30-minutes-before", [(30 * MINUTE_MS, "pageview"), (0, "event")], (1, 0, 1_800)),
+    ("late-1-ms-more", [(30 * MINUTE_MS + 1, "pageview"), (0, "event")], (2, 1, 0)),
+    ("late-joins-two", [(0, "pageview"), (60 * MINUTE_MS, "pageview"), (30 * MINUTE_MS, "event")], (1, 0, 3_600)),
+    ("late-joins-one", [(0, "pageview"), (60 * MINUTE_MS, "pageview"), (29 * MINUTE_MS, "event")], (2, 1, 1_740)),
+    ("backwards", [(n * 30 * MINUTE_MS, "event") for n in range(8, -1, -1)], (1, 0, 14_400)),
+    ("vitals-do-not-join", [(0, "pageview"), (20 * MINUTE_MS, "vitals"), (40 * MINUTE_MS, "pageview")], (2, 2, 0)),
+    ("heatmap-does-not-lengthen", [(0, "pageview"), (20 * MINUTE_MS, "heatmap")], (1, 1, 0)),
+    ("ab-does-not-lengthen", [(0, "pageview"), (9, "ab_assign"), (20 * MINUTE_MS, "ab_convert")], (1, 1, 0)),
+    ("measurements-alone", [(0, "vitals"), (0, "heatmap"), (0, "ab_assign"), (0, "ab_convert")], (0, 0, 0)),
+]  # fmt: skip
+
+
+async def test_visits(house: House) -> None:
+    """visit: a maximal run in which no gap is longer than 30 minutes (exactly 30:00.000 joins), whatever the order of
+    arrival. bounce: exactly one view and no custom event. Measurements never open or lengthen a visit. Each case once
+    in one batch and once in a request an event."""
+    key = await house.key()
+    house.clock.set_wall(NOON_MS + 5 * HOUR_MS)
+    for name, events, (visits, bounces, seconds) in VISITS:
+        items = [event(kind, timestamp=NOON_MS + at_ms) for at_ms, kind in events]
+        together, apart = await house.website(), await house.website()
+        await send(house, together, *items)
+        for item in items:
+            await send(house, apart, item)
+        for website in (together, apart):
+            data = await figures(house, website, key)
+            traffic = sum(kind in ("pageview", "screen_view", "event", "app_event") for _, kind in events)
+            assert (data["visitors"], data["visits"]) == (int(visits > 0), visits), name
+            assert data["pageviews"] + data["events"] == traffic, name
+            if visits:
+                assert data["bounce_rate"] == round(100 * bounces / visits, 1), name
+                assert data["visit_duration"] == seconds // visits, name
+            else:
+                assert data["bounce_rate"] is data["views_per_visit"] is data["visit_duration"] is None
+            shown = [row["visit"] for row in await rows(house, website, key) if row["visit"]]
+            assert len(set(shown)) == visits, name
+
+
+async def test_a_joined_visit_shows_at_all_its_events(house: House) -> None:
+    """A late event joins two visits: all events of both are shown with one visit, and the row on disk is one."""
+    website, key = await house.website(), await house.key()
+    house.clock.set_wall(NOON_MS + 5 * HOUR_MS)
+    for minutes in (0, 10, 120, 61, 70, 180, 36, 90, 150):
+        await send(house, website, event("pageview", timestamp=NOON_MS + minutes * MINUTE_MS))
+    stored = await rows(house, website, key)
+    assert len({row["visit"] for row in stored}) == 1
+    assert house.sql("select begin_ms, ms, views, events from visit") == [(NOON_MS, 180 * MINUTE_MS, 9, 0)]
+    house.clock.set_wall(NOON_MS + 6 * HOUR_MS)
+    await send(house, website, event("event"))
+    assert len({row["visit"] for row in await rows(house, website, key)}) == 2
+    data = await figures(house, website, key)
+    assert (data["visitors"], data["visits"], data["visit_duration"]) == (1, 2, 5_400)

@@ -1,0 +1,176 @@
+"""Long event_data is stored in parts (tally/event_data.py) and read whole everywhere; a hostile hour's disk space."""
+
+import http.client
+import json
+import random
+import sqlite3
+import string
+import time
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+import pytest
+
+from tally import accounts, deletion, event_data, retention
+from tally.event_data import INLINE_BYTES
+from tally.schema import open_database
+from tests.conftest import House, Serve, Server
+
+# Around each edge of a part, and the greatest.
+SIZES = [0, 60, 119, 120, 121, *range(470, 484), 958, 959, 960, 961, 962, 1_440, 1_441, 2_000, 4_000, 4_086]
+UNLIMITED = ("--client-per-minute", "1000000", "--website-per-minute", "1000000")
+
+
+@pytest.mark.parametrize("character", ["x", "\u00e9", "\u20ac", "\U0001f600", 'x"\\'])
+@pytest.mark.parametrize("size", SIZES)
+def test_parts_add_up(character: str, size: int) -> None:
+    text = orjson.dumps({"a": character * (size // len(character.encode()))}).decode()
+    first, parts = event_data.split(text, 3)
+    assert (first or "") + "".join(part[-1] for part in parts) == text
+    assert [number for number, _ in parts] == [*range(48, 48 + len(parts))]
+    assert len(parts) <= 16
+    assert all(len(one.encode()) <= INLINE_BYTES for one in (first or "", *(part[-1] for part in parts)))
+
+
+async def test_long_event_data_is_read_whole(house: House) -> None:
+    website, key = await house.website(), await house.key()
+    sent = {f"e{size}": {"a": "\u00e9" * (size // 2), "n": size} for size in SIZES if size < 4_000}
+    for name, data in sent.items():
+        body = {"type": "event", "website_id": website, "event_name": name, "event_data": data}
+        assert (await house.collect(body)).status == 202
+    path = f"/api/v1/websites/{website}"
+    rows = (await house.get(f"{path}/events", key, {"limit": "1000"})).json["data"]
+    assert {row["event_name"]: row["event_data"] for row in rows} == sent
+    for name, data in list(sent.items())[-6:]:
+        found = (await house.get(f"{path}/event-data", key, {"event_name": name})).json["data"]
+        values = {one["property"]: one["values"][0]["value"] for one in found}
+        assert values == data
+    assert house.sql("select count(*) from event_data_part")[0][0] > len(sent) // 3
+
+
+@pytest.mark.parametrize("by", ["retention", "deletion of the website"])
+async def test_parts_go_with_their_event(by: str, house: House) -> None:
+    website = await house.website()
+    body = {"type": "event", "website_id": website, "event_name": "e", "event_data": {"a": "x" * 3_000}}
+    for _ in range(3):
+        await house.collect(body)
+    assert house.sql("select count(*) from event_data_part") == [(21,)]
+
+    def delete(connection: Any) -> None:
+        while retention._delete(connection, 1, 1 << 30) if by == "retention" else deletion.erase(connection, 1):
+            pass
+
+    await house.admin(delete)
+    assert house.sql("select (select count(*) from event), (select count(*) from event_data_part)") == [(0, 0)]
+
+
+# --- a hostile hour
+
+ALPHABET = string.ascii_letters + string.digits + "-_"
+Make = Callable[[random.Random, int], list[dict[str, Any]]]
+
+
+def text(draw: random.Random, size: int) -> str:
+    return "".join(draw.choices(ALPHABET, k=size))
+
+
+def labels(draw: random.Random, now_ms: int) -> list[dict[str, Any]]:
+    """New values in every field, as long as they may be."""
+    names = ("platform", "app_version", "os_version", "browser", "os")
+    return [
+        {
+            "type": "pageview",
+            "url": f"https://{text(draw, 50)}.example.com/{text(draw, 90)}?utm_source={text(draw, 90)}"
+            f"&utm_medium={text(draw, 90)}&utm_campaign={text(draw, 90)}",
+            "referrer": f"https://{text(draw, 50)}.com/",
+            **{name: text(draw, 90) for name in names},
+        }
+        for _ in range(50)
+    ]
+
+
+def paths(draw: random.Random, now_ms: int) -> list[dict[str, Any]]:
+    return [{"type": "pageview", "url": "https://example.com/" + text(draw, 8_100)} for _ in range(7)]
+
+
+def data(draw: random.Random, now_ms: int) -> list[dict[str, Any]]:
+    """event_data just too long for its row's page, at any time of 72 hours."""
+    return [
+        {
+            "type": "event",
+            "event_name": "e",
+            "event_data": {"a": text(draw, 1_180)},
+            "timestamp": now_ms - draw.randrange(71 * 3_600_000),
+        }
+        for _ in range(50)
+    ]
+
+
+def points(draw: random.Random, now_ms: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "type": "heatmap",
+            "url": "https://example.com/" + text(draw, 4),
+            "viewport_width": 1_000,
+            "points": [
+                {"x": round(draw.random(), 2), "y": draw.randrange(1_000_000), "kind": "click"} for _ in range(33)
+            ],
+        }
+        for _ in range(38)
+    ]
+
+
+def trials(draw: random.Random, now_ms: int) -> list[dict[str, Any]]:
+    names = ("experiment", "variant", "goal")
+    return [
+        {"type": "ab_convert", "url": "https://example.com/" + text(draw, 700)}
+        | {name: text(draw, 90) for name in names}
+        for _ in range(50)
+    ]
+
+
+def send(server: Server, website: str, make: Make, requests: int) -> int:
+    """Sends requests over one connection; how many bytes their bodies had."""
+    at, draw, sent = urlsplit(server.url), random.Random(7), 0
+    with closing(http.client.HTTPConnection(at.hostname or "", at.port or 0, timeout=60)) as connection:
+        for _ in range(requests):
+            events = make(draw, int(time.time() * 1000))
+            body = json.dumps({"website_id": website, "events": events}, separators=(",", ":")).encode()
+            assert len(body) <= 65_536
+            connection.request("POST", "/api/collect", body, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            assert (response.status, json.loads(response.read())["accepted"]) == (202, len(events))
+            sent += len(body)
+    return sent
+
+
+def database_bytes(db: Path) -> int:
+    """The size of the database with all that is in its log."""
+    with closing(sqlite3.connect(db)) as connection:
+        return 4_096 * int(connection.execute("pragma page_count").fetchone()[0])
+
+
+def test_a_hostile_client_costs_about_the_bytes_of_its_bodies(tmp_path: Path, serve: Serve) -> None:
+    """An hour within the limits is 7,200 requests a website; here a 240th of it, and of the limits on new values.
+
+    Before: 2.0 for labels, 2.1 for paths, 4.0 for event_data, 0.7 for points and 2.0 for A/B.
+    """
+    db = tmp_path / "analytics.db"
+    with closing(open_database(db, create=True)) as connection:
+        owner = accounts.create_account(connection, "owner@example.com", "business", None, 0)
+        add = partial(accounts.add_website, connection, owner, "example.com", "example.com", (), 0)
+        websites = {make: add() for make in (labels, paths, data, points, trials)}
+    server = serve(*UNLIMITED, "--max-new-values", "41", "--max-new-names", "4", db=db)
+    shares = {}
+    for make, website in websites.items():
+        before = database_bytes(db)
+        sent = send(server, website, make, 30)
+        shares[make.__name__] = (database_bytes(db) - before) / sent
+    # What cannot be folded is stored as it is, with what its row and the fill of pages add.
+    assert shares.pop("data") < 1.2
+    assert {name: share for name, share in shares.items() if share > 1} == {}

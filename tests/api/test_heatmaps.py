@@ -1,0 +1,489 @@
+"""Heatmaps, packed or not, against plain counting of the points that were sent.
+
+The plain answer: of every point that was sent its day, its page, the class of its viewport's width and its bin, counted
+anew for each question. Points go in by the real endpoint; what is packed when, and where a process ends, is drawn.
+"""
+
+import csv
+import io
+import random
+import sqlite3
+import tracemalloc
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tally import heat, heat_audit, heat_days, heat_figures, running
+from tally.heat import BAND_ROWS, BINS_X, CELLS, WIDTHS
+from tally.heat_days import COUNT_LEVELS, LEVELS
+from tally.instants import iso
+from tally.schema import open_database, transaction
+from tally.sessions import DAY_MS
+from tally.verification import HEATMAPS, verdicts
+from tests.conftest import NOON_MS, Answer, House, MakeHouse
+
+TODAY = NOON_MS // DAY_MS
+# Each on both sides of a class's bound, "phones under 640 pixels wide, tablets under 1,024".
+VIEWPORTS = {1: 0, 639: 0, 640: 1, 1_023: 1, 1_024: 2, 20_000: 2}
+PATHS = ["/", "/a", "/a/b", "/" + "l" * 8_172]  # with the host an URL of 8,192 characters
+
+
+class Point(NamedTuple):
+    """A point as it was sent."""
+
+    day: int
+    path: str
+    width: int
+    kind: str
+    x: float
+    y: float
+
+
+class Plain:
+    """All points that were sent."""
+
+    def __init__(self) -> None:
+        self.points: list[Point] = []
+
+    def chosen(self, first: int, end: int, widths: tuple[str, ...]) -> list[Point]:
+        wanted = {WIDTHS.index(width) for width in widths or WIDTHS}
+        return [point for point in self.points if first <= point.day < end and point.width in wanted]
+
+    def heatmap(self, path: str, first: int, end: int, widths: tuple[str, ...] = ()) -> dict[str, Any]:
+        points = [point for point in self.chosen(first, end, widths) if point.path == path]
+        clicks = Counter((min(int(50 * point.x), 49), int(point.y / 20)) for point in points if point.kind == "click")
+        depths = [int(point.y / 20) for point in points if point.kind == "scroll"]
+        scroll, row = [], 0
+        while depths and (share := 100 * sum(depth >= row for depth in depths) / len(depths)) >= 0.05:
+            scroll.append(int(share * 10 + 0.5) / 10)
+            row += 1
+        return {
+            "grid": sorted(([x, y, count] for (x, y), count in clicks.items()), key=lambda spot: (spot[1], spot[0])),
+            "bins_x": 50,
+            "bin_height": 20,
+            "samples": len(depths),
+            "clicks": sum(clicks.values()),
+            "scroll": scroll,
+        }
+
+    def pages(self, first: int, end: int, widths: tuple[str, ...] = (), limit: int = 10) -> list[dict[str, Any]]:
+        points = self.chosen(first, end, widths)
+        kinds = {kind: Counter(point.path for point in points if point.kind == kind) for kind in ("scroll", "click")}
+        rows = [
+            {"value": path, "samples": kinds["scroll"][path], "clicks": kinds["click"][path]}
+            for path in {point.path for point in points}
+        ]
+        return sorted(rows, key=lambda row: (-row["samples"] - row["clicks"], row["value"]))[:limit]
+
+
+class Killed(Exception):
+    """The process is no more."""
+
+
+class Place:
+    """A server and the plain list beside it; nothing is done in the background but what is asked for here."""
+
+    def __init__(self, house: House, website: str, key: str) -> None:
+        self.house, self.website, self.key, self.plain = house, website, key, Plain()
+        [(self.number,)] = house.sql("select number from website where id = ?", website)
+
+    async def send(self, *points: Point) -> None:
+        """By the endpoint, up to 50 events at once."""
+        events = []
+        for page in dict.fromkeys(point[:3] for point in points):
+            own = [point for point in points if point[:3] == page]
+            day, path, width = page
+            at_ms = self.house.clock.wall_ms() if day == self.today() else day * DAY_MS + 86_399_999
+            viewport = random.Random(len(self.plain.points)).choice([px for px, of in VIEWPORTS.items() if of == width])
+            for start in range(0, len(own), 100):
+                sent = [{"x": point.x, "y": point.y, "kind": point.kind} for point in own[start : start + 100]]
+                event = {"type": "heatmap", "url": f"https://example.com{path}", "viewport_width": viewport}
+                events.append(event | {"points": sent, "timestamp": at_ms})
+        for start in range(0, len(events), 20):
+            answer = await self.house.collect({"website_id": self.website, "events": events[start : start + 20]})
+            assert (answer.status, answer.json["rejected"]) == (202, 0), answer.text
+            self.house.clock.advance(1)
+        self.plain.points += points
+
+    def today(self) -> int:
+        return self.house.clock.wall_ms() // DAY_MS
+
+    async def pack(self, steps: int = 1 << 30, end: int | None = None, killed: bool = False) -> None:
+        """Some steps of packing; or one that is killed in its middle."""
+
+        def step(connection: sqlite3.Connection) -> bool:
+            until = heat_days.due(connection, self.number, self.today()) if end is None else end
+            more = until is not None and heat_days.pack(connection, self.number, until)
+            if killed:
+                raise Killed
+            return more
+
+        for _ in range(min(steps, 1_000)):
+            if not await self.house.admin(step):
+                return
+        assert steps < 1_000, "it comes to an end"
+
+    async def ask(self, what: str, **params: Any) -> Answer:
+        return await self.house.get(f"/api/v1/websites/{self.website}/{what}", self.key, params)
+
+    async def check(self, first: int, end: int, widths: tuple[str, ...] = (), limit: int = 10) -> None:
+        """That every page, and the list of them, is as the plain list says."""
+        span: dict[str, Any] = {"from": iso(first * DAY_MS)[:10], "to": iso((end - 1) * DAY_MS)[:10]}
+        if widths:
+            span["filter_device"] = list(widths)
+        for path in [*dict.fromkeys(point.path for point in self.plain.points), "/nowhere"]:
+            answer = await self.ask("heatmap", pathname=path, **span)
+            assert answer.status == 200, answer.text
+            assert answer.json["data"] == self.plain.heatmap(path, first, end, widths)
+            assert answer.json["meta"]["cells"] == len(answer.json["data"]["grid"])
+        listed = (await self.ask("heatmap-pages", limit=limit, **span)).json
+        assert listed["data"] == self.plain.pages(first, end, widths, limit)
+
+    def wrong(self) -> list[tuple[int, int]]:
+        """What verify says of heatmaps."""
+        with closing(open_database(self.house.db, create=False)) as connection:
+            found = verdicts(connection, self.number)
+            return [(verdict.level, verdict.block) for verdict in found if verdict.fault == HEATMAPS]
+
+
+@pytest.fixture
+async def place(make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch) -> Place:
+    monkeypatch.setattr(running, "PAUSE_S", 1e6)
+    house = await make_house(client_per_minute=1 << 20, website_per_minute=1 << 20, key_per_minute=1 << 20)
+    return Place(house, await house.website(), await house.key())
+
+
+def some(chance: random.Random, today: int, count: int, tall: int = 5_200) -> list[Point]:
+    """Points of the last three days, on a page more often than on another; on edges more often than by chance."""
+    found = []
+    for _ in range(count):
+        y = chance.choice((0, 19.99, 20, 4_999, 5_000, 1_000_000, *(chance.randrange(tall) for _ in range(20))))
+        page = (today - chance.choice((0, 0, 1, 2)), chance.choice(PATHS[:2] + PATHS), chance.randrange(3))
+        kind = chance.choice(("click", "click", "click", "scroll"))
+        found.append(Point(*page, kind, chance.choice((0, 1, 0.02, 0.98, chance.random())), y))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(2))
+async def test_against_plain_counting(place: Place, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Over 80 days or so: packed at some moments and killed at some, with late points and sums over days, any range."""
+    monkeypatch.setattr(heat_days, "SUM_FROM_BYTES", 40)
+    monkeypatch.setattr(heat_days, "_ROWS_A_STEP", 40)
+    chance = random.Random(seed)
+    begun = place.today()
+    while place.today() < begun + 80:
+        await place.send(*some(chance, place.today(), chance.randrange(1, 30)))
+        if chance.random() < 0.5:
+            await place.pack(chance.choice((1, 5, 1 << 30)), chance.choice((None, None, 1 << 40)))
+        if chance.random() < 0.1:
+            with pytest.raises(Killed):
+                await place.pack(killed=True)
+        if chance.random() < 0.15:
+            first = begun + chance.randrange(-3, 80)
+            widths = tuple(width for width in WIDTHS if chance.random() < 0.4)
+            await place.check(first, first + chance.randrange(1, 80), widths, chance.choice((1, 10)))
+        place.house.clock.advance(chance.choice((3_600, 2 * 86_400, 3 * 86_400)))
+    for _ in range(2):
+        await place.check(begun - 3, begun + 90)
+        await place.check(begun + 5, begun + 71, ("mobile", "desktop"))
+        await place.pack()
+    assert place.wrong() == []
+    rows = dict(place.house.sql("select level, count(*) from heat_block group by level"))
+    assert min(rows[level] for level in LEVELS) > 0
+    assert [row[0] for row in place.house.sql("select distinct level from heat_count")] == list(COUNT_LEVELS)
+    assert place.house.sql("select count(*) from heat where day < ?", place.today()) == [(0,)]
+
+
+async def test_many_points_of_today_are_packed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a question would read them row by row; few of today wait for its end."""
+    monkeypatch.setattr(heat_days, "MOST_ROWS", 100)
+    points = some(random.Random(1), place.today(), 600)
+    today = [point for point in points if point.day == place.today()]
+    await place.send(*today[:80])
+    await place.pack()
+    assert place.house.sql("select count(*) from heat_count") == [(0,)]
+    await place.send(*today[80:])
+    await place.pack()
+    assert place.house.sql("select count(*) from heat") == [(0,)]
+    await place.check(place.today(), place.today() + 1)
+
+
+async def test_the_background_packs(place: Place) -> None:
+    """And leaves what is not over."""
+    await place.send(*some(random.Random(2), place.today(), 200))
+    await place.house.store.builder.work()
+    assert place.house.sql("select distinct day from heat") == [(place.today(),)]
+    await place.check(place.today() - 2, place.today() + 1)
+    place.house.clock.advance(86_400)
+    await place.house.store.builder.work()
+    assert place.house.sql("select count(*) from heat") == [(0,)]
+    await place.check(place.today() - 3, place.today())
+
+
+async def test_a_range_is_widened_to_days(place: Place) -> None:
+    """Points know their UTC day and nothing of their time; meta says the days."""
+    today = place.today()
+    points = [Point(day, "/", 0, "click", 0.5, 5) for day in (today - 2, today - 1, today)]
+    await place.send(*points)
+    await place.pack()
+    zone = {"tz": "Asia/Kolkata", "pathname": "/"}
+    cases = (
+        ({"from": iso((today - 1) * DAY_MS), "to": iso(today * DAY_MS)}, 1, False),
+        ({"from": iso((today - 1) * DAY_MS + 1), "to": iso(today * DAY_MS + 1)}, 2, True),
+        ({"from": iso(today * DAY_MS - 1), "to": iso(today * DAY_MS)}, 1, True),
+        ({"from": iso(today * DAY_MS)[:10], "to": iso(today * DAY_MS)[:10]}, 2, True),  # Kolkata's midnight: 18:30
+        ({}, 3, True),
+    )
+    for span, clicks, widened in cases:
+        answer = await place.ask("heatmap", **span, **zone)
+        assert (answer.json["data"]["clicks"], answer.json["meta"]["widened"]) == (clicks, widened), span
+    meta = answer.json["meta"]
+    assert (meta["from"], meta["to"]) == ("2026-11-11T05:30:00.000+05:30", "2026-11-19T05:30:00.000+05:30")
+
+
+async def test_every_beginning_and_end(place: Place) -> None:
+    """Days that have points, and those just beside them, whichever blocks they are read from."""
+    first = place.today() - 2
+    await place.send(*[point._replace(path="/") for point in some(random.Random(6), place.today(), 30)])
+    for end in (first + 1, first + 3):
+        await place.pack(end=end)
+        for begin in range(first - 1, first + 4):
+            for end in range(begin + 1, first + 5):
+                await place.check(begin, end)
+
+
+async def test_what_was_sent_without_a_page(place: Place) -> None:
+    """It is not in the list, as unset values are not in others, but in meta, and can be asked for."""
+    event = {"type": "heatmap", "points": [{"x": 0, "y": 0, "kind": "click"}] * 3, "viewport_width": 5}
+    assert (await place.house.collect(event | {"website_id": place.website})).status == 202
+    for _ in range(2):
+        answer = await place.ask("heatmap-pages")
+        assert (answer.json["data"], answer.json["meta"]["unset"]) == ([], {"samples": 0, "clicks": 3})
+        assert (await place.ask("heatmap", pathname="")).json["data"]["grid"] == [[0, 0, 3]]
+        await place.pack(end=1 << 40)
+
+
+async def test_csv(place: Place) -> None:
+    """The grid's rows, and the list's; formulas made harmless."""
+    await place.send(*[Point(place.today(), "/a", 2, "click", x, 45) for x in (0, 0.5, 0.5)])
+    rows = list(csv.reader(io.StringIO((await place.ask("heatmap", pathname="/a", format="csv")).text)))
+    assert rows == [["x", "y", "count"], ["0", "2", "1"], ["25", "2", "2"]]
+    rows = list(csv.reader(io.StringIO((await place.ask("heatmap-pages", format="csv")).text)))
+    assert rows == [["value", "samples", "clicks"], ["/a", "0", "3"]]
+
+
+@pytest.mark.parametrize(
+    ("what", "params", "field"),
+    [
+        ("heatmap", {}, "pathname"),
+        ("heatmap", {"pathname": ["/", "/a"]}, "pathname"),
+        ("heatmap", {"pathname": "/" * 8_193}, "pathname"),
+        ("heatmap", {"pathname": "/", "filter_device": "tv"}, "filter_device"),
+        ("heatmap", {"pathname": "/", "filter_device": ["mobile", ""]}, "filter_device"),
+        ("heatmap", {"pathname": "/", "filter_pathname": "/"}, "filter_pathname"),
+        ("heatmap", {"pathname": "/", "limit": 5}, "limit"),
+        ("heatmap-pages", {"pathname": "/"}, "pathname"),
+        ("heatmap-pages", {"limit": 1_001}, "limit"),
+        ("heatmap-pages", {"filter_country": "DE"}, "filter_country"),
+        ("heatmap-pages", {"filter_device": "phone"}, "filter_device"),
+        ("stats", {"pathname": "/"}, "pathname"),
+    ],
+)
+async def test_bad_questions(place: Place, what: str, params: dict[str, Any], field: str) -> None:
+    answer = await place.ask(what, **params)
+    assert (answer.status, answer.json["error"]["code"]) == (400, "invalid_parameter"), answer.text
+    assert answer.json["error"]["field"] == field
+
+
+async def test_an_unchanged_answer_is_304(place: Place) -> None:
+    """Until a point comes; another page, and another width, is another answer. Packing changes none."""
+    await place.send(Point(place.today() - 1, "/a", 0, "click", 0, 0))
+    span = {"from": "2026-11-01", "to": "2026-11-30"}
+    tags = {}
+    for params in ({"pathname": "/a"}, {"pathname": "/b"}, {"pathname": "/a", "filter_device": "mobile"}):
+        answer = await place.ask("heatmap", **span, **params)
+        tags[answer.headers["ETag"]] = params | span
+    assert len(tags) == 3
+    path = f"/api/v1/websites/{place.website}/heatmap"
+    await place.house.store.builder.work()
+    assert place.house.sql("select count(*) from heat") == [(0,)]
+    for tag, params in tags.items():
+        assert (await place.house.get(path, place.key, params, headers={"If-None-Match": tag})).status == 304
+    await place.send(Point(place.today(), "/a", 0, "click", 0, 0))
+    for tag, params in tags.items():
+        assert (await place.house.get(path, place.key, params, headers={"If-None-Match": tag})).status == 200
+
+
+# --- cells and bytes
+
+
+@given(st.dictionaries(st.integers(0, CELLS - 1), st.integers(1, 3) | st.integers(1, (1 << 64) - 1)))
+def test_cells_as_bytes(cells: dict[int, int]) -> None:
+    """Adding is exact, whatever was there before; nothing is no byte, and one point three."""
+    found = Counter({5: 1, 7: 2})
+    heat.add(found, heat.packed(cells))
+    assert found == Counter({5: 1, 7: 2}) + Counter(cells)
+    assert bool(cells) == bool(heat.packed(cells))
+    samples, clicks = heat.totals(cells)
+    assert samples + clicks == sum(cells.values())
+    assert samples == sum(count for cell, count in cells.items() if cell % (BINS_X + 1) == BINS_X)
+    assert len(heat.packed({5: 1})) == 3
+
+
+@given(st.floats(0, 1), st.floats(0, 1_000_000), st.integers(0, 1))
+def test_a_cell_is_in_its_band(x: float, y: float, kind: int) -> None:
+    bin_y, bin_x = heat.bin_of(x, y, kind)
+    band, cell = heat.cell_of(kind, bin_y, bin_x)
+    row, column = divmod(cell, BINS_X + 1)
+    assert (band * BAND_ROWS + row, column) == (int(y / 20), 50 if kind else min(int(x * 50), 49))
+    assert 0 <= cell < CELLS
+    assert 0 <= band <= 200
+
+
+# --- what somebody may do who means it
+
+
+def weighed(path: Path, rows: list[tuple[int, ...]]) -> tuple[int, int]:
+    """Packs rows; how many steps it takes, and how many rows and bytes of cells the largest one writes."""
+    steps, most = 0, 0
+    with closing(open_database(path, create=True)) as connection:
+        connection.execute("pragma synchronous = off")
+        with transaction(connection):
+            connection.executemany("insert into heat values (1, ?, ?, ?, ?, ?, ?, ?)", rows)
+        more = True
+        while more:
+            before = connection.total_changes
+            with transaction(connection):
+                more = heat_days.pack(connection, 1, 1 << 40)
+            most = max(most, connection.total_changes - before)
+            steps += 1
+    return steps, most
+
+
+def test_no_step_is_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many cells, bands and pages there are: a step ends after the piece in which its time was over."""
+    monkeypatch.setattr(heat_days, "STEP_S", 0)
+    chance = random.Random(4)
+    tall = [(day, 1, width, kind, y, 0, 1) for day in (1, 2) for width in range(3) for kind in (0, 1)
+            for y in range(0, 50_001, 500)]  # fmt: skip
+    many = [(3, page, page % 3, 0, chance.randrange(100), 5, 1) for page in range(2, 300)]
+    steps, most = weighed(tmp_path / "a.db", [*tall, *many])
+    # A piece is a band of a page and day: few points of these, 3 levels of cells, 9 of counts, and the rows that go.
+    assert steps > len(many) + 200
+    assert most <= 6 + 3 + 9
+
+
+async def test_a_page_that_was_clicked_everywhere(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every cell of a band, and a million pixels down: blobs are bounded, the hottest cells are told."""
+    monkeypatch.setattr(heat_figures, "MOST_CELLS", 2_000)
+    await place.send(Point(place.today(), "/a", 1, "click", 0, 1_000_000), Point(place.today(), "/a", 1, "click", 1, 0))
+    await place.pack(end=1 << 40)
+    [(page,)] = place.house.sql("select pathname from heat_count where level = 0")
+    rows = [
+        (place.number, place.today(), page, width, 0, y, x, 1 + (y * BINS_X + x) % 300)
+        for width in range(3) for y in range(BAND_ROWS) for x in range(BINS_X)
+    ]  # fmt: skip
+    await place.house.admin(
+        lambda run: run.executemany("insert into heat values (?, ?, ?, ?, ?, ?, ?, ?)", rows).rowcount
+    )
+    plain = Counter({(y, x): 3 * count for _, _, _, width, _, y, x, count in rows if not width})
+    plain += Counter({(0, 49): 1, (50_000, 0): 1})
+    for _ in range(2):
+        answer = await place.ask("heatmap", pathname="/a")
+        data = answer.json["data"]
+        assert (answer.json["meta"]["cells"], data["clicks"]) == (len(plain), sum(plain.values()))
+        assert len(data["grid"]) == 2_000
+        assert {(y, x): count for x, y, count in data["grid"]}.items() <= plain.items()
+        assert sorted(count for *_, count in data["grid"]) == sorted(plain.values())[-2_000:]
+        assert [(y, x) for x, y, _ in data["grid"]] == sorted((y, x) for x, y, _ in data["grid"])
+        await place.pack(end=1 << 40)
+    [(longest,)] = place.house.sql("select max(length(mobile)) from heat_block")
+    assert longest < 6 * CELLS
+
+
+def test_adding_up_is_given_up_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The deadline of a question is looked at in the midst of statements; these are short, whatever is added up."""
+    with closing(open_database(tmp_path / "a.db", create=True)) as connection:
+        rows = [(day, 0, 1, 0, band * BAND_ROWS, 0, 1) for day in range(9) for band in range(8)]
+        heat_days.store(connection, 1, rows)
+        connection.set_progress_handler(lambda: True, 100_000)
+        assert heat_figures.heatmap(connection, 1, "", range(9), (0, 1, 2)).clicks == 72
+        monkeypatch.setattr(heat_days, "_BYTES_BETWEEN_LOOKS", 0)
+        with pytest.raises(sqlite3.OperationalError, match="interrupted"):
+            heat_figures.heatmap(connection, 1, "", range(9), (0, 1, 2))
+
+
+# --- verify
+
+
+FAULTS = {
+    "a sum without a cell": ("update heat_block set mobile = x'' where level = 3", {3}),
+    "a sum over many days": ("update heat_block set desktop = x'' where level = 6", {6}),
+    "a count": ("update heat_count set mobile_clicks = mobile_clicks + 1 where level = 0", {0, 1}),
+    "a count of a block": ("update heat_count set tablet_samples = 77 where level = 4", {4, 5}),
+    "a count that is not there": ("delete from heat_count where level = 0", {0, 1}),
+    "a count of no cells": ("insert into heat_count values (1, 0, 999, 5, 1, 1, 1, 1, 1, 1)", {0, 1}),
+    "a count of no days": ("insert into heat_count values (1, 2, 99999, 5, 1, 1, 1, 1, 1, 1)", {2, 3}),
+    "no counts at all": ("delete from heat_count", {0}),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_verify(place: Place, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+    """What days do not say is found and made as they say."""
+    monkeypatch.setattr(heat_days, "SUM_FROM_BYTES", 10)
+    chance = random.Random(5)
+    for _ in range(2):
+        await place.send(*some(chance, place.today(), 60))
+        place.house.clock.advance(86_400)
+        await place.pack()
+    assert place.wrong() == []
+    statement, levels = FAULTS[fault]
+    await place.house.admin(lambda connection: connection.execute(statement).rowcount)
+    assert {level for level, _ in place.wrong()} == levels
+    with closing(open_database(place.house.db, create=False)) as connection:
+        for level, block in place.wrong():
+            with transaction(connection):
+                heat_audit.repair(connection, place.number, level, block)
+    assert place.wrong() == []
+    await place.check(place.today() - 9, place.today())
+
+
+async def test_pages_that_somebody_made_up(house: House) -> None:
+    """However many pages there are, little of them is held: those that may be told, and what has no page."""
+    website, key = await house.website(), await house.key()
+    place, made_up = Place(house, website, key), 20_000
+
+    def store(connection: sqlite3.Connection) -> None:
+        connection.executemany(
+            "insert into label values (?, ?)", [(100_000 + n, f"/{n:05}") for n in reversed(range(made_up))]
+        )
+        rows = [(place.number, TODAY, 100_000 + n, 2, 0, n % 7, 3, 1) for n in range(made_up)]
+        # One of most points, one without a page, one that only phones have seen.
+        rows += [(place.number, TODAY, number, width, 1, 0, 0, 2) for number, width in ((100_007, 2), (0, 2), (1, 0))]
+        connection.execute("insert or ignore into label values (1, '/phones')")
+        connection.executemany("insert into heat values (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+
+    await house.admin(store)
+    for packed in (False, True):
+        if packed:
+            await place.pack(5, TODAY + 1)
+        tracemalloc.start()
+        answer = await place.ask("heatmap-pages", filter_device="desktop", limit=3)
+        (_, peak) = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 1_000_000
+        assert answer.json["meta"]["unset"] == {"samples": 2, "clicks": 0}
+        assert [tuple(row.values()) for row in answer.json["data"]] == [
+            ("/00007", 2, 1),
+            ("/00000", 0, 1),
+            ("/00001", 0, 1),
+        ]
+    assert (await place.ask("heatmap-pages", filter_device="tablet")).json["data"] == []
+    phones = (await place.ask("heatmap-pages", filter_device="mobile")).json["data"]
+    assert [row["samples"] for row in phones] == [2]

@@ -1,0 +1,457 @@
+"""How often a password may be tried: the table of docs/sign-in.md row by row, and what an attacker learns.
+
+Issue 14.4: "An account's counter must never refuse where a valid session or a device cookie ... vouches for the
+browser; from elsewhere slow down by address first; a 503 of the hashing queue gives the try back". 14.8: "Under floods
+a real account answers 429, an invented one 503 or 401".
+"""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from tally import logins
+from tally.gate import GATE, MOST_WAITING, Gate
+from tally.limits import MOST_BUCKETS, SLOTS, HashedBuckets
+from tally.logins import DEVICE_LASTS_MS
+from tally.sign_in import BROWSER_TRIES, NEW_ADDRESS_TRIES, TRIES_A_MINUTE, TRIES_AN_HOUR, SignInLimits, TooManyTries
+from tests.conftest import OWNER, ROOT, Command, House, MakeHouse, ManualClock
+from tests.support.page_client import PASSWORD, Browser, account, logged_in
+
+WRONG = "not the password"
+INVENTED = "nobody@example.org"
+
+
+def outcome(answer: Any) -> tuple[int, str | None]:
+    return answer.status, answer.headers.get("Retry-After")
+
+
+def version_of(house: House, email: str) -> bytes:
+    """The password version under which an account's tries are counted, b"" for an invented address."""
+    owners = house.store.registry.owners.values()
+    return next((owner.password_version for owner in owners if owner.email == email), b"")
+
+
+def guesses(limits: SignInLimits, clock: ManualClock, email: str, addresses: range, version: bytes = b"") -> int:
+    """Has each of these addresses guess until it is refused; how many tries they got."""
+    got = 0
+    for number in addresses:
+        while True:
+            try:
+                limits.take(b"bot %d" % number, email, None, clock.monotonic_ns, version)
+            except TooManyTries:
+                break
+            got += 1
+    return got
+
+
+def attack(house: House, email: str = OWNER, first_bot: int = 0) -> None:
+    """Uses up whatever unknown browsers may try of an account."""
+    bots = range(first_bot, first_bot + 2 * NEW_ADDRESS_TRIES)
+    got = guesses(house.app[GATE]._sign_in, house.clock, email, bots, version_of(house, email))
+    assert got > NEW_ADDRESS_TRIES / 2
+
+
+# --- a known browser
+
+
+async def test_a_device_cookie_is_never_refused_for_what_others_try(house: House) -> None:
+    """Row 1, by the device cookie: after a logout, after a restart, from any address."""
+    browser = await logged_in(house)
+    assert (await browser("POST", "/api/account/logout")).status == 204
+    assert list(browser.cookies) == ["tally-device"]
+    await house.restart()
+    attack(house)
+    assert (await Browser(house, ip="198.51.100.99").log_in()).status == 429
+    browser.ip = "198.51.100.99"
+    for _ in range(TRIES_A_MINUTE + 1):
+        await Browser(house, ip=browser.ip).log_in(INVENTED, WRONG)
+    assert (await browser.log_in()).status == 200
+
+
+async def test_a_session_is_never_refused_for_what_others_try(house: House) -> None:
+    """Row 1, by the session: the password can be changed, and one can log in again."""
+    browser = await logged_in(house)
+    del browser.cookies["tally-device"]
+    attack(house)
+    assert (await browser.log_in()).status == 200
+    del browser.cookies["tally-device"]
+    sent = {"current": PASSWORD, "new": "another horse battery"}
+    assert (await browser("POST", "/api/account/password", sent)).status == 204
+
+
+async def test_a_known_browser_has_ten_tries_in_ten_minutes(house: House) -> None:
+    """Row 1: "10 tries in 10 minutes of this browser"; another known browser is not concerned."""
+    browser, other = await logged_in(house), await logged_in(house)
+    await browser("POST", "/api/account/logout")
+    for number in range(BROWSER_TRIES):
+        browser.ip = f"198.51.100.{number}"
+        assert (await browser.log_in(password=WRONG)).status == 401
+    assert outcome(await browser.log_in()) == (429, "60")
+    assert (await other.log_in()).status == 200
+    house.clock.advance(60)
+    assert (await browser.log_in()).status == 200
+
+
+async def test_only_failures_count(house: House) -> None:
+    await account(house)
+    browser = Browser(house)
+    for _ in range(TRIES_A_MINUTE + 1):
+        assert (await Browser(house).log_in()).status == 200
+        assert (await browser.log_in()).status == 200
+
+
+Revoke = Callable[[House, Browser, Command], Awaitable[Any]]
+
+
+async def change_password(house: House, browser: Browser, command: Command) -> None:
+    other = await logged_in(house)
+    sent = {"current": PASSWORD, "new": "another horse battery"}
+    assert (await other("POST", "/api/account/password", sent)).status == 204
+    assert (await other("POST", "/api/account/password", {"current": sent["new"], "new": PASSWORD})).status == 204
+
+
+async def log_out_everywhere(house: House, browser: Browser, command: Command) -> None:
+    other = await logged_in(house)
+    assert (await other("POST", "/api/account/logout-everywhere")).status == 204
+    assert other.cookies == {}
+
+
+async def by_command(house: House, browser: Browser, command: Command) -> None:
+    words = ("account", "password", OWNER, "--password-stdin", "--db", str(house.db))
+    done = await asyncio.to_thread(command, *words, stdin=f"{PASSWORD}\n")
+    assert done.returncode == 0, done.stderr
+    await house.store.refresh()
+
+
+async def a_year(house: House, browser: Browser, command: Command) -> None:
+    house.clock.advance(DEVICE_LASTS_MS / 1000)
+
+
+async def another_accounts(house: House, browser: Browser, command: Command) -> None:
+    browser.cookies = (await logged_in(house, "other@example.com")).cookies
+
+
+async def an_invented_one(house: House, browser: Browser, command: Command) -> None:
+    browser.cookies["tally-device"] = "x" * 43
+
+
+@pytest.mark.parametrize(
+    "revoke", [change_password, log_out_everywhere, by_command, a_year, another_accounts, an_invented_one]
+)
+async def test_what_vouches_for_no_browser(house: House, command: Command, revoke: Revoke) -> None:
+    """Device cookies that were revoked, have expired, or belong to another account."""
+    browser = await logged_in(house)
+    del browser.cookies["tally"]
+    await revoke(house, browser, command)
+    browser.cookies.pop("tally", None)
+    attack(house)
+    browser.ip = "198.51.100.99"
+    assert (await browser.log_in()).status == 429
+
+
+async def test_the_device_cookie(house: House) -> None:
+    """Random, HttpOnly, SameSite, a year; only a keyed hash of it is in the file; each login makes another."""
+    browser = await logged_in(house)
+    value = browser.cookies["tally-device"]
+    assert [line.partition("=")[0] for line in browser.set_cookies] == ["tally", "tally-device"]
+    assert browser.set_cookies[1] == f"tally-device={value}; Path=/; Max-Age=31536000; HttpOnly; SameSite=Lax"
+    assert value != browser.cookies["tally"]
+    digest = logins.device_digest_of(value, house.store.key_salt)
+    now_ms = house.clock.wall_ms()
+    assert house.sql("select * from device") == [(digest, 1, now_ms, now_ms + DEVICE_LASTS_MS)]
+    assert value.encode() not in house.db.read_bytes()
+    assert digest != logins.digest_of(value, house.store.key_salt)
+    house.clock.advance(5)
+    assert (await browser.log_in()).status == 200
+    assert house.sql("select created_ms from device") == [(now_ms + 5_000,)]
+    # It opens nothing.
+    del browser.cookies["tally"]
+    assert (await browser("GET", "/api/account")).status == 401
+    stolen = Browser(house)
+    stolen.cookies["tally"] = browser.cookies["tally-device"]
+    assert (await stolen("GET", "/api/account")).status == 401
+
+
+async def test_over_https_the_device_cookie_is_the_hosts_own(house: House) -> None:
+    await account(house)
+    browser = Browser(house, X_Forwarded_Proto="https")
+    assert (await browser.log_in()).status == 200
+    assert list(browser.cookies) == ["__Host-tally", "__Host-tally-device"]
+    assert all(line.endswith("; Secure") for line in browser.set_cookies)
+
+
+async def test_known_browsers_that_expired_are_removed(house: House) -> None:
+    await logged_in(house)
+    house.clock.advance(DEVICE_LASTS_MS / 1000 + 2 * 86_400)
+    await house.restart()
+    await logged_in(house)
+    assert house.sql("select count(*) from device") == [(1,)]
+
+
+# --- an address
+
+
+async def test_ten_failures_a_minute_from_one_address(house: House) -> None:
+    """Row 2: whichever accounts are tried; with Retry-After; another address is not concerned."""
+    await account(house)
+    browser = Browser(house)
+    for number in range(TRIES_A_MINUTE):
+        assert (await browser.log_in(f"{number}@example.com", WRONG)).status == 401
+    answer = await browser.log_in()
+    assert outcome(answer) == (429, "6")
+    assert answer.json["error"]["code"] == "rate_limited"
+    assert (await Browser(house, ip="203.0.113.8").log_in()).status == 200
+    house.clock.advance(6)
+    assert (await browser.log_in()).status == 200
+
+
+async def test_an_address_is_an_ipv6_network_of_64(house: House) -> None:
+    """The same rule as collecting has: a /64 belongs to one subscriber."""
+    await account(house)
+    for number in range(TRIES_A_MINUTE):
+        browser = Browser(house, ip=f"2001:db8:1:2::{number + 1}")
+        assert (await browser.log_in(f"{number}@example.com", WRONG)).status == 401
+    assert (await Browser(house, ip="2001:db8:1:2:ffff::1").log_in()).status == 429
+    assert (await Browser(house, ip="2001:db8:1:3::1").log_in()).status == 200
+
+
+async def test_the_forwarded_header_counts_only_behind_a_trusted_proxy(make_house: MakeHouse) -> None:
+    house = await make_house(trusted_proxy=("none",))
+    await account(house)
+    for number in range(TRIES_A_MINUTE):
+        browser = Browser(house, ip=f"203.0.113.{number}")
+        assert (await browser.log_in(f"{number}@example.com", WRONG)).status == 401
+    assert (await Browser(house, ip="198.51.100.1").log_in()).status == 429
+
+
+async def test_tries_at_the_same_moment_all_count(house: House) -> None:
+    """Each is counted before its hash is computed: none slips in between."""
+    await account(house)
+    answers = await asyncio.gather(*(Browser(house).log_in(OWNER, WRONG) for _ in range(3 * TRIES_A_MINUTE)))
+    assert sorted(answer.status for answer in answers) == [401] * TRIES_A_MINUTE + [429] * 2 * TRIES_A_MINUTE
+
+
+# --- an account, from addresses that have failed and from others
+
+
+@pytest.mark.parametrize("email", [OWNER, INVENTED])
+async def test_addresses_that_failed_have_ten_tries_an_hour_of_an_account(house: House, email: str) -> None:
+    """Row 4, for an account that exists and one that does not; a new address is not concerned."""
+    await account(house)
+    for number in range(TRIES_AN_HOUR):
+        browser = Browser(house, ip=f"203.0.113.{number}")
+        assert (await browser.log_in("elsewhere@example.com", WRONG)).status == 401
+        assert (await browser.log_in(email.upper() if number % 2 else email, WRONG)).status == 401
+    late = Browser(house, ip="198.51.100.1")
+    assert (await late.log_in("elsewhere@example.com", WRONG)).status == 401
+    # Its one failure is forgotten when the account has a try again.
+    assert outcome(await late.log_in(email, PASSWORD)) == (429, "360")
+    assert (await Browser(house, ip="198.51.100.2").log_in(email)).status == (200 if email == OWNER else 401)
+    house.clock.advance(360)
+    assert (await late.log_in(email)).status == (200 if email == OWNER else 401)
+
+
+@pytest.mark.parametrize(("failures", "minutes"), [(1, 6), (3, 18), (10, 60), (40, 57)])
+def test_an_address_counts_as_new_again(clock: ManualClock, failures: int, minutes: int) -> None:
+    """A failure is forgotten after 6 minutes, ten after an hour, and no more than ten are remembered (the last of 40
+    comes 3 minutes behind the tenth); until then the account has no try for it."""
+    limits = SignInLimits()
+    for number in range(failures):
+        if number and not number % TRIES_A_MINUTE:
+            clock.advance(60)
+        limits.take(b"a", f"{number}@example.com", None, clock.monotonic_ns)
+    clock.advance(minutes * 60 - 61)
+    assert guesses(limits, clock, OWNER, range(60)) >= 60 + TRIES_AN_HOUR
+    clock.advance(60)
+    with pytest.raises(TooManyTries) as refused:
+        limits.take(b"a", OWNER, None, clock.monotonic_ns)
+    assert refused.value.wait_s == 1
+    clock.advance(1)
+    limits.take(b"a", OWNER, None, clock.monotonic_ns)
+
+
+async def test_new_addresses_have_600_tries_of_an_account_then_one_a_second(house: House) -> None:
+    """Row 3."""
+    await account(house)
+    limits = house.app[GATE]._sign_in
+    for number in range(NEW_ADDRESS_TRIES):
+        limits.take(b"bot %d" % number, OWNER, None, house.clock.monotonic_ns, version_of(house, OWNER))
+    assert outcome(await Browser(house, ip="198.51.100.1").log_in()) == (429, "1")
+    house.clock.advance(1)
+    assert (await Browser(house, ip="198.51.100.1").log_in(password=WRONG)).status == 401
+    assert outcome(await Browser(house, ip="198.51.100.2").log_in()) == (429, "1")
+    house.clock.advance(1)
+    assert (await Browser(house, ip="198.51.100.2").log_in()).status == 200
+
+
+BOTS = 300
+
+
+async def test_the_owner_gets_in_from_a_new_address_beside_a_botnet(house: House) -> None:
+    """ "The owner with the right password from a new address": while 300 addresses try as often as they may, for an
+    hour; and what they get is what docs/sign-in.md says."""
+    await account(house)
+    limits, got = house.app[GATE]._sign_in, 0
+    for minute in range(60):
+        got += guesses(limits, house.clock, OWNER, range(BOTS), version_of(house, OWNER))
+        if minute % 15 == 0:
+            assert (await Browser(house, ip=f"198.51.100.{minute}").log_in()).status == 200
+        house.clock.advance(60)
+    assert 9 * BOTS < got <= 10 * BOTS + 2 * TRIES_AN_HOUR
+
+
+@pytest.mark.parametrize("bots", [1, 5_000])
+def test_what_an_attacker_with_so_many_addresses_gets(clock: ManualClock, bots: int) -> None:
+    """ "10 tries and then 10·N an hour of one account, at most 3,600 an hour and 600 once"."""
+    limits, hours = SignInLimits(), 2
+    got = 0
+    for _ in range(10 * hours):
+        got += guesses(limits, clock, OWNER, range(bots))
+        clock.advance(360)
+    most = min(10 * bots * hours, 3_600 * hours + NEW_ADDRESS_TRIES) + (1 + hours) * TRIES_AN_HOUR
+    assert most * 0.4 < got <= most
+
+
+# --- a new password
+
+
+async def by_page(house: House, browser: Browser, command: Command) -> None:
+    sent = {"current": PASSWORD, "new": "another horse battery"}
+    assert (await browser("POST", "/api/account/password", sent)).status == 204
+
+
+async def by_command_line(house: House, browser: Browser, command: Command) -> None:
+    words = ("account", "password", OWNER, "--password-stdin", "--db", str(house.db))
+    done = await asyncio.to_thread(command, *words, stdin="another horse battery\n")
+    assert done.returncode == 0, done.stderr
+    await house.store.refresh()
+
+
+@pytest.mark.parametrize("set_password", [by_page, by_command_line])
+async def test_a_new_password_starts_the_counts_of_an_account_anew(
+    house: House, command: Command, set_password: Revoke
+) -> None:
+    """docs/sign-in.md's remedy for an owner without a known browser: from a new address, and from one with a failure;
+    another account's counts stay."""
+    browser = await logged_in(house)
+    attack(house)
+    attack(house, INVENTED, first_bot=10_000)
+    new, failed = Browser(house, ip="198.51.100.1"), Browser(house, ip="198.51.100.2")
+    assert (await failed.log_in("elsewhere@example.com", WRONG)).status == 401
+    for address in (new, failed):
+        assert (await address.log_in()).status == 429
+    await set_password(house, browser, command)
+    for address in (new, failed):
+        assert (await address.log_in(password=PASSWORD)).status == 401
+        assert (await address.log_in(password="another horse battery")).status == 200
+    assert (await Browser(house, ip="198.51.100.3").log_in(INVENTED, WRONG)).status == 429
+
+
+# --- the queue
+
+
+async def fill_queue(house: House, gate: Gate) -> tuple[threading.Event, "list[asyncio.Task[Any]]"]:
+    """Has the thread that hashes wait, and as many tries wait for it as may."""
+    free = threading.Event()
+    gate._thread.submit(free.wait, 60)
+    crowd = [
+        asyncio.create_task(Browser(house, ip=f"198.51.{number}.1").log_in(f"{number}@example.com", WRONG))
+        for number in range(MOST_WAITING)
+    ]
+    async with asyncio.timeout(30):
+        while gate._waiting[False] < MOST_WAITING:
+            await asyncio.sleep(0.005)
+    return free, crowd
+
+
+async def test_a_crowd_is_told_to_come_back_and_loses_no_try(house: House) -> None:
+    """Row 5: "503, Retry-After 1 second; the try is given back"; a known browser waits in a queue of its own."""
+    browser, gate = await logged_in(house), house.app[GATE]
+    await browser("POST", "/api/account/logout")
+    free, crowd = await fill_queue(house, gate)
+    unknown = Browser(house, ip="192.0.2.1")
+    try:
+        for _ in range(2 * TRIES_A_MINUTE):
+            answer = await unknown.log_in()
+            assert outcome(answer) == (503, "1")
+            assert answer.json["error"]["code"] == "overloaded"
+        known = asyncio.create_task(browser.log_in())
+        async with asyncio.timeout(30):
+            while not gate._waiting[True]:
+                await asyncio.sleep(0.005)
+    finally:
+        free.set()
+    assert (await known).status == 200
+    assert {answer.status for answer in await asyncio.gather(*crowd)} == {401}
+    for _ in range(TRIES_A_MINUTE):
+        assert (await unknown.log_in(password=WRONG)).status == 401
+    assert (await unknown.log_in()).status == 429
+
+
+# --- what an attacker learns
+
+
+async def test_floods_tell_nothing_of_whether_an_account_exists(house: House) -> None:
+    """The same sequence of answers for an account and for an invented address: of one address, of many, beside a flood
+    of other invented addresses, and with the queue full."""
+    await account(house)
+    gate = house.app[GATE]
+    seen: dict[str, list[Any]] = {OWNER: [], INVENTED: []}
+
+    async def both(place: int, times: int = 1) -> None:
+        for _ in range(times):
+            for net, (email, answers) in enumerate(seen.items()):
+                answer = await Browser(house, ip=f"203.0.{net}.{place}").log_in(email, WRONG)
+                answers.append((*outcome(answer), answer.body))
+
+    await both(1, TRIES_A_MINUTE + 2)
+    for number in range(2 * MOST_BUCKETS + 2):
+        gate._sign_in.take(b"%d" % number, f"{number}@example.net", None, house.clock.monotonic_ns)
+    await both(1, 2)
+    house.clock.advance(60)
+    await both(1, 3)
+    await both(2, 3)
+    for number, email in enumerate(seen):
+        attack(house, email, first_bot=number * 10_000)
+    await both(3, 2)
+    house.clock.advance(2)
+    await both(4, 2)
+    free, crowd = await fill_queue(house, gate)
+    house.clock.advance(3)
+    try:
+        await both(5, 2)
+    finally:
+        free.set()
+    await asyncio.gather(*crowd)
+    assert seen[OWNER] == seen[INVENTED]
+    assert {status for status, *_ in seen[OWNER]} == {401, 429, 503}
+
+
+def test_a_table_of_fixed_size_forgets_nothing_and_does_not_grow(clock: ManualClock) -> None:
+    buckets = HashedBuckets(10, 3_600_000_000_000)
+    now_ns = clock.monotonic_ns()
+    for _ in range(10):
+        assert buckets.wait_s(b"a", now_ns) == 0
+        buckets.take(b"a", now_ns)
+    for number in range(20_000):
+        buckets.take(b"%d" % number, now_ns)
+    assert buckets.wait_s(b"a", now_ns) >= 360
+    assert len(buckets._full_ns) == SLOTS
+    buckets.give_back(b"a", now_ns)
+    other = HashedBuckets(10, 3_600_000_000_000)
+    assert [buckets._slot(b"%d" % n) for n in range(9)] != [other._slot(b"%d" % n) for n in range(9)]
+
+
+def test_the_page_says_the_limits_as_they_are() -> None:
+    page = (ROOT / "docs" / "sign-in.md").read_text()
+    for said in (
+        f"{BROWSER_TRIES} tries in 10 minutes of this browser",
+        f"{TRIES_A_MINUTE} tries a minute of its address",
+        f"{NEW_ADDRESS_TRIES} tries in 10 minutes of the account",
+        f"{TRIES_AN_HOUR} tries an hour of the account",
+        f"more than {MOST_WAITING} tries waiting",
+    ):
+        assert said in page

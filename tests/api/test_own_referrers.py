@@ -1,0 +1,83 @@
+"""Referrers that are pages of the website itself: its domain, its subdomains, its allowed extra origins."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tally import accounts
+from tally.hosts import origin_hosts
+from tally.importing import import_events
+from tally.ndjson import open_source
+from tally.portable import LineReader
+from tally.schema import open_database, transaction
+from tests.conftest import NOON_MS, OWNER, House
+
+ORIGINS = ("https://www.partner.example", "http://localhost:9000", "http://[::1]:8080", "capacitor://app.local")
+REFERRERS = {
+    "https://www.partner.example/list": None,
+    "https://partner.example/list": None,
+    "http://localhost:9000/": None,
+    "http://localhost:9001/": None,
+    "http://[::1]:8080/": None,
+    "https://shop.example.com/": None,
+    "https://a.partner.example/": "a.partner.example",
+    "https://partner.example.evil.example/": "partner.example.evil.example",
+    "https://news.example.org/": "news.example.org",
+}
+
+
+async def test_a_page_of_an_allowed_origin_is_no_referrer(house: House) -> None:
+    website, key = await house.website(allow_origins=ORIGINS), await house.key()
+    for referrer, stored in REFERRERS.items():
+        event = {"type": "pageview", "website_id": website, "url": "https://example.com/", "referrer": referrer}
+        assert (await house.collect(event, headers={"Origin": "http://localhost:9000"})).status == 202
+        newest = (await house.get(f"/api/v1/websites/{website}/events?limit=1", key)).json["data"][0]
+        assert newest["referrer"] == stored, referrer
+    # Without the origin its pages are referrers as any other.
+    other = await house.website()
+    event = {"type": "pageview", "website_id": other, "url": "https://example.com/"}
+    await house.collect(event | {"referrer": "https://www.partner.example/list"})
+    rows = (await house.get(f"/api/v1/websites/{other}/events", key)).json["data"]
+    assert rows[0]["referrer"] == "partner.example"
+
+
+@pytest.mark.parametrize(
+    ("referrer", "kept"),
+    [
+        ("partner.example", ""),
+        ("localhost", ""),
+        ("example.com", ""),
+        ("shop.example.com", ""),
+        ("news.example.org", "news.example.org"),
+    ],
+)
+def test_an_import_drops_the_referrers_that_collect_drops(referrer: str, kept: str) -> None:
+    line = {"type": "pageview", "timestamp": NOON_MS, "pathname": "/", "referrer": referrer}
+    reader = LineReader(b"salt" * 4, 1, NOON_MS, "example.com", frozenset(ORIGINS))
+    read: Any = reader.read(1, json.dumps(line).encode())
+    assert read.texts[1] == kept
+
+
+def test_hosts_of_origins_are_as_referrers_are_stored() -> None:
+    assert origin_hosts(frozenset(ORIGINS)) == {"partner.example", "localhost", "[::1]", "app.local"}
+
+
+def test_an_import_reads_the_websites_own_hosts(tmp_path: Path) -> None:
+    file = tmp_path / "in.ndjson"
+    file.write_text(
+        "".join(
+            json.dumps({"type": "pageview", "timestamp": NOON_MS + at, "pathname": "/", "referrer": referrer}) + "\n"
+            for at, referrer in enumerate(("partner.example", "example.com", "news.example.org"))
+        )
+    )
+    connection = open_database(tmp_path / "analytics.db", create=True)
+    with transaction(connection):
+        owner = accounts.create_account(connection, OWNER, "business", None, 0)
+        accounts.add_website(connection, owner, "example.com", "example.com", ORIGINS, 0)
+    with open_source(str(file)) as source:
+        assert import_events(connection, 1, source, now_ms=NOON_MS + 60_000).accepted == 3
+    statement = "select text from event join label on label.id = event.referrer order by ts"
+    assert [text for (text,) in connection.execute(statement)] == ["", "", "news.example.org"]
+    connection.close()

@@ -1,0 +1,244 @@
+"""The shell and its files: their headers, their bytes, what is not served (tally/pages.py)."""
+
+import gzip
+import re
+from pathlib import Path
+
+import pytest
+
+from tally import framing, pages
+from tally.accounts import Website
+from tests.conftest import ROOT, Answer, House
+from tests.support.page_client import Browser, logged_in
+
+PAGES = [
+    "/",
+    "/login",
+    "/setup",
+    "/websites/c66653dc-e3f4-4325-a39f-da606931a543",
+    "/account",
+    "/account/keys",
+    "/share/x",
+]
+STATIC = ROOT / "static"
+PLAIN = {"Accept-Encoding": "identity"}
+
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_every_page_is_the_same_shell(house: House, path: str) -> None:
+    """ "the HTML shell static/app.html (same file for all) ... strict CSP, no secrets in it"."""
+    for browser in (Browser(house), await logged_in(house)):
+        answer = await browser("GET", path, headers=dict(PLAIN))
+        assert (answer.status, answer.body) == (200, (STATIC / "app.html").read_bytes())
+        assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+        assert answer.headers["Cache-Control"] == "no-cache"
+        assert browser.set_cookies == []
+
+
+async def test_what_a_page_may_do(house: House) -> None:
+    """The pages' policy, word for word, and its other headers."""
+    headers = (await Browser(house)("GET", "/")).headers
+    policy = dict(part.strip().split(" ", 1) for part in headers["Content-Security-Policy"].split(";"))
+    assert policy == {
+        "default-src": "'none'",
+        "script-src": "'self'",
+        "style-src": "'self'",
+        "img-src": "'self' data:",
+        "connect-src": "'self'",
+        "font-src": "'none'",
+        "form-action": "'self'",
+        "base-uri": "'none'",
+        "frame-ancestors": "'none'",
+    }
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Cross-Origin-Opener-Policy"] == "same-origin"
+    off = headers["Permissions-Policy"].split(", ")
+    assert {"camera=()", "geolocation=()", "microphone=()", "usb=()"} <= set(off)
+    assert all(re.fullmatch("[a-z-]+=\\(\\)", one) for one in off)
+    assert not [one for one in off if "clipboard" in one]  # the copy buttons
+
+
+def frames(answer: Answer) -> str | None:
+    """What the policy of an answer lets a page frame; None where it names no frames, which is nothing, too."""
+    found = re.search(r"; frame-src ([^;]*)$", answer.headers["Content-Security-Policy"])
+    assert answer.headers["Content-Security-Policy"].startswith(f"{pages.POLICY};" if found else pages.POLICY)
+    return found and found[1]
+
+
+async def test_the_heatmaps_of_a_website_may_frame_its_own_pages(house: House) -> None:
+    """Its domain, subdomains and listed origins; for its owner alone; the shell is the same file."""
+    owner = await logged_in(house)
+    origins = ("capacitor://localhost", "http://localhost:3000", "https://[::1]:8443", "https://shop.example.net")
+    website = await house.website(allow_origins=origins)
+    path = f"/websites/{website}/heatmaps"
+    answer = await owner("GET", path, headers=dict(PLAIN))
+    own = "https://example.com http://example.com https://*.example.com http://*.example.com"
+    assert frames(answer) == f"{own} http://localhost:3000 https://shop.example.net"
+    assert answer.body == (STATIC / "app.html").read_bytes()
+    assert answer.headers["Cache-Control"] == "private, no-cache"
+    for other in (f"/websites/{website}", f"/websites/{website}/left-out", "/", "/login"):
+        assert frames(await owner("GET", other)) is None
+    for browser, asked in (
+        (Browser(house), path),
+        (await logged_in(house, "other@example.com"), path),
+        (owner, "/websites/c66653dc-e3f4-4325-a39f-da606931a543/heatmaps"),
+        (owner, "/websites/x/heatmaps"),
+    ):
+        answer = await browser("GET", asked)
+        assert (answer.status, frames(answer)) == (200, None)
+
+
+async def test_a_policy_that_has_changed_is_another_answer(house: House) -> None:
+    """A browser that keeps the shell is told of another domain, and of a session that has ended."""
+    owner = await logged_in(house)
+    website = await house.website()
+    path = f"/websites/{website}/heatmaps"
+    tag = {"If-None-Match": (await owner("GET", path)).headers["ETag"]}
+    assert (await owner("GET", path, headers=dict(tag))).status == 304
+    await owner("PATCH", f"/api/account/websites/{website}", {"domain": "example.org"})
+    answer = await owner("GET", path, headers=dict(tag))
+    assert answer.status == 200
+    assert "https://example.org" in (frames(answer) or "")
+    assert "example.com" not in (frames(answer) or "")
+    assert (await Browser(house)("GET", path, headers=tag)).status == 200
+
+
+def site(domain: str, *origins: str) -> Website:
+    return Website(1, "x", domain, "x", 0, 1, "business", frozenset(origins))
+
+
+@pytest.mark.parametrize(
+    ("website", "sources"),
+    [
+        (site("192.0.2.7"), "https://192.0.2.7 http://192.0.2.7"),
+        (site("[2001:db8::7]"), ""),
+        (site("localhost", "http://localhost:3000", "app://localhost"), "https://localhost http://localhost"),
+    ],
+    ids=["an address has no subdomains", "no policy can write IPv6", "only what a browser can frame"],
+)
+def test_what_may_be_framed(website: Website, sources: str) -> None:
+    found = [one for one in framing.frames_of(website) if "*" not in one]
+    assert " ".join(found) == (f"{sources} http://localhost:3000" if website.origins else sources)
+
+
+def test_the_shell_keeps_to_its_policy() -> None:
+    """ "No inline script or style anywhere"."""
+    shell = (STATIC / "app.html").read_text()
+    assert not re.search(r"<style|\sstyle=|\son[a-z]+=|javascript:", shell)
+    assert all("src=" in tag for tag in re.findall(r"<script[^>]*>", shell))
+    assert not re.search(r"(?:src|href)=\"(?:https?:)?//", shell)
+
+
+FILES = sorted(path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*.*") if path.is_file())
+SERVED = [path for path in FILES if Path(path).suffix in pages._TYPES]
+
+
+@pytest.mark.parametrize("path", SERVED)
+async def test_every_file_is_served_as_it_is_and_packed(house: House, path: str) -> None:
+    """ "ETag + `Cache-Control: no-cache`, gzip where accepted (made once at start), right types"."""
+    body = (STATIC / path).read_bytes()
+    answer = await Browser(house)("GET", f"/assets/{path}", headers=dict(PLAIN))
+    assert (answer.status, answer.body) == (200, body)
+    assert answer.headers["Cache-Control"] == "no-cache"
+    assert answer.headers["Vary"] == "Accept-Encoding"
+    assert "Content-Encoding" not in answer.headers
+    found = pages.files()[path]
+    assert answer.headers["Content-Type"] == found.kind
+    assert not found.packed or gzip.decompress(found.packed) == body
+    again = await Browser(house)("GET", f"/assets/{path}", headers=PLAIN | {"If-None-Match": answer.headers["ETag"]})
+    assert (again.status, again.body, again.headers["ETag"]) == (304, b"", answer.headers["ETag"])
+
+
+@pytest.mark.parametrize(
+    ("accepted", "packs"),
+    [
+        ("gzip", True),
+        ("gzip, deflate, br", True),
+        ("br;q=1.0, GZIP;q=0.5", True),
+        ("", False),
+        ("br", False),
+        ("gzip;q=0", False),
+        ("gzip; q=0.000", False),
+        ("identity", False),
+        ("x-gzip", False),
+    ],
+)
+async def test_packed_only_where_it_is_accepted(house: House, accepted: str, packs: bool) -> None:
+    request = house.client.request(
+        "GET", "/assets/app.css", headers={"Accept-Encoding": accepted}, auto_decompress=False
+    )
+    async with request as response:
+        body = await response.read()
+        assert (response.headers.get("Content-Encoding") == "gzip") is packs
+        tag = response.headers["ETag"]
+    plain = (STATIC / "app.css").read_bytes()
+    assert (gzip.decompress(body) if packs else body) == plain
+    # Two representations, two tags.
+    assert tag.endswith('-gzip"') is packs
+
+
+async def test_head_has_the_length_and_no_body(house: House) -> None:
+    for path in ("/", "/assets/app.css"):
+        answer = await Browser(house)("HEAD", path, headers=dict(PLAIN))
+        full = await Browser(house)("GET", path, headers=dict(PLAIN))
+        assert (answer.status, answer.body) == (200, b"")
+        assert answer.headers["Content-Length"] == str(len(full.body))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(
+            "",
+            "x.css",
+            "app.css/",
+            "/app.css",
+            "APP.CSS",
+            "./app.css",
+            "pages",
+            "pages/",
+            "openapi.yaml",
+            "vendor/README.md",
+        ),
+        *(
+            "../schema.sql",
+            "..%2fschema.sql",
+            "%2e%2e/schema.sql",
+            "pages/../app.css",
+            "..\\schema.sql",
+            "app.css%00",
+            ".",
+        ),
+        *("%2fetc%2fpasswd", "//etc/passwd", "..%252fschema.sql", "app.css;x", "\u00e4.css"),
+    ],
+)
+async def test_nothing_else_is_served(house: House, path: str) -> None:
+    """ "by a table read at start (no path ever reaches the file system)"."""
+    async with house.client.request("GET", f"/assets/{path}") as response:
+        # What a client itself makes of dots is an asset again, or nothing.
+        if response.status == 200:
+            assert str(response.url.path).startswith("/assets/")
+            assert await response.read() == (STATIC / "app.css").read_bytes()
+        else:
+            assert response.status == 404
+            assert (await response.json())["error"]["code"] == "not_found"
+
+
+async def test_a_file_that_comes_later_is_not_served(house: House, tmp_path: Path) -> None:
+    """What is served is what was there when the server started."""
+    assert "later.js" not in house.app[pages.FILES]
+    answer = await Browser(house)("GET", "/assets/later.js")
+    assert answer.status == 404
+
+
+async def test_methods_that_pages_do_not_take(house: House) -> None:
+    answer = await Browser(house)("POST", "/login", {})
+    assert (answer.status, answer.json["error"]["code"]) == (405, "method_not_allowed")
+    assert answer.headers["Allow"] == "GET,HEAD"
+
+
+def test_a_picture_runs_nothing() -> None:
+    """An icon that is opened by itself is a document of this origin."""
+    policy = pages.FILE_HEADERS["Content-Security-Policy"]
+    assert policy == "default-src 'none'; frame-ancestors 'none'; sandbox"

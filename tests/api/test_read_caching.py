@@ -1,0 +1,178 @@
+"""ETag and If-None-Match of the read API.
+
+Quoted: CONTRACT: "`ETag` is a hash of the question and of the website's change counter; `If-None-Match` gives 304."
+A default range moves with now, so its answer is another one each time.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conftest import NOON_MS, Answer, MakeHouse
+from tests.support.read_api import DAY, ENDPOINTS, Library, Site, library_at, view
+
+FIXED = (
+    *(f"{endpoint}?from={DAY}&to={DAY}" for endpoint in ("stats", "timeseries", "top/pathname", "events")),
+    f"stats?from={DAY}&to={DAY}&compare=previous",
+    f"top/os?from={DAY}&to={DAY}&format=csv",
+    "realtime",
+)
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    with library_at(tmp_path_factory.mktemp("read") / "analytics.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+def site(library: Library) -> Site:
+    library.clock.set_wall(NOON_MS)
+    site = library.site()
+    site.send(view("10:00:00"))
+    return site
+
+
+def again(site: Site, question: str, tag: str, method: str = "GET") -> Answer:
+    return site.ask(question, {"If-None-Match": tag}, method)
+
+
+def tag_of(site: Site, question: str) -> str:
+    return site.ask(question).headers["ETag"]
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("question", FIXED)
+def test_the_same_question_again_is_304(site: Site, question: str, method: str) -> None:
+    """CONTRACT: "`If-None-Match` gives 304", which has no body and has the RateLimit headers "on every answer"."""
+    tag = tag_of(site, question)
+    answer = again(site, question, tag, method)
+    assert (answer.status, answer.body) == (304, b"")
+    assert answer.headers["ETag"] == tag
+    assert {"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"} <= set(answer.headers)
+    assert answer.headers["Access-Control-Allow-Origin"] == "*"
+    assert "Content-Type" not in answer.headers or not answer.body
+
+
+@pytest.mark.parametrize("form", ["{0}", "W/{0}", '"other", {0}', '"other", W/{0}, "more"', "*"])
+def test_the_forms_of_if_none_match(site: Site, form: str) -> None:
+    """RFC 9110, 13.1.2: a list, weak comparison, or `*`."""
+    tag = tag_of(site, FIXED[0])
+    assert again(site, FIXED[0], form.format(tag)).status == 304
+
+
+@pytest.mark.parametrize(
+    "tag", ['"other"', 'W/"other"', "", "garbage", '"', '""', "\u00ff", '"*"', '"a", *', "W/", "**"]
+)
+def test_another_tag_gets_the_answer(site: Site, tag: str) -> None:
+    """RFC 9110, 13.1.2: only the tag itself, or `*` alone, is a match."""
+    answer = again(site, FIXED[0], tag)
+    assert (answer.status, answer.json["data"]["pageviews"]) == (200, 1)
+
+
+@pytest.mark.parametrize("question", FIXED)
+def test_an_event_changes_the_tag(site: Site, question: str) -> None:
+    """CONTRACT: the tag is a hash "of the website's change counter": an event of this website changes it."""
+    tag = tag_of(site, question)
+    site.send(view("11:00:00", "/new", "bob"))
+    answer = again(site, question, tag)
+    assert answer.status == 200
+    assert answer.headers["ETag"] != tag
+
+
+@pytest.mark.parametrize("question", FIXED)
+def test_another_websites_event_does_not(site: Site, question: str) -> None:
+    """CONTRACT: "of the website's change counter", not of the house's."""
+    other = site.library.site()
+    tag = tag_of(site, question)
+    other.send(view("11:00:00"))
+    assert again(site, question, tag).status == 304
+
+
+def test_each_question_has_a_tag_of_its_own(site: Site) -> None:
+    """CONTRACT: "a hash of the question": whatever changes the answer changes the tag."""
+    range_ = f"from={DAY}&to={DAY}"
+    questions = [
+        *FIXED,
+        f"stats?from={DAY}&to=2026-11-18",
+        f"stats?from=2026-11-16&to={DAY}",
+        f"stats?{range_}&tz=Europe/Berlin",
+        # the same range as the dates', but compared with another
+        f"stats?from={DAY}T00:00:00&to=2026-11-18T00:00:00&compare=previous",
+        f"stats?{range_}&filter_os=",
+        f"stats?{range_}&filter_os=a",
+        f"stats?{range_}&filter_os=a&filter_os=b",
+        f"stats?{range_}&filter_browser=a",
+        f"timeseries?{range_}&interval=hour",
+        f"timeseries?{range_}&format=csv",
+        f"timeseries?{range_}&tz=Africa/Abidjan",
+        f"top/pathname?{range_}&limit=11",
+        f"top/browser?{range_}",
+        f"top/os?{range_}",
+        f"events?{range_}&limit=1",
+        f"events?{range_}&format=csv",
+    ]
+    assert len({tag_of(site, question) for question in questions}) == len(questions)
+    other = site.library.site()
+    assert {tag_of(site, question) for question in FIXED}.isdisjoint(tag_of(other, question) for question in FIXED)
+
+
+def test_accept_is_part_of_the_question(site: Site) -> None:
+    """CONTRACT: "`Accept: text/csv` or `format=csv`": two shapes, two tags, and caches are told by Vary."""
+    question = f"top/pathname?from={DAY}&to={DAY}"
+    as_json, as_csv = site.ask(question), site.ask(question, {"Accept": "text/csv"})
+    assert as_json.headers["ETag"] != as_csv.headers["ETag"]
+    assert site.ask(question, {"Accept": "text/csv", "If-None-Match": as_json.headers["ETag"]}).status == 200
+    assert {name.strip() for name in as_json.headers["Vary"].split(",")} >= {"Accept", "Authorization"}
+    assert "private" in as_json.headers["Cache-Control"]
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_a_moving_range_moves_the_tag(site: Site, endpoint: str) -> None:
+    """Seed: "the last 7 days" up to now: a millisecond later it is another range."""
+    tag = tag_of(site, endpoint)
+    assert again(site, endpoint, tag).status == 304
+    site.library.clock.set_wall(NOON_MS + 1)
+    assert again(site, endpoint, tag).status == 200
+
+
+def test_the_list_of_websites_has_a_tag(library: Library) -> None:
+    """CONTRACT: `ETag` on /websites too: a new website of the account changes it, an event does not."""
+    library.clock.set_wall(NOON_MS)
+    account = "tag@example.com"
+    site = library.site("a.example.com", account)
+    tag = library.get("/api/v1/websites", site.key).headers["ETag"]
+    site.send(view("10:00:00"))
+    again = library.get("/api/v1/websites", site.key, {"If-None-Match": tag})
+    assert (again.status, again.body) == (304, b"")
+    library.site("b.example.com", account)
+    assert len(library.get("/api/v1/websites", site.key, {"If-None-Match": tag}).json["data"]) == 2
+
+
+REFUSED = ("stats?limit=1", "top/nothing", "events?cursor=x", "timeseries?from=1970-01-01&to=2100-12-31&interval=hour")
+
+
+@pytest.mark.parametrize("question", [*FIXED, *REFUSED])
+def test_a_refusal_is_never_304(site: Site, question: str) -> None:
+    """CONTRACT: 304 stands for an answer 200: a refusal is said each time and has no ETag."""
+    unknown = site.library.get(
+        site.path(question).replace(site.id, "0" * 8 + site.id[8:]), site.key, {"If-None-Match": "*"}
+    )
+    assert (unknown.status, "ETag" in unknown.headers) == (404, False)
+    without = site.library.get(site.path(question), None, {"If-None-Match": "*"})
+    assert (without.status, "ETag" in without.headers) == (401, False)
+    if question not in FIXED:
+        refused = again(site, question, "*")
+        assert (refused.status, "ETag" in refused.headers) == (400, False)
+
+
+async def test_a_tag_does_not_outlive_the_process(make_house: MakeHouse) -> None:
+    """CONTRACT: the change counter is the process's: after a restart the same tag must not hide what came between."""
+    house = await make_house()
+    website, key = await house.website(), await house.key()
+    path = f"/api/v1/websites/{website}/stats?from={DAY}&to={DAY}"
+    tag = (await house.get(path, key)).headers["ETag"]
+    await house.collect(view("10:00:00") | {"website_id": website})
+    await house.restart()
+    answer = await house.get(path, key, headers={"If-None-Match": tag})
+    assert (answer.status, answer.json["data"]["pageviews"]) == (200, 1)

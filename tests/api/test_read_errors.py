@@ -1,0 +1,573 @@
+"""Who may read, how often, and what a refusal looks like; and the routes that need no key.
+
+Quoted: CONTRACT, "Read API": "missing or wrong: 401 with `WWW-Authenticate: Bearer`; a key whose account fell to a plan
+without keys: 403 `plan_has_no_keys`. A website that is unknown or another account's: 404 `unknown_website`, the same
+answer for both." "600 requests a minute a key; RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset on every
+answer; 429 with Retry-After." "CORS is open ... HEAD works." "Errors everywhere: {"ok": false, "error": {...}}".
+"""
+
+import re
+import sqlite3
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from analytics_server import ROUTES
+from tally import accounts
+from tests.conftest import NOON_MS, OWNER, Answer, House, MakeHouse
+from tests.support.read_api import DAY, ENDPOINTS, Library, Site, library_at, raw, request, view
+
+READ = ("websites", *ENDPOINTS)
+RATE = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    with library_at(tmp_path_factory.mktemp("read") / "analytics.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+def site(library: Library) -> Site:
+    library.clock.set_wall(NOON_MS)
+    return library.site()
+
+
+def path_of(endpoint: str, website: str) -> str:
+    return "/api/v1/websites" + ("" if endpoint == "websites" else f"/{website}/{endpoint}")
+
+
+def assert_error(answer: Answer, status: int, code: str) -> None:
+    """The one shape of errors, and nothing beside it."""
+    assert answer.status == status, answer.body
+    assert answer.headers["Content-Type"].split(";")[0] == "application/json"
+    assert answer.json.keys() == {"ok", "error"}
+    assert answer.json["ok"] is False
+    assert answer.json["error"].keys() - {"field"} == {"code", "message"}
+    assert answer.json["error"]["code"] == code
+    assert answer.json["error"]["message"].endswith(".")
+
+
+# --- 401
+
+
+MISSING = {
+    "missing": [],
+    "empty": ["Authorization:"],
+    "no-key": ["Authorization: Bearer"],
+    "no-key-but-a-blank": ["Authorization: Bearer "],
+    "no-scheme": ["Authorization: {key}"],
+    "other-scheme": ["Authorization: Basic {key}"],
+    "token": ["Authorization: Token {key}"],
+    "no-blank": ["Authorization: Bearer{key}"],
+    "colon": ["Authorization: Bearer:{key}"],
+    "two-headers": ["Authorization: Bearer {key}", "Authorization: Bearer {key}"],
+    "two-schemes": ["Authorization: Basic x", "Authorization: Bearer {key}"],
+    "other-header": ["X-API-Key: {key}"],
+    "cookie": ["Cookie: key={key}"],
+}
+INVALID = {
+    "two-keys": ["Authorization: Bearer {key} {key}"],
+    "comma": ["Authorization: Bearer {key},"],
+    "quoted": ['Authorization: Bearer "{key}"'],
+    "key-in-upper-case": ["Authorization: Bearer {KEY}"],
+    "longer": ["Authorization: Bearer {key}x"],
+    "wrong": ["Authorization: Bearer tly_wrong"],
+    "no-utf-8": ["Authorization: Bearer \xff\xfe"],
+    "injection": ["Authorization: Bearer ' or 1=1 --"],
+    "long": ["Authorization: Bearer " + "x" * 8000],
+}
+
+
+@pytest.mark.parametrize(
+    ("code", "lines"),
+    [
+        *(pytest.param("missing_api_key", lines, id=name) for name, lines in MISSING.items()),
+        *(pytest.param("invalid_api_key", lines, id=name) for name, lines in INVALID.items()),
+    ],
+)
+@pytest.mark.parametrize("endpoint", READ)
+def test_without_a_good_key(site: Site, endpoint: str, code: str, lines: list[str]) -> None:
+    """A missing key is told apart from a wrong one: RFC 6750, 3.1 has an error for the wrong one alone."""
+    more = [line.format(key=site.key, KEY=site.key.upper()).encode("latin-1") for line in lines]
+    target = path_of(endpoint, site.id) + f"?key={site.key}&access_token={site.key}&api_key={site.key}"
+    answer = site.library.raw(request(target.encode(), more=more))
+    assert_error(answer, 401, code)
+    challenge = 'Bearer realm="Tally"' + (', error="invalid_token"' if code == "invalid_api_key" else "")
+    assert answer.headers["WWW-Authenticate"] == challenge
+    assert not set(RATE) & set(answer.headers)
+    assert site.key not in answer.text
+
+
+@pytest.mark.parametrize("line", ["bearer {key}", "BEARER {key}", "Bearer   {key}", "  Bearer {key}  "])
+def test_the_scheme_has_no_case(site: Site, line: str) -> None:
+    """RFC 9110, 11.1: a scheme is case-insensitive, and one or more blanks stand before the credentials."""
+    more = [b"Authorization: " + line.format(key=site.key).encode()]
+    assert site.library.raw(request(site.path("stats").encode(), more=more)).status == 200
+
+
+def test_a_revoked_key_is_wrong(library: Library) -> None:
+    """CONTRACT: `key revoke PREFIX`; the running server sees it, and other keys of the account live on."""
+    account = f"{uuid.uuid4()}@example.com"
+    site, other = library.site(account=account), library.run(library.house.key(account))
+    assert site.ask("stats").status == 200
+    library.run(library.house.admin(lambda connection: accounts.revoke_key(connection, site.key)))
+    assert_error(site.ask("stats"), 401, "invalid_api_key")
+    assert library.get(site.path("stats"), other).status == 200
+
+
+# --- 403
+
+
+def test_a_plan_without_keys(library: Library) -> None:
+    """CONTRACT: "keys of an account that falls to free answer 403 and live again when it rises"."""
+    account = f"{uuid.uuid4()}@example.com"
+    site = library.site(account=account)
+
+    def fall_or_rise(plan: str) -> None:
+        def set_plan(connection: sqlite3.Connection) -> None:
+            accounts.set_plan(connection, account, plan)
+
+        library.run(library.house.admin(set_plan))
+
+    for endpoint in READ:
+        for plan, status in (("free", 403), ("pro", 200), ("free", 403), ("business", 200)):
+            fall_or_rise(plan)
+            answer = library.get(path_of(endpoint, site.id), site.key)
+            assert answer.status == status
+            assert set(RATE) <= set(answer.headers)
+            if status == 403:
+                assert_error(answer, 403, "plan_has_no_keys")
+    fall_or_rise("free")
+    assert library.get(path_of("stats", "no-such-website"), site.key).status == 403
+    assert library.get(path_of("stats", site.id) + "?limit=x", site.key).status == 403
+
+
+# --- 404
+
+STRANGE_IDS = (
+    *("00000000-0000-0000-0000-000000000000", "x", "1", "*", "'", "%00", "%27%20or%201=1%20--", "null", "%ED%A0%80"),
+    *("{id}x", "x{id}", "{plain}", "urn:uuid:{id}", "{id}%20", "%20{id}", "{id}%2F", "%2e%2e"),
+    "a" * 3000,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_anothers_website_is_as_unknown_as_none(library: Library, endpoint: str) -> None:
+    """CONTRACT: "A website that is unknown or another account's: 404 `unknown_website`, the same answer for both"."""
+    site = library.site()
+    other = library.site(account=f"{uuid.uuid4()}@example.com")
+    other.send(view("10:00:00"))
+    strange = [form.format(id=site.id, plain=site.id.replace("-", "")) for form in STRANGE_IDS]
+    said = set()
+    for id_ in (other.id, other.id.upper(), *strange):
+        for question in ("", "?limit=x&nonsense=1", f"?from={DAY}&to=2020-01-01"):
+            answer = library.get(path_of(endpoint, id_) + question, site.key)
+            assert_error(answer, 404, "unknown_website")
+            assert set(RATE) <= set(answer.headers)
+            kept = {name: value for name, value in answer.headers.items() if name not in ("Date", *RATE)}
+            said.add((answer.body, tuple(sorted(kept.items()))))
+    assert len(said) == 1
+    assert library.get(path_of(endpoint, other.id), other.key).status == 200
+
+
+@pytest.mark.parametrize(
+    ("question", "status", "code"),
+    [("%7B{id}%7D/stats", 404, "unknown_website"), ("{id}/top/%7Bos%7D", 400, "invalid_parameter")],
+)
+def test_braces_are_no_other_route(site: Site, question: str, status: int, code: str) -> None:
+    """CONTRACT: "A website that is unknown ...: 404 `unknown_website`"; top: "Unknown field: 400"."""
+    assert_error(site.library.get("/api/v1/websites/" + question.replace("{id}", site.id), site.key), status, code)
+
+
+def test_the_order_of_checks(library: Library) -> None:
+    """CONTRACT, Read API, in its order: key, plan, website, parameters."""
+    site = library.site()
+    everything_wrong = path_of("top/nothing", "x") + "?limit=x"
+    assert library.get(everything_wrong).status == 401
+    assert library.get(everything_wrong, site.key).status == 404
+    assert library.get(site.path("top/nothing?limit=x"), site.key).status == 400
+
+
+# --- 429
+
+
+async def opened(make_house: MakeHouse, **settings: Any) -> tuple[House, str, str]:
+    """A house, the path of a website's stats, a key."""
+    house = await make_house(**settings)
+    return house, f"/api/v1/websites/{await house.website()}/stats", await house.key()
+
+
+def rate(answer: Answer) -> tuple[int, ...]:
+    """Limit, remaining, reset."""
+    return tuple(int(answer.headers[name]) for name in RATE)
+
+
+async def test_600_requests_a_minute_a_key(make_house: MakeHouse) -> None:
+    """CONTRACT: "600 requests a minute a key"; the headers count down and the bucket refills evenly."""
+    house, path, key = await opened(make_house)
+    for n in range(600):
+        answer = await house.get("/api/v1/websites", key)
+        assert answer.status == 200
+        assert rate(answer) == (600, 599 - n, -(-(n + 1) // 10))
+    refused = await house.get(path, key)
+    assert_error(refused, 429, "rate_limited")
+    assert rate(refused) == (600, 0, 60)
+    assert refused.headers["Retry-After"] == "1"
+    house.clock.advance(1)
+    assert [(await house.get(path, key)).status for _ in range(11)] == [200] * 10 + [429]
+    house.clock.advance(60)
+    assert rate(await house.get(path, key)) == (600, 599, 1)
+
+
+@pytest.mark.parametrize(("per_minute", "wait"), [(1, 60), (2, 30), (3, 20), (7, 9), (60, 1), (120, 1)])
+async def test_retry_after_is_enough(make_house: MakeHouse, per_minute: int, wait: int) -> None:
+    """CONTRACT: "`Retry-After` is whole seconds, at least 1: sent then, the request passes the check"."""
+    house, path, key = await opened(make_house, key_per_minute=per_minute)
+    for _ in range(per_minute):
+        assert (await house.get(path, key)).status == 200
+    for _ in range(3):
+        # refused requests take no token
+        refused = await house.get(path, key)
+        assert (refused.status, refused.headers["Retry-After"]) == (429, str(wait))
+    house.clock.advance(wait)
+    assert (await house.get(path, key)).status == 200
+
+
+async def test_each_key_has_a_bucket(make_house: MakeHouse) -> None:
+    """CONTRACT: "600 requests a minute a key": not an account, an address or a website."""
+    house, path, key = await opened(make_house, key_per_minute=2)
+    other = await house.key()
+    assert [(await house.get(path, key)).status for _ in range(3)] == [200, 200, 429]
+    assert [(await house.get(path, other)).status for _ in range(3)] == [200, 200, 429]
+
+
+async def test_what_costs_a_token(make_house: MakeHouse) -> None:
+    """CONTRACT: RateLimit headers "on every answer": 200, 304, 400, 403 and 404 cost one, 401 and preflights none."""
+    house, path, key = await opened(make_house)
+    tag = (await house.get(path, key)).headers["ETag"]
+    unknown = f"/api/v1/websites/{uuid.uuid4()}/stats"
+    remaining = 599
+    for asked, headers, method, status in (
+        (path, {"If-None-Match": tag}, "GET", 304),
+        (path, {}, "HEAD", 200),
+        (f"{path}?x=1", {}, "GET", 400),
+        (unknown, {}, "GET", 404),
+        ("/api/v1/websites", {}, "GET", 200),
+    ):
+        assert (await house.get(path)).status == 401
+        assert (await house.get(path, method="OPTIONS")).status == 204
+        answer = await house.get(asked, key, headers=headers, method=method)
+        remaining -= 1
+        assert (answer.status, rate(answer)[:2]) == (status, (600, remaining))
+
+
+async def test_the_bucket_comes_before_plan_website_and_parameters(make_house: MakeHouse) -> None:
+    """CONTRACT, Read API, in its order: whoever asks too much is told so, whatever is asked."""
+    house, path, key = await opened(make_house, key_per_minute=1)
+    assert (await house.get(path, key)).status == 200
+    for asked in (path, f"{path}?x=1", "/api/v1/websites/x/stats", "/api/v1/websites"):
+        assert_error(await house.get(asked, key), 429, "rate_limited")
+    await house.admin(lambda connection: accounts.set_plan(connection, OWNER, "free"))
+    assert_error(await house.get(path, key), 429, "rate_limited")
+    assert (await house.get(path, "wrong")).status == 401
+
+
+# --- CORS, HEAD, methods
+
+
+@pytest.mark.parametrize("endpoint", READ)
+def test_a_preflight_is_answered(site: Site, endpoint: str) -> None:
+    """CONTRACT: "CORS is open (bearer keys, no cookies): preflight allows Authorization"; it needs no key."""
+    headers = {
+        "Origin": "https://dashboard.example.net",
+        "Access-Control-Request-Method": "GET",
+        "Access-Control-Request-Headers": "authorization",
+    }
+    answer = site.library.get(path_of(endpoint, site.id), None, headers, "OPTIONS")
+    assert (answer.status, answer.body) == (204, b"")
+    assert answer.headers["Access-Control-Allow-Origin"] == "*"
+    assert "authorization" in answer.headers["Access-Control-Allow-Headers"].lower()
+    assert "GET" in answer.headers["Access-Control-Allow-Methods"]
+    assert "Access-Control-Allow-Credentials" not in answer.headers
+
+
+EXPOSED = {"retry-after", "etag", "link", *(name.lower() for name in RATE)}
+
+
+@pytest.mark.parametrize("endpoint", READ)
+def test_every_answer_may_be_read_by_a_page(site: Site, endpoint: str) -> None:
+    """CONTRACT: CORS; "Retry-After, ETag, Link and RateLimit-* are exposed", on refusals too."""
+    path = path_of(endpoint, site.id)
+    for answer, status in (
+        (site.library.get(path, site.key, {"Origin": "https://a.example"}), 200),
+        (site.library.get(path, site.key, {"If-None-Match": "*"}), 304),
+        (site.library.get(path), 401),
+        (site.library.get(f"{path}?x=1", site.key), 400),
+        (site.library.get(path_of("stats", "x"), site.key), 404),
+        (site.library.get(f"{path}/nothing/here", site.key), 404),
+        (site.library.get(path, site.key, None, "DELETE"), 405),
+    ):
+        assert answer.status == status
+        assert answer.headers["Access-Control-Allow-Origin"] == "*"
+        exposed = answer.headers["Access-Control-Expose-Headers"].lower().split(",")
+        assert {name.strip() for name in exposed} >= EXPOSED
+
+
+@pytest.mark.parametrize("endpoint", [*READ, "events?format=csv", "top/os?format=csv"])
+def test_head_is_get_without_a_body(site: Site, endpoint: str) -> None:
+    """CONTRACT: "HEAD works": the headers of GET, its length and its tag among them."""
+    site.send(view("10:00:00"))
+    path = path_of(endpoint, site.id)
+    got, head = site.library.get(path, site.key), site.library.get(path, site.key, None, "HEAD")
+    assert (head.status, head.body) == (200, b"")
+    for name in ("Content-Type", "Content-Length", "ETag", "Vary", "RateLimit-Limit"):
+        assert head.headers[name] == got.headers[name]
+    assert int(head.headers["Content-Length"]) == len(got.body)
+
+
+@pytest.mark.parametrize(
+    ("question", "key", "status"), [("stats", "", 401), ("stats?x=1", "own", 400), ("x", "own", 404)]
+)
+def test_a_refusal_of_head_has_no_body(site: Site, question: str, key: str, status: int) -> None:
+    """CONTRACT: "HEAD works", for refusals as well."""
+    answer = site.library.get(site.path(question), site.key if key else None, None, "HEAD")
+    assert (answer.status, answer.body) == (status, b"")
+
+
+# our own routes, with values in their places
+PATHS = sorted({route.path for route in ROUTES})
+
+
+def filled(path: str, site: Site) -> str:
+    values = {"id": site.id, "field": "os", "path": "app.css", "part": "vitals"}
+    return re.sub(r"{(\w+)}", lambda place: values.get(place[1], "x"), path)
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"])
+@pytest.mark.parametrize("path", PATHS)
+def test_every_method_on_every_route(site: Site, path: str, method: str) -> None:
+    """CONTRACT: "404, 405 (with Allow) and 500 have it too": the methods of Allow are those that are taken."""
+    target = filled(path, site)
+    answer = site.library.raw(request(target.encode(), site.key, method.encode()))
+    if answer.status != 405:
+        # The pages' own API is asked here by nobody who may; what it answers has tests of its own.
+        of_pages = (401, 403, 404) if path.startswith(("/api/account", "/api/share")) else ()
+        assert answer.status in (200, 204, 400, *of_pages)
+        return
+    allowed = {name.strip() for name in answer.headers["Allow"].split(",")}
+    assert method not in allowed
+    for name in allowed:
+        assert site.library.raw(request(target.encode(), site.key, name.encode())).status != 405
+    if method != "HEAD":
+        assert_error(answer, 405, "method_not_allowed")
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        *("/api", "/api/v1", "/api/v2/websites", "/api/v1/websites/", "/api/v1/website", "/API/V1/websites"),
+        *("/api/v1/websites/{id}", "/api/v1/websites/{id}/", "/api/v1/websites/{id}/top", "/api/v1/websites/{id}/top/"),
+        *("/api/v1/websites/{id}/stats/", "/api/v1/websites/{id}/Stats", "/api/v1/websites/{id}/top/os/x", "/x.ico"),
+        *("/api/v1/websites//stats", "//api/v1/websites", "/api/v1/../../etc/passwd", "/api/v1/%2e%2e/healthz", "/%00"),
+        *("/api/v1/openapi.json", "/api/v1/openapi.yaml/", "/healthz/", "/metrics/x", "/static/openapi.yaml"),
+        *("/assets", "/assets/"),
+        *("/api/v1/websites%2F{id}%2Fstats", "/%F0%9F%98%80", "/%ED%A0%80", "/%FF"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS"])
+def test_there_is_nothing_else(site: Site, target: str, method: str) -> None:
+    """CONTRACT: "Errors everywhere": 404 in the one shape, which repeats nothing of what was asked."""
+    answer = site.library.raw(request(target.replace("{id}", site.id).encode(), site.key, method.encode()))
+    assert_error(answer, 404, "not_found")
+    assert "Python" not in answer.headers["Server"]
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "statuses"),
+    [
+        (b"OPTIONS", b"*", {404}),
+        (b"GET", b"*", {400, 404}),
+        (b"CONNECT", b"example.com:443", {400, 404, 405}),
+        (b"GET", b"http://elsewhere.example/api/v1/websites", {200}),
+        (b"GET", b"", {400}),
+        (b"get", b"/api/v1/websites", {400, 405}),
+        (b"FOO", b"/api/v1/websites", {400, 405}),
+        (b"GE\xc3\x84T", b"/api/v1/websites", {400}),
+        (b"PRI", b"*", {400}),
+        (b"GET", b"/api/v1/websites\xff", {400, 404}),
+        (b"GET", b"/" + b"x" * 9_000, {400, 404, 414}),
+        (b"GET", b"/" + b"x" * 90_000, {400, 414}),
+    ],
+)
+def test_odd_requests_are_no_failures(site: Site, method: bytes, target: bytes, statuses: set[int]) -> None:
+    """CONTRACT: 500 is for failures of the inside; whatever is sent is the sender's fault, and the house stands."""
+    assert site.library.raw(request(target, site.key, method)).status in statuses
+    assert site.ask("stats").status == 200
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(b"Range: bytes=99999999-", id="range-beyond-the-end"),
+        pytest.param(b"Range: nonsense", id="no-range"),
+        pytest.param(b'If-Match: "other"', id="if-match"),
+        pytest.param(b"If-Unmodified-Since: Thu, 01 Jan 1970 00:00:00 GMT", id="if-unmodified-since"),
+        pytest.param(b"Expect: something", id="expect"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/api/v1/openapi.yaml", "/healthz", "/api/v1/websites"])
+def test_whatever_is_refused_is_refused_in_the_one_shape(site: Site, path: str, line: bytes) -> None:
+    """CONTRACT: "Errors everywhere": a condition that is ignored is answered, one that is not is refused in JSON."""
+    answer = site.library.raw(request(path.encode(), site.key, more=[line]))
+    if answer.status >= 400:
+        assert_error(answer, answer.status, answer.json["error"]["code"] if answer.json else "")
+    else:
+        assert answer.status == 200
+
+
+# --- /healthz, /metrics, /api/v1/openapi.yaml
+
+
+def test_healthz_needs_no_key(library: Library) -> None:
+    """CONTRACT: "`/api/v1/openapi.yaml` and `/healthz` need no key"."""
+    answer = library.get("/healthz", headers={"X-Forwarded-For": "203.0.113.9"})
+    assert answer.status == 200
+    assert answer.json["ok"] is True
+    assert answer.json["sqlite"] == sqlite3.sqlite_version
+    head = library.get("/healthz", method="HEAD")
+    assert (head.status, head.body) == (200, b"")
+
+
+def test_the_api_describes_itself(library: Library) -> None:
+    """CONTRACT: "`openapi.yaml`, which the server itself serves, says the same thing to machines"; without a key."""
+    answer = library.get("/api/v1/openapi.yaml", headers={"X-Forwarded-For": "203.0.113.9"})
+    assert answer.status == 200
+    assert "yaml" in answer.headers["Content-Type"]
+    paths = yaml.safe_load(answer.body)["paths"]
+    public = {path for path in PATHS if path.startswith(("/api/v1/websites", "/api/collect", "/api/v1/collect"))}
+    assert public <= set(paths)
+    head = library.get("/api/v1/openapi.yaml", method="HEAD")
+    assert (head.status, head.body, head.headers["Content-Length"]) == (200, b"", str(len(answer.body)))
+
+
+def counters(answer: Answer) -> dict[str, float]:
+    """The samples of a Prometheus text."""
+    lines = [line for line in answer.text.splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
+
+
+async def test_metrics_count(house: House) -> None:
+    """CONTRACT: "`/metrics` answers loopback"; evictions from memory are "counted in a metric"."""
+    website = await house.website()
+    before = counters(await house.get("/metrics"))
+    await house.collect(
+        {"website_id": website, "events": [view("10:00:00"), view("10:00:00", who="bob"), {"type": "x"}]}
+    )
+    after = counters(await house.get("/metrics"))
+    assert after["tally_events_accepted_total"] - before["tally_events_accepted_total"] == 2
+    assert after['tally_events_rejected_total{code="invalid_type"}'] == 1
+    assert after["tally_commit_seconds_count"] - before["tally_commit_seconds_count"] == 1
+    assert after["tally_identities"] == 2
+    assert after["tally_identities_evicted_total"] == 0
+    answer = await house.get("/metrics")
+    assert answer.headers["Content-Type"].startswith("text/plain")
+    assert "session-of" not in answer.text
+
+
+FAR = {"X-Forwarded-For": "203.0.113.9"}
+TOKEN = "a-token-of-the-settings"
+
+
+@pytest.mark.parametrize(
+    ("token", "headers", "status"),
+    [
+        pytest.param("", {}, 200, id="loopback"),
+        pytest.param("", {"Host": "localhost:8000"}, 200, id="localhost"),
+        pytest.param("", {"Host": "[::1]:8000"}, 200, id="an-address"),
+        pytest.param("", {"Host": "rebound.example:8000"}, 403, id="another-name-for-this-machine"),
+        pytest.param("", {"Host": "localhost.example"}, 403, id="a-name-that-begins-like-ours"),
+        pytest.param("", {"X-Forwarded-For": "::1"}, 403, id="passed-on"),  # a proxy here makes everybody local
+        pytest.param("", {"X-Forwarded-For": "unknown"}, 403, id="passed-on-for-nobody"),
+        pytest.param("", {"Via": "1.1 proxy"}, 403, id="passed-on-without-a-name"),
+        pytest.param("", FAR, 403, id="elsewhere"),
+        pytest.param("", {"X-Forwarded-For": "127.0.0.1, 203.0.113.9"}, 403, id="elsewhere-pretending"),
+        pytest.param("", {"X-Forwarded-For": "192.168.1.5"}, 403, id="private-is-not-loopback"),
+        pytest.param("", FAR | {"Authorization": "Bearer "}, 403, id="no-token-is-no-empty-token"),
+        pytest.param("", FAR | {"Authorization": "Bearer"}, 403, id="scheme-alone"),
+        pytest.param(TOKEN, FAR | {"Authorization": f"Bearer {TOKEN}"}, 200, id="token"),
+        pytest.param(TOKEN, FAR | {"Authorization": f"Bearer {TOKEN}x"}, 403, id="longer-token"),
+        pytest.param(TOKEN, FAR | {"Authorization": f"Bearer {TOKEN[:-1]}"}, 403, id="shorter-token"),
+        pytest.param(TOKEN, FAR | {"Authorization": TOKEN}, 403, id="token-without-scheme"),
+        pytest.param(TOKEN, FAR | {"Authorization": "Bearer \u00e9"}, 403, id="no-ascii"),
+        pytest.param(TOKEN, FAR, 403, id="token-not-sent"),
+        pytest.param(TOKEN, {}, 200, id="loopback-needs-no-token"),
+    ],
+)
+async def test_who_may_see_metrics(make_house: MakeHouse, token: str, headers: dict[str, str], status: int) -> None:
+    """CONTRACT: "`/metrics` answers loopback, or a token from the settings"."""
+    house = await make_house(metrics_token=token)
+    answer = await house.get("/metrics", headers=headers)
+    assert answer.status == status
+    if status == 403:
+        assert_error(answer, 403, "forbidden")
+
+
+SIGNS = (
+    "Via: 1.1 x",
+    "Forwarded: proto=https",
+    "X-Real-IP: 203.0.113.9",
+    "X-Request-Id: 1",
+    "CF-Ray: 1",
+    "CDN-Loop: x",
+)
+DIRECT = (
+    "Host: 127.0.0.1",
+    "Host: 127.8.8.8:80",
+    "Host: [::1]:8000",
+    "Host: [::ffff:127.0.0.1]",
+    "Host: localhost:8000",
+    "Host: LOCALHOST\r\nX-Prometheus-Scrape-Timeout-Seconds: 10",
+)
+PASSED_ON = (
+    *(f"Host: localhost\r\n{sign}" for sign in SIGNS),
+    *(
+        f"Host: {name}"
+        for name in ("stats.example.com", "localhost.example.com", "192.0.2.7", "[2001:db8::1]", "", "x:y:z")
+    ),
+)
+
+
+async def test_metrics_answer_no_request_with_a_sign_of_a_proxy(house: House) -> None:
+    """Behind a proxy on this machine every client seems to be on it."""
+    for lines, status in (*((lines, 200) for lines in DIRECT), *((lines, 403) for lines in PASSED_ON)):
+        answer = await raw(house, f"GET /metrics HTTP/1.1\r\nConnection: close\r\n{lines}\r\n\r\n".encode())
+        assert answer.status == status, lines
+    answer = await raw(house, b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n")
+    assert_error(answer, 403, "forbidden")
+
+
+async def test_an_api_key_is_no_metrics_token(make_house: MakeHouse) -> None:
+    """CONTRACT: "a token from the settings", and nothing else; nor is that token an API key."""
+    house = await make_house(metrics_token=TOKEN)
+    key = await house.key()
+    assert (await house.get("/metrics", key, headers=FAR)).status == 403
+    assert (await house.get("/api/v1/websites", TOKEN)).status == 401
+
+
+async def test_a_header_of_bytes_is_no_failure(house: House) -> None:
+    """CONTRACT: what is sent makes no 500, bytes in headers included."""
+    website, key = await house.website(), await house.key()
+    target = f"/api/v1/websites/{website}/events".encode()
+    for name in (b"Accept", b"If-None-Match", b"User-Agent", b"X-Forwarded-For", b"Origin", b"Cookie"):
+        answer = await raw(house, request(target, key, more=[name + b": \xff\xfe\x80 \xed\xa0\x80"]))
+        assert answer.status == 200
+        answer = await raw(house, request(b"/metrics", more=[name + b": \xff\xfe"]))
+        assert answer.status in (200, 403)
+    answer = await raw(
+        house, request(b"/metrics", more=[b"Authorization: Bearer \xff", b"X-Forwarded-For: 203.0.113.9"])
+    )
+    assert answer.status == 403

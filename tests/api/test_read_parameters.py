@@ -1,0 +1,556 @@
+"""What a question to the read API may say: every parameter, good and bad; ranges and zones.
+
+Quoted: CONTRACT, "Read API": "An unknown parameter, a bad value, a single-valued parameter twice, an unknown filter,
+from not before to: 400 `invalid_parameter` with `field` and what was allowed. Nothing is ever replaced by a default in
+silence." The pure rules of time have a test of their own, test_timeranges.py; here they arrive over HTTP.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conftest import NOON_MS
+from tests.support.read_api import DAY, ENDPOINTS, FIELDS, Library, Site, filters, library_at, ms, request, view
+
+LISTS = ("event-names", "entry-pages", "exit-pages")
+RANGED = ("stats", "timeseries", "top/pathname", "events", *LISTS)
+GOOD = {
+    "from": DAY,
+    "to": DAY,
+    "tz": "UTC",
+    "compare": "previous",
+    "interval": "day",
+    "limit": "5",
+    "cursor": "",
+    "format": "json",
+}
+# CONTRACT, "`from`, `to`, `tz`: on stats, timeseries, top and events", and the table of endpoints.
+TAKEN = {
+    "stats": {"from", "to", "tz", "compare"},
+    "timeseries": {"from", "to", "tz", "interval", "format"},
+    "top/pathname": {"from", "to", "tz", "limit", "format"},
+    "events": {"from", "to", "tz", "limit", "cursor", "format"},
+    **{name: {"from", "to", "tz", "limit", "format"} for name in LISTS},
+    "realtime": set(),
+}
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    with library_at(tmp_path_factory.mktemp("read") / "analytics.db") as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def shared(library: Library) -> Site:
+    """One website for all tests that only ask, with nothing in it."""
+    return library.site()
+
+
+@pytest.fixture
+def site(library: Library, shared: Site) -> Site:
+    library.clock.set_wall(NOON_MS)
+    return shared
+
+
+# --- which parameters there are
+
+
+@pytest.mark.parametrize("name", [name for name in GOOD if name != "cursor"])
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_an_endpoint_takes_its_own_parameters(site: Site, endpoint: str, name: str) -> None:
+    """CONTRACT, the table of endpoints; what another endpoint takes is unknown here, with a good value too."""
+    question = f"{endpoint}?{name}={GOOD[name]}"
+    if name in TAKEN[endpoint]:
+        assert site.ask(question).status == 200
+    else:
+        assert site.refused(question) == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("From", "LIMIT", "Tz", "start", "page", "offset", "id", "website_id", "key", "api_key", "token", "field"),
+        *("from[]", "limit%00", "%20limit", "limit%20", "%F0%9F%98%80", "x" * 500, "'%3B--", "%5F%5F", "timezone"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("endpoint", [*ENDPOINTS, "websites"])
+def test_an_unknown_parameter_is_refused(site: Site, endpoint: str, name: str) -> None:
+    """CONTRACT: "An unknown parameter ...: 400 `invalid_parameter` with `field`"; names have a case."""
+    path = "/api/v1/websites" if endpoint == "websites" else site.path(endpoint)
+    answer = site.library.get(f"{path}?{name}=1", site.key)
+    assert (answer.status, answer.json["error"]["code"]) == (400, "invalid_parameter")
+    assert answer.json["error"]["field"]
+
+
+@pytest.mark.parametrize("name", [name for name in GOOD if name != "cursor"])
+@pytest.mark.parametrize("endpoint", RANGED)
+def test_a_single_valued_parameter_twice_is_refused(site: Site, endpoint: str, name: str) -> None:
+    """CONTRACT: "a single-valued parameter twice", with the same value too."""
+    assert site.refused(f"{endpoint}?{name}={GOOD[name]}&{name}={GOOD[name]}") == name
+
+
+def test_a_cursor_twice_is_refused(site: Site) -> None:
+    """CONTRACT: "a single-valued parameter twice"."""
+    assert site.refused("events?cursor=a&cursor=a") == "cursor"
+
+
+@pytest.mark.parametrize("name", ["from", "to", "tz", "compare", "interval", "limit", "cursor", "format"])
+def test_an_empty_value_is_no_default(site: Site, name: str) -> None:
+    """CONTRACT: "Nothing is ever replaced by a default in silence"; for filters alone, empty has a meaning."""
+    for endpoint in RANGED:
+        if name in TAKEN[endpoint]:
+            assert site.refused(f"{endpoint}?{name}=") == name
+            assert site.refused(f"{endpoint}?{name}") == name
+
+
+@pytest.mark.parametrize(
+    "filter_",
+    [
+        *("filter_", "filter_visit", "filter_visitor", "filter_id", "filter_timestamp", "filter_event_data"),
+        *("filter_session_id", "filter_Browser", "filter_browser%20", "filter_os[]", "filter_goal", "filter_name"),
+        *("filter_text%20in%20('')%20or%201=1%20--", "filter_os)%20or%20(1", "filter_website", "filter_%F0%9F%98%80"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("endpoint", RANGED)
+def test_an_unknown_filter_is_refused(site: Site, endpoint: str, filter_: str) -> None:
+    """CONTRACT: "an unknown filter"; filters are "any of the 14 fields of :field, and event_name, type"."""
+    assert site.refused(f"{endpoint}?{filter_}=x").startswith("filter_")
+
+
+@pytest.mark.parametrize("field", [*FIELDS, "event_name", "type"])
+def test_realtime_and_websites_take_no_filters(site: Site, field: str) -> None:
+    """CONTRACT: "(realtime takes none: 400)"."""
+    assert site.refused(f"realtime?filter_{field}=event") == f"filter_{field}"
+    answer = site.library.get(f"/api/v1/websites?filter_{field}=event", site.key)
+    assert (answer.status, answer.json["error"]["field"]) == (400, f"filter_{field}")
+
+
+@pytest.mark.parametrize("value", ["Pageview", "pageviews", "view", "0", "event ", "event,pageview"])
+def test_an_unknown_type_is_refused(site: Site, value: str) -> None:
+    """CONTRACT: "a bad value"; seed: type is "One of: pageview, event, ..."."""
+    assert site.refused(f"stats?filter_type={value.replace(' ', '%20')}") == "filter_type"
+
+
+@pytest.mark.parametrize(("length", "taken"), [(1, True), (8_192, True), (8_193, False), (20_000, False)])
+def test_a_filter_is_as_long_as_a_url(site: Site, length: int, taken: bool) -> None:
+    """CONTRACT, Sizes: "url at most 8,192 ... characters": all that can be stored can be asked for."""
+    question = f"stats?filter_pathname={'x' * length}"
+    if taken:
+        assert site.answer(question)["meta"]["filters"] == {"pathname": ["x" * length]}
+    else:
+        assert site.refused(question) == "filter_pathname"
+
+
+def test_many_filters_are_taken(site: Site) -> None:
+    """CONTRACT: "The same field again: any may hold"; seed: "any number of query parameters"."""
+    values = [f"{n}" for n in range(400)]
+    asked = "&".join(f"filter_os={value}" for value in values)
+    for endpoint in RANGED:
+        assert site.answer(f"{endpoint}?{asked}")["meta"]["filters"] == {"os": values}
+    every = filters(**dict.fromkeys((*FIELDS, "event_name"), "x"))
+    for endpoint in RANGED:
+        assert len(site.answer(f"{endpoint}?{every[1:]}")["meta"]["filters"]) == 15
+
+
+NOT_UTF_8 = ("%FF", "%ED%A0%80", "%C3", "a%80b", "%F5%80%80%80")
+
+
+@pytest.mark.parametrize("value", NOT_UTF_8)
+@pytest.mark.parametrize("endpoint", RANGED)
+def test_a_value_that_is_no_utf_8_is_refused(site: Site, endpoint: str, value: str) -> None:
+    """CONTRACT: "Nothing is ever replaced by a default in silence": %FF and %FE are not one value."""
+    answer = site.ask(f"{endpoint}?filter_pathname={value}")
+    assert (answer.status, answer.json.get("error", {}).get("code")) == (400, "invalid_parameter")
+
+
+RAW = (
+    *(value.encode() for value in NOT_UTF_8),
+    *(
+        b"\xff",
+        b"\xed\xa0\x80",
+        b"\xc3\xa4",
+        b"a\x00b",
+        b"\x7f",
+        b"%",
+        b"%zz",
+        b"%00",
+        b"%u0041",
+        b"&&&",
+        b"a;b",
+        b"#x",
+    ),
+    *(b"+", b"%2B", b"\t", b"'", b'"', b"<>", b"\\", b"{}", b"[1]", b"a=b=c", b"?x=1", b"%25FF", b"x" * 9000),
+)
+
+
+@pytest.mark.parametrize("value", RAW, ids=lambda value: repr(value[:20]))
+def test_no_bytes_in_a_query_are_a_failure(site: Site, value: bytes) -> None:
+    """CONTRACT: a bad value is a 400; "a 500 tells nothing of the inside", but no question may make one."""
+    for question in (
+        b"stats?filter_pathname=%s",
+        b"stats?%s=1",
+        b"stats?filter_%s=1",
+        b"top/pathname?from=%s",
+        b"events?cursor=%s",
+        b"events?format=csv&limit=1&filter_event_name=%s",
+        b"timeseries?tz=%s",
+        b"top/%s",
+    ):
+        target = b"/api/v1/websites/" + site.id.encode() + b"/" + question % value
+        assert site.library.raw(request(target, site.key)).status in (200, 400, 404, 414), target
+    assert site.ask("stats").status == 200
+
+
+# --- limit, interval, compare, format
+
+
+@pytest.mark.parametrize("endpoint", ["top/pathname", "events", *LISTS])
+@pytest.mark.parametrize("limit", ["1", "10", "100", "1000"])
+def test_a_limit_is_taken(site: Site, endpoint: str, limit: str) -> None:
+    """CONTRACT: "limit 1 to 1000", on top and on events."""
+    assert site.answer(f"{endpoint}?limit={limit}")["meta"]["limit"] == int(limit)
+
+
+@pytest.mark.parametrize("endpoint", ["top/pathname", "events", *LISTS])
+@pytest.mark.parametrize(
+    "limit",
+    [
+        *("0", "1001", "-1", "1e3", "1.0", "0x10", "%D9%A3", "%EF%BC%91", "%2010", "10%20", "+10", "%2B10", "1_0"),
+        *("NaN", "Infinity", "99999999999999999999", "0000", "1,000", "10;", "true", "null", "%00", "1%00", "10%0A"),
+    ],
+)  # fmt: skip
+def test_another_limit_is_refused(site: Site, endpoint: str, limit: str) -> None:
+    """CONTRACT: "limit 1 to 1000"; ASCII digits and nothing else."""
+    assert site.refused(f"{endpoint}?limit={limit}") == "limit"
+
+
+@pytest.mark.parametrize(
+    ("question", "field"),
+    [
+        *((f"timeseries?interval={value}", "interval") for value in ("week", "month", "minute", "Day", "day%20", "1h")),
+        *((f"stats?compare={value}", "compare") for value in ("Previous", "year", "true", "1", "none")),
+        *((f"timeseries?format={value}", "format") for value in ("CSV", "xml", "text/csv", "csv%20")),
+        *((f"top/os?format={value}", "format") for value in ("CSV", "tsv")),
+        *((f"events?format={value}", "format") for value in ("CSV", "ndjson")),
+    ],
+)
+def test_another_choice_is_refused(site: Site, question: str, field: str) -> None:
+    """CONTRACT: "interval `day` (default) or `hour`", "compare=previous", "format=csv"."""
+    assert site.refused(question) == field
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        *("browsers", "Browser", "path", "url", "event_name", "type", "visitor", "session_id", "event_data", "id"),
+        *("pathname%20", "%20os", "os%00", "os;drop", "1", "website", "value", "os,browser", "%2e%2e", "%D0%BEs"),
+        "visitor%20--",
+    ],
+)  # fmt: skip
+def test_an_unknown_list_is_refused(site: Site, field: str) -> None:
+    """CONTRACT, top: "Unknown field: 400"."""
+    assert site.refused(f"top/{field}") == "field"
+
+
+@pytest.mark.parametrize(
+    ("fault", "named"),
+    [
+        ("limit=0", "1 to 1000"),
+        ("tz=x", "Europe/Berlin"),
+        ("from=x", "ISO 8601"),
+        ("format=x", "csv"),
+        ("filter_x=1", "filter_pathname"),
+        ("interval=day", "limit"),
+        ("filter_type=x", "pageview"),
+    ],
+)
+def test_a_refusal_says_what_is_allowed(site: Site, fault: str, named: str) -> None:
+    """CONTRACT: "400 `invalid_parameter` with `field` and what was allowed"; the one shape of errors."""
+    answer = site.ask(f"top/pathname?{fault}")
+    assert answer.json["ok"] is False
+    assert set(answer.json) == {"ok", "error"}
+    assert set(answer.json["error"]) == {"code", "message", "field"}
+    assert named in answer.json["error"]["message"]
+
+
+# --- from and to
+
+
+def at(text: str, offset: str = "+00:00") -> str:
+    """`2026-11-17 10:00` as the API writes it."""
+    day, _, time = text.partition(" ")
+    return f"{day}T{time or '00:00'}{'' if time.count(':') == 2 else ':00'}{'' if '.' in time else '.000'}{offset}"
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        pytest.param("from=2026-11-16&to=2026-11-17", (at("2026-11-16"), at("2026-11-18")), id="to-includes-its-day"),
+        pytest.param("from=2026-11-17&to=2026-11-17", (at("2026-11-17"), at("2026-11-18")), id="one-day"),
+        pytest.param(
+            "from=2026-11-17&to=2026-11-17&tz=Asia/Tokyo",
+            (at("2026-11-17", "+09:00"), at("2026-11-18", "+09:00")),
+            id="dates-in-tz",
+        ),
+        pytest.param(
+            "from=2026-11-17T10:00&to=2026-11-17T11:30:15.25&tz=Asia/Tokyo",
+            (at("2026-11-17 10:00", "+09:00"), at("2026-11-17 11:30:15.250", "+09:00")),
+            id="times-in-tz",
+        ),
+        pytest.param(
+            "from=2026-11-17T10:00:00Z&to=2026-11-17T10:00:00-01:00",
+            (at("2026-11-17 10:00"), at("2026-11-17 11:00")),
+            id="offsets",
+        ),
+        pytest.param(
+            "from=2026-11-17T10:00:00Z&to=2026-11-17T11:00:00Z&tz=Asia/Kathmandu",
+            (at("2026-11-17 15:45", "+05:45"), at("2026-11-17 16:45", "+05:45")),
+            id="offset-wins-tz-shows",
+        ),
+        pytest.param(
+            "from=2026-11-17T10:00:00+01:00&to=2026-11-17T10:00:00%2B00:00",
+            (at("2026-11-17 09:00"), at("2026-11-17 10:00")),
+            id="plus-as-it-is",
+        ),
+        pytest.param(
+            "from=2026-11-17T10:00:00%2001:00&to=2026-11-17T10:00:00+0000",
+            (at("2026-11-17 09:00"), at("2026-11-17 10:00")),
+            id="blank-as-plus",
+        ),
+        pytest.param("from=2026-11-17", (at("2026-11-17"), at("2026-11-18 12:00:00.001")), id="only-from"),
+        pytest.param("to=2026-11-17", (at("2026-11-11"), at("2026-11-18")), id="only-to-date"),
+        pytest.param(
+            "to=2026-11-17T10:00:00Z", (at("2026-11-10 10:00"), at("2026-11-17 10:00")), id="only-to-time"
+        ),
+        pytest.param(
+            "to=2026-11-17T10:00:00&tz=America/New_York",
+            (at("2026-11-10 10:00", "-05:00"), at("2026-11-17 10:00", "-05:00")),
+            id="only-to-in-tz",
+        ),
+        pytest.param(
+            "", (at("2026-11-11 12:00:00.001"), at("2026-11-18 12:00:00.001")), id="neither"
+        ),
+        pytest.param(
+            "tz=Pacific/Apia",
+            (at("2026-11-12 01:00:00.001", "+13:00"), at("2026-11-19 01:00:00.001", "+13:00")),
+            id="neither-in-tz",
+        ),
+        pytest.param(
+            "from=2026-11-17T10:00:00.0001Z&to=2026-11-17T10:00:00.0011Z",
+            (at("2026-11-17 10:00:00.001"), at("2026-11-17 10:00:00.002")),
+            id="finer-than-milliseconds",
+        ),
+        pytest.param("from=1970-01-01&to=2100-12-31", (at("1970-01-01"), at("2101-01-01")), id="years-1970-to-2100"),
+        pytest.param("to=1970-01-01", (at("1969-12-26"), at("1970-01-02")), id="seven-days-before-1970"),
+        pytest.param("from=2026-12-01&to=2026-12-02", (at("2026-12-01"), at("2026-12-03")), id="to-come"),
+        pytest.param(
+            "from=2026-11-18T12:00:00.000Z", (at("2026-11-18 12:00"), at("2026-11-18 12:00:00.001")), id="now-alone"
+        ),
+        # Berlin, 25 October 2026: 02:00 to 03:00 comes twice; 29 March: 02:00 to 03:00 never
+        pytest.param(
+            "from=2026-10-25T02:30:00&to=2026-10-25T03:00:00&tz=Europe/Berlin",
+            (at("2026-10-25 02:30", "+02:00"), at("2026-10-25 03:00", "+01:00")),
+            id="ambiguous-is-the-first",
+        ),
+        pytest.param(
+            "from=2026-03-29T02:30:00&to=2026-03-29T04:00:00&tz=Europe/Berlin",
+            (at("2026-03-29 03:30", "+02:00"), at("2026-03-29 04:00", "+02:00")),
+            id="missing-is-after-the-gap",
+        ),
+        pytest.param(
+            "from=2026-10-25&to=2026-10-25&tz=Europe/Berlin",
+            (at("2026-10-25", "+02:00"), at("2026-10-26", "+01:00")),
+            id="25-hours",
+        ),
+        # Havana, 8 March 2026: midnight does not exist
+        pytest.param(
+            "from=2026-03-08&to=2026-03-08&tz=America/Havana",
+            (at("2026-03-08 01:00", "-04:00"), at("2026-03-09", "-04:00")),
+            id="a-day-without-midnight",
+        ),
+        # Apia: 30 December 2011 does not exist
+        pytest.param(
+            "from=2011-12-29&to=2011-12-30&tz=Pacific/Apia",
+            (at("2011-12-29", "-10:00"), at("2011-12-31", "+14:00")),
+            id="to-on-a-day-that-does-not-exist",
+        ),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("endpoint", ["stats", "events"])
+def test_a_range_is_understood(site: Site, endpoint: str, asked: str, expected: tuple[str, str]) -> None:
+    """CONTRACT, the paragraph on `from`, `to`, `tz`; meta shows the instants in tz."""
+    meta = site.answer(f"{endpoint}?{asked}")["meta"]
+    assert (meta["from"], meta["to"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [
+        *((f"from={text}", "from") for text in ("2026-13-01", "2026-02-29", "2026-11-31", "0000-01-01", "2026111")),
+        *((f"to={text}", "to") for text in ("1969-12-31", "2101-01-01", "9999-12-31", "2026-W54-1", "2026-1-1", "now")),
+        *((f"from={text}", "from") for text in ("1795003200000", "2026-11-17T24:00", "2026-11-17T10:60:00", "T10:00")),
+        *((f"from={text}", "from") for text in ("2026-11-17T10:00:00+24:00", "2026-11-17T1", "%2B2026-11-17", "-1d")),
+        *((f"to={text}", "to") for text in ("2026-11-17T10:00:00++01:00", "2026-11-17%20", "%202026-11-17", "today")),
+        *((f"to={text}", "to") for text in ("%D9%A2026-11-17", "2026-11-17Z", "2026-11-17T10:00:60Z", "2026-11-17T")),
+        ("from=2026-11-18&to=2026-11-17", "from"),
+        ("from=2026-11-17T10:00:00Z&to=2026-11-17T10:00:00Z", "from"),
+        ("from=2026-11-17T10:00:00Z&to=2026-11-17T10:00:00%2B01:00", "from"),
+        ("from=2026-11-18T12:00:00.001Z", "from"),
+        ("from=2026-11-19", "from"),
+        ("from=2026-03-29T02:30:00&to=2026-03-29T03:30:00&tz=Europe/Berlin", "from"),
+        ("from=2011-12-30&to=2011-12-30&tz=Pacific/Apia", "from"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("endpoint", RANGED)
+def test_another_range_is_refused(site: Site, endpoint: str, asked: str, field: str) -> None:
+    """CONTRACT: "ISO 8601, years 1970 to 2100", "from not before to: 400"."""
+    assert site.refused(f"{endpoint}?{asked}") == field
+
+
+def test_a_range_is_half_open(library: Library) -> None:
+    """CONTRACT: "a half-open range [from, to)", to the millisecond."""
+    library.clock.set_wall(NOON_MS)
+    site = library.site()
+    site.send(*(view(f"10:00:00.00{n}", f"/{n}", f"{n}") for n in range(6)))
+    question = f"from={DAY}T10:00:00.002Z&to={DAY}T10:00:00.004Z"
+    assert site.data(f"stats?{question}")["pageviews"] == 2
+    assert sorted(row["value"] for row in site.data(f"top/pathname?{question}")) == ["/2", "/3"]
+    assert [row["pathname"] for row in site.data(f"events?{question}")] == ["/3", "/2"]
+    assert [row["pageviews"] for row in site.data(f"timeseries?{question}")] == [2]
+
+
+# --- zones
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("utc", "europe/berlin", "Europe/berlin", "Berlin", "CEST", "GMT+25", "UTC+1", "%2B01:00", "+01:00", "Z"),
+        *("localtime", "posixrules", "Factory", "right/UTC", "posix/UTC", "zone.tab", "tzdata.zi", "Europe", "."),
+        *("../etc/passwd", "/etc/passwd", "Europe/../UTC", "UTC/", "/UTC", "UTC%00", "%00", "UTC%20", "%20UTC", "%0A"),
+        *("'%3B%20drop%20table%20event%3B%20--", "Europe%5CBerlin", "x" * 1000, "%F0%9F%98%80", "None", "null", "0"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("endpoint", RANGED)
+def test_a_hostile_zone_is_refused(site: Site, endpoint: str, name: str) -> None:
+    """CONTRACT: tz is "an IANA name"."""
+    assert site.refused(f"{endpoint}?tz={name}") == "tz"
+
+
+@pytest.mark.parametrize("name", ["UTC", "Etc/GMT%2B5", "Asia/Kathmandu", "Africa/Abidjan", "America/Port-au-Prince"])
+def test_a_zone_is_taken(site: Site, name: str) -> None:
+    """CONTRACT: tz is an IANA name, of a zone without changes too; it comes back in meta."""
+    assert site.answer(f"timeseries?tz={name}")["meta"]["tz"] == name.replace("%2B", "+")
+
+
+def rows(site: Site, question: str) -> list[tuple[str, int]]:
+    """Time and pageviews of a series."""
+    return [(row["time"], row["pageviews"]) for row in site.data(f"timeseries?{question}")]
+
+
+@pytest.mark.parametrize(
+    ("now", "tz", "day", "hours", "instants", "found"),
+    [
+        pytest.param(
+            "2026-10-26T12:00:00Z", "Europe/Berlin", "2026-10-25", 25,
+            ["2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"],
+            ["2026-10-25T02:00:00.000+02:00", "2026-10-25T02:00:00.000+01:00"],
+            id="Berlin-25-hours",
+        ),
+        pytest.param(
+            "2026-03-30T12:00:00Z", "Europe/Berlin", "2026-03-29", 23,
+            ["2026-03-29T00:59:59.999Z", "2026-03-29T01:00:00.000Z"],
+            ["2026-03-29T01:00:00.000+01:00", "2026-03-29T03:00:00.000+02:00"],
+            id="Berlin-23-hours",
+        ),
+        # 24.5 hours: at 02:00 back to 01:30, where an hour of its own begins
+        pytest.param(
+            "2026-04-05T12:00:00Z", "Australia/Lord_Howe", "2026-04-05", 25,
+            ["2026-04-04T14:59:59.999Z", "2026-04-04T15:00:00Z", "2026-04-04T15:30:00Z"],
+            ["2026-04-05T01:00:00.000+11:00", "2026-04-05T01:30:00.000+10:30", "2026-04-05T02:00:00.000+10:30"],
+            id="Lord-Howe-24.5-hours",
+        ),
+        # 23.5 hours: at 02:00 on to 02:30, which is an hour of its own again
+        pytest.param(
+            "2026-10-04T12:00:00Z", "Australia/Lord_Howe", "2026-10-04", 24,
+            ["2026-10-03T15:29:59.999Z", "2026-10-03T15:30:00Z", "2026-10-03T16:00:00Z"],
+            ["2026-10-04T01:00:00.000+10:30", "2026-10-04T02:30:00.000+11:00", "2026-10-04T03:00:00.000+11:00"],
+            id="Lord-Howe-23.5-hours",
+        ),
+        pytest.param(
+            "2026-11-18T12:00:00Z", "Asia/Kathmandu", "2026-11-17", 24,
+            ["2026-11-16T18:15:00Z", "2026-11-17T04:14:59.999Z", "2026-11-17T04:15:00Z"],
+            ["2026-11-17T00:00:00.000+05:45", "2026-11-17T09:00:00.000+05:45", "2026-11-17T10:00:00.000+05:45"],
+            id="Kathmandu",
+        ),
+        pytest.param(
+            "2026-11-18T12:00:00Z", "UTC", "2026-11-17", 24,
+            ["2026-11-17T00:00:00Z", "2026-11-17T23:59:59.999Z"],
+            ["2026-11-17T00:00:00.000+00:00", "2026-11-17T23:00:00.000+00:00"],
+            id="UTC",
+        ),
+    ],
+)  # fmt: skip
+def test_hours_of_a_day(
+    library: Library, now: str, tz: str, day: str, hours: int, instants: list[str], found: list[str]
+) -> None:
+    """CONTRACT: "an hour begins at every full local hour and at every change of offset"; events fall where they are."""
+    library.clock.set_wall(ms(now))
+    site = library.site()
+    site.send(*(view(instant, who=f"{n}") for n, instant in enumerate(instants)))
+    question = f"from={day}&to={day}&tz={tz}"
+    series = rows(site, f"{question}&interval=hour")
+    assert len(series) == len({time for time, _ in series}) == hours
+    assert [(time, views) for time, views in series if views] == [(time, 1) for time in found]
+    assert [views for _, views in rows(site, question)] == [len(instants)]
+    assert site.data(f"stats?{question}")["pageviews"] == len(instants)
+
+
+def test_a_day_that_does_not_exist_has_no_row(library: Library) -> None:
+    """CONTRACT: "a day that does not exist has no row": Apia went from 29 to 31 December 2011."""
+    library.clock.set_wall(ms("2011-12-31T12:00:00Z"))
+    site = library.site()
+    site.send(view("2011-12-30T09:59:59.999Z", "/29", "a"), view("2011-12-30T10:00:00Z", "/31", "b"))
+    assert rows(site, "from=2011-12-28&to=2011-12-31&tz=Pacific/Apia") == [
+        ("2011-12-28T00:00:00.000-10:00", 0),
+        ("2011-12-29T00:00:00.000-10:00", 1),
+        ("2011-12-31T00:00:00.000+14:00", 1),
+    ]
+    answer = site.answer("stats?from=2011-12-31&to=2011-12-31&tz=Pacific/Apia&compare=previous")
+    assert answer["meta"]["previous_from"] == "2011-12-29T00:00:00.000-10:00"
+    assert (answer["data"]["pageviews"], answer["data"]["previous"]["pageviews"]) == (1, 1)
+
+
+def test_events_show_their_times_in_tz(library: Library) -> None:
+    """CONTRACT: "times are ISO 8601 with an offset, to the millisecond", in the zone that was asked for."""
+    library.clock.set_wall(ms("2026-10-26T12:00:00Z"))
+    site = library.site()
+    site.send(view("2026-10-25T00:30:00.007Z"), view("2026-10-25T01:30:00.007Z"))
+    assert [row["timestamp"] for row in site.data("events?tz=Europe/Berlin")] == [
+        "2026-10-25T02:30:00.007+01:00",
+        "2026-10-25T02:30:00.007+02:00",
+    ]
+    assert [row["timestamp"] for row in site.data("events")] == [
+        "2026-10-25T01:30:00.007+00:00",
+        "2026-10-25T00:30:00.007+00:00",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "count"),
+    [
+        pytest.param("from=2026-01-01T00:00:00Z&to=2027-02-21T16:00:00Z&interval=hour", 10_000, id="10000-hours"),
+        pytest.param("from=2026-01-01T00:00:00Z&to=2027-02-21T16:00:00.001Z&interval=hour", 0, id="10001-hours"),
+        pytest.param("from=2000-01-01&to=2027-05-18", 10_000, id="10000-days"),
+        pytest.param("from=2000-01-01&to=2027-05-19", 0, id="10001-days"),
+        pytest.param("from=1970-01-01&to=2100-12-31&interval=hour", 0, id="a-million-hours"),
+    ],
+)
+def test_at_most_10000_buckets(site: Site, asked: str, count: int) -> None:
+    """CONTRACT: "More than 10,000 buckets: 400"."""
+    if count:
+        assert len(site.data(f"timeseries?{asked}")) == count
+    else:
+        assert site.refused(f"timeseries?{asked}") == "interval"
+    assert site.ask(f"stats?{asked.removesuffix('&interval=hour')}").status == 200

@@ -1,0 +1,118 @@
+"""What the setup page knows of a website: its events right now, and the origins whose events were refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tally import accounts, refused_origins
+from tally.accounts import Traffic
+from tally.importing import import_events
+from tally.ndjson import open_source
+from tally.refused_origins import MAX_ORIGINS, MAX_WEBSITES, RefusedOrigins
+from tally.schema import open_database, transaction
+from tests.conftest import NOON_MS, OWNER, House
+from tests.support.page_client import logged_in
+
+VIEW = {"type": "pageview", "url": "http://localhost:9000/"}
+
+
+async def refuse(house: House, website: str, origin: str, times: int = 1) -> None:
+    for _ in range(times):
+        answer = await house.collect(VIEW | {"website_id": website}, headers={"Origin": origin})
+        assert answer.status == 403
+
+
+async def test_a_refused_origin_is_named_until_it_is_allowed(house: House) -> None:
+    owner, website, other = await logged_in(house), await house.website(), await house.website("example.org")
+    await refuse(house, website, "http://localhost:9000", 2)
+    await refuse(house, website, "HTTPS://Partner.example:443")
+    path = f"/api/account/websites/{website}"
+    shown = (await owner("GET", path)).json["data"]
+    at = "2026-11-18T12:00:00.000+00:00"
+    assert shown["refused_origins"] == [
+        {"origin": "https://partner.example", "events": 1, "last_at": at},
+        {"origin": "http://localhost:9000", "events": 2, "last_at": at},
+    ]
+    assert (await owner("GET", f"/api/account/websites/{other}")).json["data"]["refused_origins"] == []
+    assert (await owner("PATCH", path, {"origins": ["http://localhost:9000"]})).status == 200
+    shown = (await owner("GET", path)).json["data"]
+    assert [one["origin"] for one in shown["refused_origins"]] == ["https://partner.example"]
+    taken = await house.collect(VIEW | {"website_id": website}, headers={"Origin": "http://localhost:9000"})
+    assert taken.status == 202
+    house.clock.advance(601)
+    assert (await owner("GET", path)).json["data"]["refused_origins"] == []
+    stranger = await logged_in(house, "stranger@example.com")
+    assert (await stranger("GET", path)).status == 404
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        *("", "null", "x", "http://", "http://a b", "http://a\r\nb", "javascript:alert(1)", "http://a/<script>"),
+        *("http://" + "a" * 300, "http://203.0.113.7", "http://8.8.8.8:80", "http://[2606:4700::1]:8000"),
+    ],
+)
+def test_an_origin_that_cannot_or_should_not_be_shown_is_not_kept(sent: str) -> None:
+    origins = RefusedOrigins()
+    origins.record(1, sent, NOON_MS)
+    assert origins.newest(1, NOON_MS) == []
+
+
+@pytest.mark.parametrize("sent", ["http://127.0.0.1:3000", "http://192.168.1.7", "http://[::1]:8000", "app://local"])
+def test_addresses_of_ones_own_network_and_apps_are_kept(sent: str) -> None:
+    origins = RefusedOrigins()
+    origins.record(1, sent, NOON_MS)
+    assert [one.origin for one in origins.newest(1, NOON_MS)] == [sent]
+
+
+def test_strangers_fill_no_memory() -> None:
+    origins = RefusedOrigins()
+    for n in range(20):
+        origins.record(1, f"http://{n}.example", NOON_MS)
+    assert [one.origin for one in origins.newest(1, NOON_MS)] == [f"http://{n}.example" for n in range(19, 14, -1)]
+    assert MAX_ORIGINS == 5
+    for website in range(2, MAX_WEBSITES + 2):
+        origins.record(website, "http://a.example", NOON_MS)
+    assert origins.newest(1, NOON_MS) == []
+    assert len(origins.newest(2, NOON_MS)) == 1
+    # One that is used again stays.
+    origins.record(2, "http://a.example", NOON_MS)
+    origins.record(10_000, "http://a.example", NOON_MS)
+    assert origins.newest(2, NOON_MS)[0].events == 2
+    assert origins.newest(2, NOON_MS + refused_origins.KEEP_MS) == []
+
+
+# --- counts
+
+
+def imported(folder: Path, events: int) -> Any:
+    connection = open_database(folder / "analytics.db", create=True)
+    with transaction(connection):
+        owner = accounts.create_account(connection, OWNER, "business", None, 0)
+        accounts.add_website(connection, owner, "example.com", "example.com", (), 0)
+    file = folder / "in.ndjson"
+    line = {"type": "pageview", "pathname": "/"}
+    # Over ten days: each is a day whose totals are to be built.
+    times = (NOON_MS - n % 10 * 86_400_000 - n for n in range(events))
+    file.write_text("".join(json.dumps(line | {"timestamp": time}) + "\n" for time in times))
+    with open_source(str(file)) as source:
+        assert import_events(connection, 1, source, now_ms=NOON_MS).accepted == events
+    return connection
+
+
+def test_imported_events_are_counted_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their totals are built in the background, which takes minutes for a long history."""
+    connection = imported(tmp_path, 85)
+    assert accounts.traffic(connection, [1]) == {1: Traffic(85, True)}
+    # What totals a stale day has are not counted besides its rows.
+    with transaction(connection):
+        quarter = NOON_MS // 900_000
+        connection.execute("insert or replace into moment values (1, ?, 7, 0, 0, 0, 0, 0, 0, 0, 0)", (quarter,))
+    assert accounts.traffic(connection, [1]) == {1: Traffic(85, True)}
+    monkeypatch.setattr(accounts, "MAX_COUNTED", 50)
+    events, is_exact = accounts.traffic(connection, [1])[1]
+    assert not is_exact
+    assert events <= 85
+    connection.close()

@@ -1,0 +1,254 @@
+"""Share links and owners: who waits for whom where connections for reading are short.
+
+Issue 14.3: "keys and sessions never wait for links; one question at a time a link; a shorter deadline for links;
+identical questions under way share one answer".
+"""
+
+import asyncio
+import select
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tally.errors import ApiError
+from tally.reader import READER
+from tally.threads import LINK_READERS, MAX_WAITING_OF_LINK, READERS, Claim
+from tests.conftest import House, MakeHouse, until
+from tests.robustness.test_disconnected_clients import DATE, ENDLESS, SHORT, Asked, lengthen, start
+from tests.support.aged_database import sql
+from tests.support.page_client import PASSWORD, PASSWORD_HASH, Browser, logged_in
+
+__all__ = ["start"]
+TOKEN = "t" * 24
+LINKS = 16
+ALL_DAY = "from=2026-11-18&to=2026-11-18"
+
+
+def by_link(asked: Asked, question: str) -> socket.socket:
+    client = asked.connect()
+    client.sendall(f"GET /api/share/{TOKEN}/{question} HTTP/1.1\r\nHost: h\r\n\r\n".encode())
+    return client
+
+
+def test_owners_do_not_wait_for_links(start: Callable[..., Asked], tmp_path: Path) -> None:
+    """Links ask what never ends; an owner is answered by key and by session, before any deadline but the links' own.
+
+    Before, both connections were the links', and the owner's question waited for as long as theirs may take."""
+    asked = start("--query-seconds", "100000")
+    db = tmp_path / "analytics.db"
+    sql(db, "insert into share select number, ?, 0 from website where number = 1", TOKEN)
+    sql(db, "update account set password_hash = ?", PASSWORD_HASH)
+    email = sql(db, "select email from account")[0][0]
+    own_page = {"Sec-Fetch-Site": "same-origin", "Content-Type": "application/json"}
+    sent = {"email": email, "password": PASSWORD}
+    entered = asked.server.request("POST", "/api/account/login", sent, headers=own_page)
+    cookie = {"Cookie": entered.headers["Set-Cookie"].split(";")[0]}
+    lengthen(db, ENDLESS)
+    is_busy = asked.is_busy(LINK_READERS)
+    strangers = [by_link(asked, f"{SHORT}&filter_pathname=/{n}") for n in range(LINKS)]
+    for _ in range(2):
+        strangers.append(by_link(asked, f"stats?from={DATE}&to={DATE}&filter_type=pageview"))
+    until(is_busy)
+    assert asked.get(SHORT) == 200
+    session = asked.server.request("GET", f"/api/account/websites/{asked.website}/{SHORT}", headers=cookie)
+    assert session.status == 200
+    # The links' own deadline, since the server's is a day away.
+    first, _, _ = select.select(strangers, [], [], 60)
+    assert {answer_of(client) for client in first} <= {"query_timeout", "overloaded"}
+    for client in strangers:
+        client.close()
+    assert asked.server.request("GET", f"/api/share/{TOKEN}/{SHORT}").status == 200
+
+
+def answer_of(client: socket.socket) -> str:
+    """The code of the error that a client is answered."""
+    text = b""
+    while b'"}}' not in text:
+        more = client.recv(65_536)
+        assert more, text
+        text += more
+    assert text.startswith(b"HTTP/1.1 503 ")
+    return text.partition(b'"code":"')[2].partition(b'"')[0].decode()
+
+
+class Held:
+    """Holds connections of one class until `free`."""
+
+    def __init__(self, house: House) -> None:
+        self.house, self.free = house, threading.Event()
+        self.tasks: list[asyncio.Task[Any]] = []
+
+    def hold(self, connections: int, claim: Claim) -> None:
+        read = self.house.store.read
+        for _ in range(connections):
+            self.tasks.append(asyncio.create_task(read(lambda _: self.free.wait(60), claim=claim)))
+
+
+@pytest.fixture
+def held(house: House) -> Iterator[Held]:
+    one = Held(house)
+    yield one
+    one.free.set()
+
+
+async def come(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not holds():
+            await asyncio.sleep(0.005)
+
+
+async def shared(house: House) -> tuple[str, str]:
+    """A website with a link: its id, the link's path of the API."""
+    browser = await logged_in(house)
+    website = await house.website()
+    answer = await browser("POST", f"/api/account/websites/{website}/share")
+    return website, f"/api{answer.json['data']['share']}"
+
+
+@pytest.mark.parametrize("question", [f"stats?{ALL_DAY}", f"top/pathname?{ALL_DAY}&format=csv", f"events?{ALL_DAY}"])
+async def test_identical_questions_of_a_link_share_one_answer(house: House, held: Held, question: str) -> None:
+    """An event that was acknowledged before a question began is in its answer: that one joins no older question."""
+    website, link = await shared(house)
+    event = {"type": "pageview", "url": "https://example.com/", "website_id": website}
+    await house.collect(event)
+    links, flights = house.store.readers.links, house.app[READER].link_answers
+    held.hold(LINK_READERS, Claim(True, 99))
+    await asyncio.sleep(0)
+
+    def ask(path: str = question) -> "asyncio.Task[Any]":
+        return asyncio.create_task(Browser(house)("GET", f"{link}/{path}"))
+
+    same = [ask() for _ in range(5)]
+    await come(lambda: flights.joined == 4)
+    other = ask(question.replace("2026-11-18", "2026-11-17", 1))
+    await come(lambda: links.queue.waiting == 2)
+    assert (await house.collect(event)).status == 202
+    later = ask()
+    await come(lambda: links.queue.waiting == 3)
+    assert flights.joined == 4
+    held.free.set()
+    answers = [await one for one in (*same, other, later)]
+    assert [answer.status for answer in answers] == [200] * 7
+    assert len({(answer.body, answer.headers["ETag"], answer.headers["Content-Type"]) for answer in answers[:5]}) == 1
+    own = await logged_in(house)
+    expected = (await own("GET", f"/api/account/websites/{website}/{question}")).body
+    assert answers[6].body == expected or question.startswith("events")
+    assert answers[6].headers["ETag"] != answers[0].headers["ETag"]
+    if question.startswith("events"):
+        assert len(answers[6].json["data"]) == 2
+    await asyncio.gather(*held.tasks)
+
+
+async def test_a_shared_answer_holds_nothing_of_another_request(house: House, held: Held) -> None:
+    """The Link header of CSV has the prefix and the URL of its own request, while others of the same meaning wait."""
+    website, link = await shared(house)
+    for _ in range(2):
+        await house.collect({"type": "pageview", "url": "https://example.com/", "website_id": website})
+    links, flights = house.store.readers.links, house.app[READER].link_answers
+    held.hold(LINK_READERS, Claim(True, 99))
+    await asyncio.sleep(0)
+    path = f"{link}/events?{ALL_DAY}&format=csv&limit=1"
+    other_order = f"{link}/events?limit=1&{ALL_DAY}&format=csv"
+    asked = [(path, "/evil"), (path, None), (other_order, None), (path, None)]
+    tasks = []
+    for number, (one, prefix) in enumerate(asked):
+        tasks.append(asyncio.create_task(Browser(house)("GET", one, headers={"X-Forwarded-Prefix": prefix})))
+
+        def is_waiting(number: int = number) -> bool:
+            return links.queue.waiting + flights.joined > number
+
+        await come(is_waiting)
+    assert flights.joined == 1
+    held.free.set()
+    for (one, prefix), task in zip(asked, tasks, strict=True):
+        answer = await task
+        assert answer.status == 200
+        assert answer.headers["Link"].startswith(f"<{prefix or ''}{one}&cursor="), answer.headers["Link"]
+    await asyncio.gather(*held.tasks)
+
+
+async def test_a_link_has_a_bounded_queue_of_its_own(house: House, held: Held) -> None:
+    """Past it the answer is 503 at once; another link still waits its turn, and gets it after one question."""
+    held.hold(LINK_READERS, Claim(True, 99))
+    await asyncio.sleep(0)
+    order: list[int] = []
+
+    async def ask(website: int) -> None:
+        await house.store.read(lambda _: None, claim=Claim(True, website))
+        order.append(website)
+
+    waiting = [asyncio.create_task(ask(1)) for _ in range(MAX_WAITING_OF_LINK)]
+    await asyncio.sleep(0)
+    with pytest.raises(ApiError) as refusal:
+        await house.store.read(lambda _: None, claim=Claim(True, 1))
+    assert (refusal.value.kind.code, refusal.value.headers) == ("overloaded", {"Retry-After": "10"})
+    waiting.append(asyncio.create_task(ask(2)))
+    await asyncio.sleep(0)
+    samples = (await house.get("/metrics")).text
+    assert f'tally_readers_waiting{{class="link"}} {MAX_WAITING_OF_LINK + 1}.0' in samples
+    assert 'tally_readers_busy{class="link"} 1.0' in samples
+    assert 'tally_readers_refused_total{class="link"} 1.0' in samples
+    held.free.set()
+    await asyncio.gather(*waiting, *held.tasks)
+    assert order.index(2) == 1
+    assert 'tally_readers_waiting{class="link"} 0.0' in (await house.get("/metrics")).text
+
+
+async def test_accounts_take_turns(house: House, held: Held) -> None:
+    """One account with many questions delays another by one of them."""
+    held.hold(READERS, Claim(False, 1))
+    await asyncio.sleep(0)
+    order: list[int] = []
+
+    async def ask(account: int) -> None:
+        await house.store.read(lambda _: None, claim=Claim(False, account))
+        order.append(account)
+
+    waiting = [asyncio.create_task(ask(1)) for _ in range(20)]
+    await asyncio.sleep(0)
+    waiting.append(asyncio.create_task(ask(2)))
+    await asyncio.sleep(0)
+    held.free.set()
+    await asyncio.gather(*waiting, *held.tasks)
+    assert order.index(2) <= READERS
+
+
+async def test_a_question_that_waited_too_long_leaves_the_queue(make_house: MakeHouse) -> None:
+    house = await make_house(query_seconds=1)
+    held = Held(house)
+    held.hold(LINK_READERS, Claim(True, 99))
+    await asyncio.sleep(0)
+    with pytest.raises(ApiError) as refusal:
+        await house.store.read(lambda _: None, claim=Claim(True, 1))
+    assert refusal.value.kind.code == "overloaded"
+    assert house.store.readers.links.queue.waiting == 0
+    held.free.set()
+    await asyncio.gather(*held.tasks)
+    assert await house.store.read(lambda _: 7, claim=Claim(True, 1)) == 7
+
+
+async def test_all_connections_are_held_while_the_log_is_emptied(house: House) -> None:
+    """Twice at once too: the second waits for the first, and questions of both classes for both."""
+    order: list[str] = []
+
+    async def hold(name: str) -> None:
+        async with house.store.readers.held():
+            order.append(name)
+            await asyncio.sleep(0.02)
+            order.append(name)
+
+    async def ask(claim: Claim) -> None:
+        await house.store.read(lambda _: None, claim=claim)
+
+    holding: list[Awaitable[None]] = [hold("a"), hold("b")]
+    tasks = [asyncio.ensure_future(one) for one in holding]
+    await asyncio.sleep(0.005)
+    tasks += [asyncio.ensure_future(ask(Claim(is_link, 1))) for is_link in (False, True)]
+    async with asyncio.timeout(30):
+        await asyncio.gather(*tasks)
+    assert order == ["a", "a", "b", "b"]
+    assert (house.store.readers.accounts.queue.busy, house.store.readers.links.queue.busy) == (0, 0)

@@ -1,0 +1,160 @@
+"""A server below a path: what it answers, and what it says of itself (tally/paths.py)."""
+
+from typing import Any
+
+import pytest
+
+from tally import paths
+from tally.settings import BadSetting, settings_from
+from tally.shortcut import Lines, openings_below, read_plain
+from tests.conftest import OWNER, House, MakeHouse, Serve
+from tests.support.page_client import OWN_PAGE, PASSWORD, Browser, account
+
+LOCAL = ("/", "/login", "/setup", "/account", "/tracker.js", "/assets/app.css", "/pixel.gif", "/healthz")
+PREFIX = {"X-Forwarded-Prefix": "/stats"}
+
+
+def test_prefixes() -> None:
+    for text, prefix in {
+        **{"": "", "/": "", "/stats": "/stats", "/stats/": "/stats", "/a/b.c/d~e_f-1": "/a/b.c/d~e_f-1"},
+        **dict.fromkeys(("stats", "//", "//a", "/a//b", "/.", "/..", "/a/../b", "/a b", "/a\n", "/ä", "/%41"), None),
+        **dict.fromkeys(('/"', "/<b>", "/a;b", "/a,b", "/a?b", "/a#b", "/a\\b", "/a//", "/" + "x" * 65), None),
+        "/a" * 8: "/a" * 8,
+        "/a" * 9: None,
+    }.items():
+        assert paths.normal_prefix(text) == prefix, text
+    with pytest.raises(BadSetting, match=r"--base-path takes a path such as /stats"):
+        settings_from({"base_path": ["stats"]}, {})
+    assert settings_from({}, {"ANALYTICS_BASE_PATH": "/stats/"}).base_path == "/stats"
+
+
+@pytest.mark.parametrize(
+    ("base_url", "prefix", "public"),
+    [
+        ("", "/stats", ""),
+        ("https://example.com", "", "https://example.com"),
+        ("https://example.com", "/stats", "https://example.com/stats"),
+        ("https://example.com/stats", "/stats", "https://example.com/stats"),
+        ("https://example.com/a/stats", "/stats", "https://example.com/a/stats"),
+        ("https://example.com/stats", "", "https://example.com/stats"),
+    ],
+)
+def test_public_addresses(base_url: str, prefix: str, public: str) -> None:
+    assert paths.public_url(base_url, prefix) == public
+
+
+async def test_nothing_is_answered_outside_of_the_base_path(make_house: MakeHouse) -> None:
+    house = await make_house(base_path="/stats")
+    website = await house.website()
+    for path in LOCAL:
+        assert (await house.get(path)).status == 404, path
+        assert (await house.get(f"/statistics{path}")).status == 404, path
+        assert (await house.get(f"/stats{path}")).status == 200, path
+    event = {"type": "pageview", "website_id": website, "url": "https://example.com/"}
+    assert (await house.collect(event)).status == 404
+    for path in ("/stats/api/collect", "/stats/api/v1/collect"):
+        answer = await house.collect(event, path=path)
+        assert answer.status == 202
+        assert answer.headers["Access-Control-Allow-Origin"] == "*"
+    moved = await Browser(house)("GET", "/stats")
+    assert (moved.status, moved.headers["Location"]) == (308, "/stats/")
+
+
+async def told(house: House, base: str, headers: dict[str, str], prefix: str) -> dict[str, Any]:
+    """What the server says of where it is, to a client that has come by these headers."""
+    await account(house)
+    owner = Browser(house)
+    owner.headers = OWN_PAGE | headers
+    login = {"email": OWNER, "password": PASSWORD}
+    assert (await owner("POST", f"{base}/api/account/login", login)).status == 200
+    (cookie,) = (line for line in owner.set_cookies if "device" not in line)
+    assert all(f"; Path={prefix or '/'};" in line for line in owner.set_cookies)
+    shown = (await owner("GET", f"{base}/api/account")).json["data"]
+    shell = await owner("GET", f"{base}/login", headers={"Accept-Encoding": "identity"})
+    lost = await owner("GET", f"{base}/nothing", headers={"Accept": "text/html", "Accept-Encoding": "identity"})
+    document = await owner("GET", f"{base}/api/v1/openapi.yaml")
+    return {
+        "cookie": cookie.partition("=")[0] + " " + cookie.partition("; ")[2].partition(";")[0],
+        "base_url": shown["base_url"],
+        "shell": shell.text,
+        "lost": lost.text,
+        "server": document.text.partition("\n  - url: ")[2].partition("\n")[0],
+    }
+
+
+@pytest.mark.parametrize(
+    ("settings", "base", "headers", "prefix"),
+    [
+        ({"base_path": "/stats"}, "/stats", {}, "/stats"),
+        ({}, "", PREFIX, "/stats"),
+        ({"base_path": "/stats"}, "/stats", PREFIX, "/stats"),
+        ({"base_path": "/b"}, "/b", {"X-Forwarded-Prefix": "/a/"}, "/a/b"),
+        ({}, "", {}, ""),
+        ({"trusted_proxy": ("192.0.2.1",)}, "", PREFIX, ""),
+        ({}, "", {"X-Forwarded-Prefix": "//evil.example"}, ""),
+        ({}, "", {"X-Forwarded-Prefix": '/"><script>'}, ""),
+        ({}, "", {"X-Forwarded-Prefix": "/a, /b"}, ""),
+    ],
+)
+async def test_what_it_says_of_where_it_is(
+    make_house: MakeHouse, settings: dict[str, Any], base: str, headers: dict[str, str], prefix: str
+) -> None:
+    house = await make_house(base_url="https://example.com", **settings)
+    for proto, plain in (("https", ""), ("http", "tally")):
+        seen = await told(house, base, headers | {"X-Forwarded-Proto": proto}, prefix)
+        trusts = "trusted_proxy" not in settings
+        name = plain or ("__Secure-tally" if prefix else "__Host-tally")
+        if not trusts:
+            name = "tally"
+        own = prefix.replace("/", ".")
+        assert seen["cookie"] == f"{name}{own} Path={prefix or '/'}"
+    assert seen["base_url"] == f"https://example.com{prefix}"
+    assert seen["server"] == (prefix or "/")
+    for page in (seen["shell"], seen["lost"]):
+        assert f'href="{prefix}/assets/app.css"' in page
+        assert "script>alert" not in page
+        assert "evil" not in page
+    assert f'src="{prefix}/assets/app.js"' in seen["shell"]
+    assert f'<meta name="base-path" content="{prefix}" />' in seen["shell"]
+    assert f'<a class="button primary" href="{prefix}/">' in seen["lost"]
+
+
+async def test_caches_keep_the_pages_of_each_prefix_apart(house: House) -> None:
+    """Two prefixes, two pages: caches learn it from Vary, of the answer and of its 304."""
+    for path in ("/", "/login", "/setup"):
+        tags = set()
+        for headers in (PREFIX, {}):
+            answer = await house.get(path, headers=headers)
+            again = await house.get(path, headers=headers | {"If-None-Match": answer.headers["ETag"]})
+            assert (answer.status, again.status) == (200, 304)
+            for one in (answer, again):
+                assert one.headers["Vary"] == "Accept-Encoding, X-Forwarded-Prefix", path
+            tags.add(answer.headers["ETag"])
+        assert len(tags) == 2
+    assert (await house.get("/assets/app.css")).headers["Vary"] == "Accept-Encoding"
+
+
+async def test_the_next_page_of_a_list_is_below_the_prefix(make_house: MakeHouse) -> None:
+    house = await make_house()
+    website, key = await house.website(), await house.key()
+    for _ in range(2):
+        await house.collect({"type": "pageview", "website_id": website, "url": "https://example.com/"})
+    for headers, start in ((PREFIX, "</stats/api/v1/"), ({}, "</api/v1/")):
+        answer = await house.get(f"/api/v1/websites/{website}/events?limit=1&format=csv", key, headers=headers)
+        assert answer.headers["Link"].startswith(start)
+
+
+def test_events_below_the_base_path_take_the_short_way() -> None:
+    openings = openings_below("/stats")
+    rest = b" HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
+    for path, is_short in ((b"/stats/api/collect", True), (b"/stats/api/v1/collect", True), (b"/api/collect", False)):
+        assert (read_plain(b"POST " + path + rest, Lines(), openings) is not None) is is_short, path
+
+
+def test_the_start_names_the_base_path(serve: Serve) -> None:
+    server = serve("--base-path", "/stats")
+    assert server.url.endswith("/stats")
+    assert f"set up Tally: {server.url}/setup#" in server.stderr()
+    server.terminate()
+    server = serve("--base-path", "/stats", "--base-url", "https://example.com")
+    assert "set up Tally: https://example.com/stats/setup#" in server.stderr()

@@ -1,0 +1,391 @@
+"""Bounds on new values per website, field and UTC day (tally/value_limits.py): the rest is stored as `(other)`."""
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tally import measuring
+from tally.importing import import_events
+from tally.ingest import Ingest, Job, Written
+from tally.ndjson import open_source
+from tally.queries import Scope
+from tally.schema import open_database
+from tally.sessions import Sessions
+from tally.value_limits import BOUNDED, OTHER, Limits
+from tests.conftest import NOON_MS, House, MakeHouse, ManualClock
+from tests.support.page_client import logged_in
+
+DAY_S = 86_400
+FIELDS_SENT = ("utm_source", "utm_medium", "utm_campaign")
+
+
+def view(path: str, **more: Any) -> dict[str, Any]:
+    return {"type": "pageview", "url": f"https://example.com{path}"} | more
+
+
+async def send(house: House, website: str, *events: dict[str, Any], ip: str = "203.0.113.7") -> None:
+    """Sends events in batches of 50, all of which must be accepted."""
+    for start in range(0, len(events), 50):
+        some = list(events[start : start + 50])
+        answer = await house.collect({"website_id": website, "events": some}, ip=ip)
+        assert (answer.status, answer.json["accepted"]) == (202, len(some)), answer.text
+
+
+async def top(house: House, website: str, key: str, field: str = "pathname") -> dict[str, int]:
+    """Pageviews and events by value."""
+    answer = await house.get(f"/api/v1/websites/{website}/top/{field}", key, {"limit": "1000"})
+    return {row["value"]: row["pageviews"] + row["events"] for row in answer.json["data"]}
+
+
+async def folded(house: House, website: str, key: str) -> list[tuple[str, int, int]]:
+    answer = await house.get(f"/api/v1/websites/{website}/left-out", key)
+    return [(row["field"], row["new_values"], row["events"]) for row in answer.json["data"]["folded"]]
+
+
+@pytest.fixture
+async def bounded(make_house: MakeHouse) -> House:
+    return await make_house(max_new_values=3, max_new_names=2)
+
+
+async def test_values_beyond_the_limit_are_stored_as_other(bounded: House) -> None:
+    website, key = await bounded.website(), await bounded.key()
+    await send(bounded, website, *[view(f"/{n}") for n in range(10)], view("/1"))
+    assert await top(bounded, website, key) == {"/0": 1, "/1": 2, "/2": 1, OTHER: 7}
+    assert await folded(bounded, website, key) == [("pathname", 3, 7)]
+    assert bounded.sql("select count(*) from label where text like '/_'") == [(3,)]
+
+
+async def test_known_values_are_never_folded(bounded: House, clock: ManualClock) -> None:
+    """The limit is on values that appear for the first time, not on those that are used in a day."""
+    website, key = await bounded.website(), await bounded.key()
+    for day in range(4):
+        await send(bounded, website, *[view(f"/{n}") for n in range(3 * day + 3)])
+        clock.advance(DAY_S)
+    rows = (await bounded.get(f"/api/v1/websites/{website}/top/pathname", key, {"limit": "1000"})).json["data"]
+    assert sorted(row["value"] for row in rows) == sorted(f"/{n}" for n in range(12))
+    assert await folded(bounded, website, key) == []
+
+
+async def test_each_website_and_field_has_its_own_limit(bounded: House) -> None:
+    """Values known in another field or by another website take room like any other: rotating them gains nothing."""
+    first, second, key = await bounded.website(), await bounded.website("other.example"), await bounded.key()
+    words = [f"word{n}" for n in range(6)]
+    for field in FIELDS_SENT:
+        await send(bounded, first, *[view(f"/?{field}={word}") for word in words])
+        await send(bounded, second, *[view(f"/?{field}={word}") for word in reversed(words)])
+    for field in FIELDS_SENT:
+        assert await top(bounded, first, key, field) == {"word0": 1, "word1": 1, "word2": 1, OTHER: 3}
+        assert await top(bounded, second, key, field) == {"word5": 1, "word4": 1, "word3": 1, OTHER: 3}
+
+
+async def test_every_place_where_labels_come_from_is_bounded(bounded: House) -> None:
+    website, key = await bounded.website(), await bounded.key()
+    events: list[dict[str, Any]] = []
+    for n in range(8):
+        own = {"browser": f"b{n}", "os": f"o{n}", "platform": f"p{n}", "app_version": f"a{n}", "os_version": f"v{n}"}
+        language, referrer = f"en-x-{n}", f"https://r{n}.example/"
+        url = f"https://s{n}.example.com/{n}?utm_source=s{n}&utm_medium=m{n}&utm_campaign=c{n}"
+        events += [
+            {"type": "pageview", "url": url, "referrer": referrer, "language": language} | own,
+            {"type": "screen_view", "name": f"screen{n}"},
+            {"type": "event", "event_name": f"e{n}", "event_data": {f"k{n}": n}},
+            {"type": "app_event", "event_name": f"e{n}"},
+            {"type": "vitals", "url": f"https://example.com/v{n}", "vitals": {"lcp": 100}},
+            {
+                "type": "heatmap",
+                "url": f"https://example.com/h{n}",
+                "points": [{"x": 0.5, "y": 5, "kind": "click"}],
+                "viewport_width": 1000,
+            },
+            {"type": "ab_assign", "experiment": f"x{n}", "variant": f"y{n}", "session_id": "a visitor's"},
+            {"type": "ab_convert", "experiment": f"x{n}", "variant": f"y{n}", "goal": f"g{n}"},
+        ]
+    await send(bounded, website, *events)
+    counts = dict(bounded.sql("select field, count(*) from field_value group by field"))
+    assert {BOUNDED[field]: count for field, count in counts.items()} == {
+        **dict.fromkeys(("pathname", "referrer", "language", "hostname", *FIELDS_SENT), 3),
+        **dict.fromkeys(("platform", "app_version"), 3),
+        # Those of the User-Agent, which the other events have, are the first or the second value.
+        **dict.fromkeys(("browser", "os"), 3),
+        **({"device": 1, "os_version": counts[BOUNDED.index("os_version")]}),
+        **dict.fromkeys(("event_name", "experiment", "variant", "goal", "property"), 2),
+    }
+    assert counts[BOUNDED.index("os_version")] <= 3
+    names = (await bounded.get(f"/api/v1/websites/{website}/event-names", key)).json["data"]
+    assert {row["value"]: row["events"] for row in names} == {"e0": 2, "e1": 2, OTHER: 12}
+    experiments = (await bounded.get(f"/api/v1/websites/{website}/experiments", key)).json["data"]
+    assert {row["experiment"] for row in experiments} == {"x0", "x1", OTHER}
+    pages = (await bounded.get(f"/api/v1/websites/{website}/heatmap-pages", key)).json["data"]
+    assert OTHER in {row["value"] for row in pages}
+
+
+async def test_property_names_are_folded_and_their_values_kept(bounded: House) -> None:
+    website, key = await bounded.website(), await bounded.key()
+    data = {"plan": "pro", "seats": 3, "a": 1, "b": 2}
+    await send(bounded, website, {"type": "event", "event_name": "buy", "event_data": data})
+    await send(bounded, website, {"type": "event", "event_name": "buy", "event_data": {"plan": "free"}})
+    rows = (await bounded.get(f"/api/v1/websites/{website}/events", key)).json["data"]
+    # Of several folded names in one event the first one's value is kept.
+    assert [row["event_data"] for row in rows] == [{"plan": "free"}, {"plan": "pro", "seats": 3, OTHER: 1}]
+    assert await folded(bounded, website, key) == [("property", 2, 1)]
+
+
+async def test_the_count_of_the_day_survives_a_restart(bounded: House) -> None:
+    website, key = await bounded.website(), await bounded.key()
+    await send(bounded, website, view("/a"), view("/b"))
+    await bounded.restart()
+    await send(bounded, website, *[view(path) for path in ("/c", "/d", "/a", "/e")])
+    assert await top(bounded, website, key) == {"/a": 2, "/b": 1, "/c": 1, OTHER: 2}
+    assert await folded(bounded, website, key) == [("pathname", 3, 2)]
+
+
+async def test_an_events_own_day_does_not_matter(bounded: House) -> None:
+    """By the day of arrival: 72 hours of timestamps are not four limits."""
+    website, key = await bounded.website(), await bounded.key()
+    late = [view(f"/{n}", timestamp=NOON_MS - n * 8 * 3_600_000) for n in range(9)]
+    await send(bounded, website, *late)
+    assert (await top(bounded, website, key))[OTHER] == 6
+
+
+async def test_long_values_take_more_room(make_house: MakeHouse) -> None:
+    house = await make_house(max_new_values=10)
+    website, key = await house.website(), await house.key()
+    await send(house, website, *[view(f"/{n}{'x' * 900}") for n in range(3)], view("/short"))
+    assert await top(house, website, key) == {f"/0{'x' * 900}": 1, f"/1{'x' * 900}": 1, OTHER: 2}
+
+
+async def test_imported_values_are_known_and_not_bounded(bounded: House) -> None:
+    website, key = await bounded.website(), await bounded.key()
+    file = bounded.db.with_name("events.ndjson")
+    at = "2026-11-17T10:00:00Z"
+    lines = [{"type": "pageview", "timestamp": at, "pathname": f"/{n}", "visitor": "v"} for n in range(20)]
+    lines.append({"type": "event", "timestamp": at, "event_name": "buy", "event_data": {"a": 1, "b": 2, "c": 3}})
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    def take(connection: sqlite3.Connection) -> None:
+        connection.execute("commit")
+        number = connection.execute("select number from website").fetchone()[0]
+        with open_source(file) as source:
+            import_events(connection, number, source, now_ms=NOON_MS)
+        connection.execute("begin immediate")
+
+    await bounded.admin(take)
+    await send(bounded, website, *[view(f"/{n}") for n in range(20)], view("/20"))
+    await send(bounded, website, {"type": "event", "event_name": "buy", "event_data": {"c": 4, "b": 5}})
+    rows = await top(bounded, website, key)
+    assert rows == {f"/{n}": 2 for n in range(20)} | {"/20": 1}
+    assert await folded(bounded, website, key) == []
+
+
+async def test_a_failed_commit_leaves_no_value_known(bounded: House) -> None:
+    """What was undone in the file is not believed in memory."""
+    website, key = await bounded.website(), await bounded.key()
+    ingest = bounded.store.ingest
+    take, failures = ingest.take_id, [True]
+
+    def fail_once(connection: sqlite3.Connection) -> int:
+        if failures:
+            failures.pop()
+            raise sqlite3.OperationalError("disk I/O error")
+        return int(take(connection))
+
+    ingest.take_id = fail_once
+    assert (await bounded.collect(view("/a") | {"website_id": website})).status == 503
+    await send(bounded, website, *[view(path) for path in ("/a", "/b", "/c", "/d")])
+    assert await top(bounded, website, key) == {"/a": 1, "/b": 1, "/c": 1, OTHER: 1}
+    assert bounded.sql("select count(*) from field_value where field = 0") == [(3,)]
+
+
+async def test_the_owner_is_told(bounded: House) -> None:
+    """By the endpoint of rejected events, also by session, with an ETag that changes; and by a metric."""
+    website, key = await bounded.website(), await bounded.key()
+    path = f"/api/v1/websites/{website}/left-out"
+    before = (await bounded.get(path, key)).headers["ETag"]
+    await send(bounded, website, *[view(f"/{n}") for n in range(5)])
+    answer = await bounded.get(path, key, headers={"If-None-Match": before})
+    assert answer.status == 200
+    row = {"day": "2026-11-18", "field": "pathname", "new_values": 3, "events": 2}
+    assert answer.json["data"]["folded"] == [row]
+    browser = await logged_in(bounded)
+    assert (await browser("GET", f"/api/account/websites/{website}/left-out")).json["data"]["folded"] == [row]
+    earlier = {"from": "2026-11-10", "to": "2026-11-16"}
+    assert (await bounded.get(path, key, earlier)).json["data"]["folded"] == []
+    metrics = text_string_to_metric_families((await bounded.get("/metrics")).text)
+    samples = {s.labels["field"]: s.value for f in metrics if f.name == "tally_events_folded" for s in f.samples}
+    assert samples.pop("pathname") == 2
+    assert set(samples) == set(BOUNDED) - {"pathname"}
+    assert set(samples.values()) == {0}
+
+
+async def test_memory_is_bounded(bounded: House) -> None:
+    """The values known in memory start over at a bound; the file still knows them."""
+    website, key = await bounded.website(), await bounded.key()
+    bounded.store.ingest.value_limits._size = 5
+    for _ in range(2):
+        await send(bounded, website, *[view(f"/{n}") for n in range(3)])
+        assert bounded.store.ingest.value_limits._cached == 0
+    assert await top(bounded, website, key) == {"/0": 2, "/1": 2, "/2": 2}
+
+
+def test_limits_by_default() -> None:
+    """CONTRACT-2 H: 10,000 a field, 1,000 names."""
+    ingest = Ingest(Sessions(1), lambda plan: None, ManualClock())
+    assert ingest.value_limits._limits == Limits(10_000, 1_000) == Limits()
+
+
+def test_questions_about_many_experiments_take_steps_in_proportion(tmp_path: Path) -> None:
+    """One read each of a stranger's experiments of today: a join took 23 seconds of 9,000 of them."""
+
+    def steps(many: int) -> int:
+        with closing(open_database(tmp_path / f"{many}.db", create=True)) as connection:
+            rows = [(1, 1_000 + n, n, 6 + n % 2, n, *[0] * 14, n // 2, n, n, None) for n in range(2, many)]
+            connection.executemany(f"insert into ab values ({', '.join('?' * 23)})", rows)
+            assigned = [(n // 2, n, n) for n in range(many)]
+            connection.executemany("insert into assignment values (1, 0, ?, ?, ?, 0, 0)", assigned)
+            counted = [0]
+            connection.set_progress_handler(lambda: counted.__setitem__(0, counted[0] + 1), 100)
+            connection.execute(*measuring.trials_of(Scope(1, 0, 50_000, ()))).fetchall()
+            return counted[0]
+
+    assert steps(2_000) < 3 * steps(1_000)
+
+
+# ---------------------------------------------------------------- events that are not stored
+
+
+def written(house: House) -> tuple[list[tuple[Any, ...]], ...]:
+    """All that events with new values leave behind."""
+    tables = ("label", "field_value", "new_value", "usage", "event_id", "ab")
+    return tuple(house.sql(f"select * from {table} order by 1, 2") for table in tables)
+
+
+def convert(n: int, **more: Any) -> dict[str, Any]:
+    """A conversion without a variant, with a new value in every place."""
+    own = {"experiment": f"x{n}", "goal": f"g{n}", "url": f"https://h{n}.example.com/{n}?utm_source=s{n}"}
+    return {"type": "ab_convert", "platform": f"p{n}", "app_version": f"v{n}"} | own | more
+
+
+async def test_a_refused_event_leaves_nothing(bounded: House) -> None:
+    """Nothing is written for events without an assignment, alone or beside others, and they take no room."""
+    website, key = await bounded.website(), await bounded.key()
+    await send(bounded, website, view("/a"))
+    before = written(bounded)
+    ingest, changes = bounded.store.ingest, list[int]()
+    write = ingest.write
+
+    def counted(connection: sqlite3.Connection, jobs: Sequence[Job]) -> Written:
+        begin, result = connection.total_changes, write(connection, jobs)
+        changes.append(connection.total_changes - begin)
+        return result
+
+    ingest.write = counted
+    answer = await bounded.collect({"website_id": website, "events": [convert(n) for n in range(50)]})
+    assert (answer.status, {fault["code"] for fault in answer.json["errors"]}) == (400, {"no_assignment"})
+    assert written(bounded) == before
+    # A group that stores nothing writes nothing.
+    assert changes == [0]
+    mixed = [
+        convert(1),
+        view("/b"),
+        convert(2, session_id="visitor1"),
+        assign("y", session_id="visitor1"),
+        convert(2),
+    ]
+    answer = await bounded.collect({"website_id": website, "events": mixed})
+    assert [fault["index"] for fault in answer.json["errors"]] == [0, 2, 4]
+    labels = {text for (text,) in bounded.sql("select text from label")}
+    assert {"/b", "y"} <= labels
+    assert labels.isdisjoint({"x1", "g1", "p1", "v1", "s1", "x2", "g2", "p2"})
+    assert await folded(bounded, website, key) == []
+
+
+async def test_a_request_without_an_assignment_takes_its_tokens(make_house: MakeHouse) -> None:
+    """The writer has to look for the assignment, so the rate limits hold for such requests."""
+    house = await make_house(website_per_minute=5)
+    website = await house.website()
+    answers = [(await house.collect(convert(n) | {"website_id": website})).status for n in range(8)]
+    assert answers == [400] * 5 + [429] * 3
+
+
+async def test_a_month_that_is_full_leaves_nothing(make_house: MakeHouse) -> None:
+    house = await make_house(free_events=2)
+    website = await house.website(plan="free")
+    answer = await house.collect({"website_id": website, "events": [view(f"/{n}") for n in range(5)]})
+    assert (answer.json["accepted"], answer.json["rejected"]) == (2, 3)
+    assert house.sql("select text from label where text like '/_' order by text") == [("/0",), ("/1",)]
+
+
+async def test_copies_count_once(bounded: House) -> None:
+    """A copy of an event takes no room and adds nothing to `folded`."""
+    website, key = await bounded.website(), await bounded.key()
+    await send(bounded, website, *[view(f"/{n}") for n in range(3)])
+    event = view("/more", event_id="one")
+    await send(bounded, website, event, event)
+    for _ in range(3):
+        await send(bounded, website, event)
+    assert await top(bounded, website, key) == {"/0": 1, "/1": 1, "/2": 1, OTHER: 1}
+    assert await folded(bounded, website, key) == [("pathname", 3, 1)]
+
+
+def assign(experiment: str, variant: str = "y", **more: Any) -> dict[str, Any]:
+    return {"type": "ab_assign", "experiment": experiment, "variant": variant} | more
+
+
+async def test_conversions_find_folded_assignments(bounded: House) -> None:
+    """A conversion to a folded experiment counts for `(other)`; to one that is known it needs its own assignment."""
+    website, key = await bounded.website(), await bounded.key()
+    visitor = {"session_id": "a visitor's"}
+    await send(bounded, website, assign("a", **visitor), assign("b"))
+    together = [assign("c", **visitor), {"type": "ab_convert", "experiment": "c"} | visitor]
+    await send(bounded, website, *together)
+    await send(bounded, website, {"type": "ab_convert", "experiment": "d"} | visitor)
+    answer = await bounded.collect({"website_id": website, "type": "ab_convert", "experiment": "b"} | visitor)
+    assert answer.status == 400
+    stored = "select type, e.text, v.text from ab join label e on e.id = experiment join label v on v.id = variant"
+    kinds = bounded.sql(f"{stored} order by ab.id")
+    assert [row[1:] for row in kinds] == [("a", "y"), ("b", "y"), *[(OTHER, "y")] * 3]
+    assert await folded(bounded, website, key) == [("experiment", 2, 3)]
+
+
+# ---------------------------------------------------------------- one client's share
+
+
+async def test_one_client_cannot_use_up_a_day(house: House) -> None:
+    """At most half of each limit is one client's: 500 names and 5,000 values."""
+    website, key = await house.website(), await house.key()
+    flood = [assign(f"x{n}", f"y{n}", url=f"https://example.com/{n}") for n in range(1_010)]
+    await send(house, website, *flood)
+    await send(house, website, assign("late"))
+    await send(house, website, assign("mine", "mine", url="https://example.com/mine"), ip="198.51.100.55")
+    fields = {row[0]: row[1:] for row in await folded(house, website, key)}
+    assert fields == {"experiment": (501, 511), "variant": (501, 511)}
+    assert house.sql("select count(*) from label where text = 'mine'") == [(1,)]
+    # A value that became known through others is everybody's.
+    await send(house, website, assign("mine", "mine"))
+    await house.restart()
+    await send(house, website, assign("mine", "mine"))
+    assert house.sql("select count(*) from ab join label on label.id = experiment where text = 'mine'") == [(3,)]
+
+
+async def test_the_share_starts_anew_with_the_day(house: House, clock: ManualClock) -> None:
+    website, key = await house.website(), await house.key()
+    await send(house, website, *[assign(f"x{n}") for n in range(510)])
+    clock.advance(DAY_S)
+    await send(house, website, *[assign(f"z{n}") for n in range(90)])
+    assert [row for row in await folded(house, website, key) if row[0] == "experiment"] == [("experiment", 500, 10)]
+
+
+async def test_memory_of_shares_is_bounded(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tally.value_limits.MOST_SHARES", 7)
+    website = await house.website()
+    for n in range(20):
+        await send(house, website, view(f"/{n}"), ip=f"198.51.100.{n}")
+    used = house.store.ingest.value_limits._shares._used
+    assert len(used) == 7
+    assert not any(b"\xc6\x33\x64" in client for client, *_ in used)

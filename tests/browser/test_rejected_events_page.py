@@ -1,0 +1,367 @@
+"""The page of what was left out, in a real Chromium: it shows what the read API answers, and says what to do.
+
+Everything is waited for by condition. What was left out today really was; that of earlier days is put into the file.
+"""
+
+import re
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from playwright.sync_api import expect
+
+from tally.left_out import NUMBER_OF, REASONS
+from tests.browser.browsers import ZONE, OpenPage
+from tests.browser.history import Told, told
+from tests.browser.owner import faults
+from tests.conftest import CHROME, until
+
+SIZES = {"wide": {"width": 1280, "height": 900}, "narrow": {"width": 390, "height": 844}}
+QUARTERS_A_DAY = 96
+GOOGLEBOT = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
+Shown = Callable[..., Any]
+
+
+def refuse(site: Told) -> int:
+    """Sends what is left out, each for a reason of its own; how many events."""
+    view = {"type": "pageview", "website_id": site.website, "url": "https://example.com/secret-path"}
+    own, foreign = {"Origin": "https://example.com"}, {"Origin": "https://staging.example.net:8443"}
+    wrong = [view | {"url": "/a"}, view | {"device": "fridge"}, view | {"timestamp": 5}, {"type": "none"}]
+    sent: list[tuple[Any, dict[str, str]]] = [
+        *[(view, own | {"User-Agent": GOOGLEBOT})] * 3,
+        *[(view, foreign)] * 2,
+        (view, {"Origin": "http://192.0.2.9"}),
+        ({"website_id": site.website, "events": wrong}, {}),
+    ]
+    for body, headers in sent:
+        answer = site.server.request("POST", "/api/collect", body, {"User-Agent": CHROME} | headers)
+        assert answer.status in (202, 400, 403), answer.text
+    return 3 + 2 + 1 + len(wrong)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+    with told(tmp_path_factory.mktemp("left_out")) as one:
+        events = refuse(one)
+        until(lambda: one.ask("left-out")["data"]["events"] == events)
+        quarter = int(time.time() // 900)
+        with closing(sqlite3.connect(one.server.db, isolation_level=None)) as connection:
+            [(number,)] = connection.execute("select number from website where id = ?", (one.website,)).fetchall()
+            for days in range(1, 40):
+                for code, count in (("crawler", 40 + days), ("invalid_url", days % 3), ("rate_limited", days % 7)):
+                    row = (number, quarter - QUARTERS_A_DAY * days, NUMBER_OF[code], count)
+                    connection.execute("insert into left_out select ?1, ?2, ?3, ?4 where ?4", row)
+        # The server notices that somebody else has written.
+        until(lambda: one.ask(f"left-out?{question(30)}")["data"]["events"] > 1_000)
+        yield one
+
+
+@pytest.fixture
+def shown(site: Told, open_page: OpenPage) -> Shown:
+    """Opens the page, drawn."""
+
+    def show(query: str = "range=30d", **options: Any) -> Any:
+        page = site.log_in(open_page(**options))
+        page.goto(f"{site.url}/websites/{site.website}/left-out?{query}")
+        return drawn(page)
+
+    return show
+
+
+def drawn(page: Any) -> Any:
+    expect(page.locator("canvas")).to_have_count(1)
+    expect(page.locator(".reasons")).to_be_visible()
+    expect(page.locator("[aria-busy=true]")).to_have_count(0)
+    return page
+
+
+def today() -> Any:
+    return datetime.now(ZoneInfo(ZONE)).date()
+
+
+def question(days: int) -> str:
+    return f"from={today() - timedelta(days=days - 1)}&to={today()}&tz={ZONE}"
+
+
+def figures(page: Any) -> dict[str, int]:
+    return {
+        one.get_attribute("data-reason"): int(one.get_attribute("data-value")) for one in page.locator(".figure").all()
+    }
+
+
+def bucket(page: Any) -> str:
+    """What the chart says of the day that is chosen on it."""
+    return str(page.get_by_role("slider").get_attribute("aria-valuetext"))
+
+
+# --- what it shows
+
+
+def test_figures_and_rows_are_those_of_the_read_api(site: Told, shown: Shown) -> None:
+    page = shown()
+    data = site.ask(f"left-out?{question(30)}")["data"]
+    expected = Counter({"all": data["events"]})
+    for row in data["reasons"]:
+        expected[row["reason"]] += row["events"]
+    assert figures(page) == expected
+    rows = page.locator(".reasons tbody tr").all()
+    assert [row.get_attribute("data-code") for row in rows] == [row["code"] for row in data["reasons"]]
+    for row, told_by_api in zip(rows, data["reasons"], strict=True):
+        expect(row.locator(".num strong")).to_have_text(f"{told_by_api['events']:,}")
+    stats = site.ask(f"stats?{question(30)}")["data"]
+    taken = f"beside {stats['pageviews'] + stats['events']:,} views and events"
+    expect(page.locator(".sum")).to_contain_text(f"{data['events']:,} events left out {taken}")
+    expect(page.locator("[role=status]:not(.frame-notices)").first).to_contain_text(
+        f"{data['events']:,} events left out"
+    )
+
+
+def test_each_row_says_what_it_means_and_what_to_do(shown: Shown) -> None:
+    page = shown("range=today")
+    origin = page.locator("[data-code=origin_not_allowed]")
+    expect(origin).to_contain_text("Pages outside example.com that have this website's id")
+    expect(origin).to_contain_text("Lately: staging.example.net")
+    expect(origin).not_to_contain_text("192.0.2.9")
+    expect(page.locator("[data-code=crawler]")).to_contain_text("Lately: Googlebot")
+    expect(page.locator("[data-code=invalid_field]")).to_contain_text("Lately: device")
+    expect(page.locator("main")).not_to_contain_text("secret-path")
+    for row in page.locator(".reasons tbody tr").all():
+        expect(row).to_contain_text("To do:")
+    origin.get_by_role("link", name="Who else may send").click()
+    expect(page.get_by_role("heading", name="Who else may send")).to_be_visible()
+
+
+def test_every_code_has_words_of_its_own(site: Told, shown: Shown) -> None:
+    """A code that the page does not know would say so."""
+    page = shown()
+    codes = [code for code, _ in REASONS]
+    found = page.evaluate(
+        "async (codes) => { const { words } = await import('/assets/left_out/reasons.js');"
+        " return codes.map((code) => { const { title, means } = words(code, { id: 'i', domain: 'd' });"
+        " return [title, means]; }); }",
+        codes,
+    )
+    assert len({title for title, _ in found}) == len({means for _, means in found}) == len(codes)
+    assert not [title for title, _ in found if title in codes]
+
+
+def test_examples_tell_when_and_what(shown: Shown) -> None:
+    page = shown("range=today")
+    examples = page.locator(".examples tbody tr")
+    for words in (
+        "Crawlers Googlebot pageview",
+        "a page at a bare address",
+        "A field could not be used device pageview",
+    ):
+        expect(examples.filter(has_text=words)).to_have_count(1)
+    expect(examples.filter(has_text="No known type type")).to_have_count(1)
+    expect(examples.locator("time")).to_have_count(examples.count())
+
+
+def test_a_day_on_the_chart(site: Told, shown: Shown) -> None:
+    """By keyboard: each day with its sum; Enter goes to that day alone."""
+    page = shown()
+    days = site.ask(f"left-out?{question(30)}")["data"]["days"]
+    slider = page.get_by_role("slider")
+    slider.focus()
+    slider.press("Home")
+    assert bucket(page).endswith(f": {days[0]['events']} events")
+    slider.press("ArrowRight")
+    assert bucket(page).endswith(f": {days[1]['events']} events")
+    slider.press("End")
+    assert bucket(page).endswith("events, so far")
+    slider.press("ArrowLeft")
+    slider.press("Enter")
+    yesterday = today() - timedelta(days=1)
+    page.wait_for_url(f"**/left-out?from={yesterday}&to={yesterday}&tz={ZONE}")
+    expect(page.locator(".figure[data-reason=all]")).to_have_attribute("data-value", str(days[-2]["events"]))
+
+
+def test_a_reason_chooses_the_chart(site: Told, shown: Shown) -> None:
+    """And is in the address, so that a link and the way back show the same."""
+    page = shown()
+    page.locator(".figure[data-reason=rate]").click()
+    page.wait_for_url("**&reason=rate")
+    expect(page.locator(".figure[data-reason=rate]")).to_have_attribute("aria-pressed", "true")
+    expect(page.locator(".figure[data-reason=rate]")).to_be_focused()
+    expect(page.get_by_role("slider")).to_have_attribute("aria-label", re.compile("^Too fast by day"))
+    day = site.ask(f"left-out?{question(30)}")["data"]["days"][3]
+    slider = page.get_by_role("slider")
+    slider.focus()
+    slider.press("Home")
+    for _ in range(3):
+        slider.press("ArrowRight")
+    assert re.search(rf": {day['codes'].get('rate_limited', 0)} events?$", bucket(page))
+    page.reload()
+    expect(drawn(page).locator(".figure[data-reason=rate]")).to_have_attribute("aria-pressed", "true")
+    page.go_back()
+    expect(page.locator(".figure[data-reason=all]")).to_have_attribute("aria-pressed", "true")
+
+
+def test_keys(shown: Shown) -> None:
+    page = shown("range=7d")
+    page.keyboard.press("3")
+    page.wait_for_url("**range=30d&**")
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator(".segment[aria-pressed=true]")).to_have_text("Custom")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_url("**range=30d&**")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    expect(page.get_by_role("dialog", name="Keys")).not_to_contain_text("filter")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.keyboard.press("f")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_csv(site: Told, shown: Shown) -> None:
+    page = shown()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="CSV of what was left out by day").click()
+    lines = download.value.path().read_text().splitlines()
+    assert lines[0] == "time,reason,code,events"
+    sums = sum(int(line.rpartition(",")[2]) for line in lines[1:])
+    assert sums == site.ask(f"left-out?{question(30)}")["data"]["events"]
+
+
+def test_the_time_zone_moves_the_days(site: Told, shown: Shown) -> None:
+    page = shown()
+    page.get_by_label("Time zone").select_option("UTC")
+    page.wait_for_url("**tz=UTC*")
+    expect(page.locator("[aria-busy=true]")).to_have_count(0)
+    now = datetime.now(ZoneInfo("UTC")).date()
+    asked = f"from={now - timedelta(days=29)}&to={now}&tz=UTC"
+    events = site.ask(f"left-out?{asked}")["data"]["events"]
+    expect(page.locator(".figure[data-reason=all]")).to_have_attribute("data-value", str(events))
+
+
+# --- where it is found, and where there is nothing
+
+
+def test_the_dashboard_leads_there_and_back(site: Told, open_page: OpenPage) -> None:
+    """With the days that are shown; the filters stay behind."""
+    page = site.log_in(open_page())
+    page.goto(f"{site.url}/websites/{site.website}?range=30d&tz={ZONE}&filter_os=Linux")
+    events = site.ask(f"left-out?{question(30)}")["data"]["events"]
+    page.get_by_role("link", name=f"Left out: {events:,} events").click()
+    page.wait_for_url(f"**/left-out?range=30d&tz={ZONE}")
+    drawn(page)
+    expect(page.locator(".sidebar .nav-item[aria-current=page]")).to_have_text("Left out")
+    page.get_by_role("link", name="Overview").click()
+    page.wait_for_url(f"**/websites/{site.website}?range=30d&tz={ZONE}")
+    expect(page.locator(".figure")).to_have_count(7)
+
+
+def test_nothing_was_left_out(site: Told, shown: Shown) -> None:
+    """A sentence and the next step; the days can still be changed."""
+    first, last = today() - timedelta(days=70), today() - timedelta(days=69)
+    page = shown()
+    page.goto(f"{site.url}/websites/{site.website}/left-out?from={first}&to={last}&tz={ZONE}")
+    expect(page.get_by_role("heading", name="Nothing was left out")).to_be_visible()
+    expect(page.locator(".empty")).to_contain_text("that came in these days were counted")
+    expect(page.locator("canvas")).to_have_count(0)
+    assert faults(page) == []
+    page.keyboard.press("3")
+    drawn(page)
+    page.goto(f"{site.url}/websites/{site.empty}/left-out")
+    expect(page.locator(".empty")).to_contain_text("Nothing came at all in these days")
+    page.get_by_role("link", name="To the dashboard").click()
+    page.wait_for_url(f"**/websites/{site.empty}?range=7d&tz={ZONE}")
+
+
+def test_a_failure_says_so_and_can_be_tried_again(site: Told, open_page: OpenPage) -> None:
+    page = site.log_in(open_page())
+    body = {"ok": False, "error": {"code": "storage_unavailable", "message": "The database cannot be reached."}}
+    pattern = re.compile(r"/left-out\?")
+    page.route(
+        pattern,
+        lambda route: route.fulfill(status=503, json=body) if "/api/" in route.request.url else route.continue_(),
+    )
+    page.goto(f"{site.url}/websites/{site.website}/left-out?range=30d")
+    expect(page.get_by_role("alert")).to_contain_text("What was left out cannot be shown.")
+    expect(page.get_by_role("alert")).to_contain_text("The database cannot be reached.")
+    page.unroute(pattern)
+    page.get_by_role("button", name="Try again").click()
+    drawn(page)
+    page.problems.forgive("503")
+
+
+def test_it_is_asked_again_while_it_is_looked_at(site: Told, open_page: OpenPage) -> None:
+    page = site.log_in(open_page())
+    page.clock.install()
+    page.goto(f"{site.url}/websites/{site.second}/left-out?range=today")
+    expect(page.locator(".empty")).to_be_visible()
+    wrong = {"type": "pageview", "website_id": site.second, "url": "nowhere"}
+    assert site.server.request("POST", "/api/collect", wrong).status == 400
+
+    def is_there() -> bool:
+        page.clock.run_for(61_000)
+        return bool(page.locator("[data-code=invalid_url]").count())
+
+    until(is_there)
+    assert figures(page) == {"invalid": 1}
+
+
+def test_another_accounts_website_is_not_here(site: Told, open_page: OpenPage) -> None:
+    page = site.log_in(open_page())
+    page.goto(f"{site.url}/websites/00000000-0000-4000-8000-000000000000/left-out")
+    expect(page.get_by_role("heading", name="This website is not here")).to_be_visible()
+
+
+def test_a_shared_link_shows_nothing_of_it(site: Told, open_page: OpenPage) -> None:
+    page = site.log_in(open_page())
+    answer = page.request.post(
+        f"{site.url}/api/account/websites/{site.website}/share", headers={"Sec-Fetch-Site": "same-origin"}
+    )
+    guest, asked = open_page(), []
+    guest.on("request", lambda request: asked.append(request.url))
+    guest.goto(site.url + answer.json()["data"]["share"])
+    expect(guest.locator(".figure")).to_have_count(7)
+    expect(guest.locator(".card-events .csv")).to_have_count(1)
+    expect(guest.get_by_text("left out", exact=False)).to_have_count(0)
+    assert not [url for url in asked if "/api/" in url and "left-out" in url]
+
+
+# --- for everybody
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+def test_accessible(shown: Shown, size: str, scheme: str) -> None:
+    """axe-core finds nothing, and nothing scrolls sideways, by day and night, on a desk and on a phone."""
+    page = shown(viewport=SIZES[size], color_scheme=scheme)
+    assert faults(page) == []
+    page.get_by_role("button", name="Keys").click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    assert faults(page) == []
+
+
+def test_a_name_that_is_markup_is_text(shown: Shown) -> None:
+    page = shown()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Left out Example <img src=x")
+    assert page.evaluate("window.broken") is None
+
+
+def test_all_of_it_is_reached_by_tab(shown: Shown) -> None:
+    page = shown("range=today")
+    reached = set()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.dataset.key || document.activeElement.textContent.trim()"))
+    assert {
+        "range-30d",
+        "zone",
+        "reason-null",
+        "reason-crawler",
+        "Who else may send",
+        "CSV of what was left out by day",
+        "Keys",
+        "Overview",
+    } <= reached

@@ -1,0 +1,390 @@
+"""The page of web vitals, in a real Chromium: its figures are the read API's, its ratings the published ones.
+
+What it shows was sent through collect, over four UTC days. Everything is waited for by condition.
+"""
+
+import random
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.browsers import ZONE, OpenPage
+from tests.browser.history import Told, late_times_ms, told
+from tests.browser.owner import faults
+from tests.conftest import CHROME, SAFARI_IPHONE
+
+SIZES = {"wide": {"width": 1280, "height": 900}, "narrow": {"width": 390, "height": 844}}
+PATHS = {"/": 1.0, "/pricing": 1.4, "/checkout": 3.0, **{f"/blog/{n}": 0.5 for n in range(9)}}
+NAMES = ("lcp", "inp", "cls", "fcp", "ttfb")
+Shown = Callable[..., Any]
+
+
+def measure(site: Told) -> None:
+    """Four UTC days of page loads, of two kinds of device."""
+    draw = random.Random(7)
+    times = late_times_ms()
+    for agent, factor in ((CHROME, 1.0), (SAFARI_IPHONE, 1.8)):
+        events = []
+        for n in range(160):
+            path, slow = list(PATHS.items())[min(n % 14, 11)] if n % 3 else ("/checkout", 3.0)
+            timestamp = draw.choice(times)
+            scale = factor * slow
+            vitals = {"lcp": draw.randint(700, 3_000) * scale, "cls": draw.random() * 0.1 * scale}
+            vitals |= {"fcp": draw.randint(400, 1_600) * scale} | ({"inp": draw.randint(30, 300)} if n % 3 else {})
+            url = f"https://example.com{path}"
+            events.append({"type": "vitals", "timestamp": timestamp, "url": url, "vitals": vitals})
+        for n in range(0, len(events), 50):
+            body = {"website_id": site.website, "events": events[n : n + 50]}
+            answer = site.server.request("POST", "/api/collect", body, {"User-Agent": agent})
+            assert answer.json["accepted"] == len(body["events"]), answer.text
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+    with told(tmp_path_factory.mktemp("vitals")) as one:
+        measure(one)
+        yield one
+
+
+@pytest.fixture
+def shown(site: Told, open_page: OpenPage) -> Shown:
+    """Opens the page, drawn."""
+
+    def show(query: str = "range=7d", **options: Any) -> Any:
+        page = site.log_in(open_page(**options))
+        page.goto(f"{site.url}/websites/{site.website}/vitals?{query}")
+        return drawn(page)
+
+    return show
+
+
+def drawn(page: Any) -> Any:
+    expect(page.locator(".metric")).to_have_count(5)
+    expect(page.locator("canvas")).to_have_count(1)
+    expect(page.locator(".ranked")).to_have_count(2)
+    expect(page.locator("[aria-busy=true]")).to_have_count(0)
+    return page
+
+
+def question(days: int = 7, more: str = "", zone: str = ZONE) -> str:
+    today = datetime.now(ZoneInfo(zone)).date()
+    return f"vitals?from={today - timedelta(days=days - 1)}&to={today}&tz={zone}{more}"
+
+
+def figures(page: Any) -> dict[str, tuple[str, str]]:
+    return {
+        one.get_attribute("data-metric"): (one.get_attribute("data-p75"), one.get_attribute("data-samples"))
+        for one in page.locator(".metric").all()
+    }
+
+
+def told_by_api(site: Told, asked: str) -> dict[str, tuple[str, str]]:
+    """What figures() is to be; numbers as scripts write them."""
+    return {
+        row["metric"]: ("null" if row["p75"] is None else f"{row['p75']:g}", f"{row['samples']}")
+        for row in site.ask(asked)["data"]
+    }
+
+
+def ranked(page: Any, field: str) -> list[tuple[str, str]]:
+    rows = page.locator(f".ranked-{field} .ranked-row").all()
+    return [(row.get_attribute("data-value"), row.get_attribute("data-p75")) for row in rows]
+
+
+def ranked_by_api(site: Told, asked: str) -> list[tuple[str, str]]:
+    return [(row["value"], f"{row['p75']:g}") for row in site.ask(asked)["data"] if row["samples"]]
+
+
+# --- what it shows
+
+
+def test_figures_are_those_of_the_read_api(site: Told, shown: Shown) -> None:
+    page = shown()
+    expected = told_by_api(site, question())
+    assert figures(page) == expected
+    assert expected["ttfb"] == ("null", "0")
+    assert list(figures(page)) == list(NAMES)
+    assert ranked(page, "pathname") == ranked_by_api(site, question(more="&by=pathname&metric=lcp"))
+    assert ranked(page, "device") == ranked_by_api(site, question(more="&by=device&metric=lcp"))
+    expect(page.locator("[data-metric=ttfb]")).to_contain_text("Not measured")
+    expect(page.locator(".dash-foot")).to_contain_text("within 2\u00a0%")
+
+
+def test_ratings_are_words_and_those_published(site: Told, shown: Shown) -> None:
+    page = shown()
+    answer = site.ask(question())
+    rows, thresholds = answer["data"], answer["meta"]["thresholds"]
+    rated = set()
+    for row in rows:
+        if row["samples"]:
+            good, poor = thresholds[row["metric"]].values()
+            words = "Good" if row["p75"] <= good else "Poor" if row["p75"] > poor else "Needs improvement"
+            expect(page.locator(f"[data-metric={row['metric']}] .rating")).to_have_text(re.compile(f"{words}$"))
+            rated.add(words)
+    assert len(rated) > 1
+    expect(page.locator(".verdict")).to_contain_text("Core Web Vitals are not met")
+
+
+def test_words_of_values_and_verdicts(shown: Shown) -> None:
+    """The pure part, at every edge."""
+    page = shown()
+    asked = """async () => {
+      const { said, rating, verdict, wholePercent } = await import("/assets/measurements/vital_words.js");
+      const limits = { good: 2500, poor: 4000 };
+      const all = { lcp: limits, inp: { good: 200, poor: 500 }, cls: { good: 0.1, poor: 0.25 } };
+      const rows = (lcp, inp, cls, samples = 100) =>
+        Object.entries({ lcp, inp, cls }).map(([metric, p75]) => ({ metric, p75, samples }));
+      return {
+        said: [["lcp", 2500], ["lcp", 2507], ["inp", 248.4], ["inp", 999.6], ["cls", 0.1], ["cls", 0.0834], ["cls", 0],
+          ["lcp", null]].map((of) => said(...of).replace("\\u00a0", " ")),
+        rated: [0, 2500, 2500.1, 4000, 4000.1, null].map((value) => rating(value, limits)),
+        shares: [0, 0.1, 0.5, 43.7, 99.4, 99.9, 100].map(wholePercent),
+        verdicts: [rows(2000, 100, 0.1), rows(2000, null, 0.05), rows(3000, 600, 0.05), rows(null, null, null),
+          rows(null, null, 0.1), rows(2000, 100, 0.1, 99)].map((of) => {
+            const { isMet, words } = verdict(of, all);
+            return [isMet, words.replaceAll("\\u00a0", " ")];
+          }),
+      };
+    }"""
+    good = "LCP, INP and CLS are each good for at least three of four page loads."
+    few = f"{good} The page loads are few: some more may change this."
+    assert page.evaluate(asked) == {
+        "said": ["2.5 s", "2.51 s", "248 ms", "1,000 ms", "0.1", "0.083", "0", "–"],
+        "rated": ["good", "good", "needs_improvement", "needs_improvement", "poor", None],
+        "shares": ["0%", "<1%", "1%", "44%", "99%", ">99%", "100%"],
+        "verdicts": [
+            [True, good],
+            [True, "LCP and CLS are each good for at least three of four page loads. INP was not measured."],
+            [
+                False,
+                "LCP needs improvement: 3 s at p75, good is up to 2.5 s; "
+                "INP is poor: 600 ms at p75, poor is above 500 ms.",
+            ],
+            [None, "Nothing was measured of LCP, INP and CLS."],
+            [None, "CLS is good for at least three of four page loads. LCP and INP were not measured."],
+            [True, few],
+        ],
+    }
+
+
+def test_a_metric_is_chosen(site: Told, shown: Shown) -> None:
+    """And is in the address; trend, pages and devices are its."""
+    page = shown()
+    page.locator("[data-metric=cls]").click()
+    page.wait_for_url("**&metric=cls")
+    drawn(page)
+    expect(page.locator("[data-metric=cls]")).to_be_focused()
+    expect(page.locator("#metric")).to_have_text("CLS: Cumulative Layout Shift")
+    expect(page.locator(".metric-about")).to_contain_text("What helps:")
+    assert ranked(page, "pathname") == ranked_by_api(site, question(more="&by=pathname&metric=cls"))
+    expect(page.get_by_role("slider")).to_have_attribute("aria-label", re.compile("^CLS at p75"))
+    page.reload()
+    expect(drawn(page).locator("[data-metric=cls]")).to_have_attribute("aria-pressed", "true")
+    page.go_back()
+    expect(page.locator("[data-metric=lcp]")).to_have_attribute("aria-pressed", "true")
+    expect(page.locator("#metric")).to_have_text("LCP: Largest Contentful Paint")
+
+
+def test_the_trend_by_utc_day(site: Told, shown: Shown) -> None:
+    """By keyboard and in the table behind it; Enter goes to that day."""
+    page = shown("range=7d&metric=fcp")
+    rows = site.ask(question(more="&by=day&metric=fcp"))["data"]
+    slider = page.get_by_role("slider")
+    slider.focus()
+    slider.press("End")
+    text = slider.get_attribute("aria-valuetext")
+    assert text.endswith(f"{rows[-1]['samples']} samples, so far"), text
+    slider.press("Home")
+    assert slider.get_attribute("aria-valuetext").endswith("no samples")
+    page.get_by_text("Table of this chart").click()
+    cells = page.locator(".series-table tbody tr")
+    expect(cells).to_have_count(len(rows))
+    for row, shown_row in zip(rows, cells.all(), strict=True):
+        assert shown_row.locator("td").first.inner_text() == f"{row['samples']:,}"
+    assert sum(row["samples"] for row in rows) == 320
+    slider.press("End")
+    slider.press("ArrowLeft")
+    slider.press("Enter")
+    day = rows[-2]["time"][:10]
+    page.wait_for_url(f"**/vitals?from={day}&to={day}&tz={ZONE}&metric=fcp")
+
+
+def test_a_row_filters(site: Told, shown: Shown) -> None:
+    page = shown()
+    page.locator(".ranked-pathname .ranked-row").first.click()
+    page.wait_for_url("**&filter_pathname=/checkout")
+    drawn(page)
+    assert figures(page) == told_by_api(site, question(more="&filter_pathname=/checkout"))
+    page.locator(".ranked-device [data-value=mobile]").click()
+    page.wait_for_url("**&filter_device=mobile")
+    drawn(page)
+    assert figures(page) == told_by_api(site, question(more="&filter_pathname=/checkout&filter_device=mobile"))
+    expect(page.locator(".chip")).to_have_count(2)
+    page.keyboard.press("Escape")
+    expect(page.locator(".chip")).to_have_count(1)
+    page.get_by_role("button", name="Remove the filter page: /checkout").press("Delete")
+    expect(page.locator(".chip")).to_have_count(0)
+    drawn(page)
+    assert figures(page) == told_by_api(site, question())
+
+
+def test_all_pages(site: Told, shown: Shown) -> None:
+    page = shown()
+    expect(page.locator(".ranked-pathname .ranked-row")).to_have_count(10)
+    page.get_by_role("button", name="All pages").click()
+    dialog = page.get_by_role("dialog", name="Pages by LCP")
+    expect(dialog.locator(".ranked-row")).to_have_count(len(PATHS))
+    assert faults(page) == []
+    dialog.get_by_role("searchbox").fill("/pric")
+    dialog.locator(".ranked-row").click()
+    page.wait_for_url("**&filter_pathname=/pricing")
+    assert figures(drawn(page)) == told_by_api(site, question(more="&filter_pathname=/pricing"))
+
+
+def test_what_was_not_measured_says_so(shown: Shown) -> None:
+    page = shown()
+    page.locator("[data-metric=ttfb]").click()
+    expect(page.locator(".chart-place")).to_contain_text("TTFB was not measured in these days.")
+    expect(page.locator(".ranked-pathname")).to_contain_text("TTFB was measured on no page in these days.")
+    page.locator("[data-metric=lcp]").click()
+    drawn(page)
+
+
+def test_leaving_ends_what_is_asked(site: Told, open_page: OpenPage) -> None:
+    page, ended = site.log_in(open_page()), []
+    page.on("requestfailed", lambda request: ended.append(request.url))
+    page.route(re.compile(r"/api/.*/vitals\?"), lambda route: None)
+    page.goto(f"{site.url}/websites/{site.website}/vitals?range=7d")
+    expect(page.locator(".vitals-answer")).to_have_attribute("aria-busy", "true")
+    page.get_by_role("link", name="Overview").click()
+    expect(page.locator(".figure")).to_have_count(7)
+    assert len([url for url in ended if "/vitals?" in url]) == 4
+
+
+def test_range_zone_and_keys(site: Told, shown: Shown) -> None:
+    page = shown()
+    page.keyboard.press("3")
+    page.wait_for_url("**range=30d&**")
+    page.get_by_label("Time zone").select_option("UTC")
+    page.wait_for_url("**tz=UTC*")
+    drawn(page)
+    assert figures(page) == told_by_api(site, question(30, zone="UTC"))
+    page.keyboard.press("1")
+    page.wait_for_url("**range=today&**")
+    drawn(page)
+    assert figures(page) == told_by_api(site, question(1, zone="UTC"))
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("f")
+    fields = page.get_by_label("Field").locator("option").all_inner_texts()
+    assert "Device" in fields
+    assert not {"Event name", "Type"} & set(fields)
+
+
+def test_csv(site: Told, shown: Shown) -> None:
+    page = shown("range=7d&metric=inp")
+    for name, head, rows in (
+        ("CSV of all metrics", "metric,unit,samples", 5),
+        ("INP by day", "time,samples", len(site.ask(question(more="&by=day&metric=inp"))["data"])),
+        ("by page", "value,events,samples", len(PATHS)),
+        ("by device", "value,events,samples", 2),
+    ):
+        with page.expect_download() as download:
+            page.get_by_role("link", name=name).click()
+        lines = download.value.path().read_text().splitlines()
+        assert lines[0].startswith(head)
+        assert len(lines) == rows + 1
+
+
+# --- where it is found, and where there is nothing
+
+
+def test_days_and_filters_come_along(site: Told, shown: Shown) -> None:
+    """From page to page of a website; to another website the days alone. What is the page's own stays behind."""
+    page = shown("range=30d&filter_device=desktop&metric=cls")
+    pages = page.get_by_role("list", name=re.compile("^Pages of Example"))
+    expect(pages.locator("[aria-current=page]")).to_have_text("Vitals")
+    pages.get_by_role("link", name="Overview").click()
+    page.wait_for_url(f"**/websites/{site.website}?range=30d&tz={ZONE}&filter_device=desktop")
+    expect(page.locator(".figure")).to_have_count(7)
+    pages.get_by_role("link", name="Vitals").click()
+    page.wait_for_url(f"**/vitals?range=30d&tz={ZONE}&filter_device=desktop")
+    assert figures(drawn(page)) == told_by_api(site, question(30, "&filter_device=desktop"))
+    page.get_by_role("link", name="second.example").click()
+    page.wait_for_url(f"**/websites/{site.second}?range=30d&tz={ZONE}")
+
+
+def test_nothing_was_measured(site: Told, shown: Shown) -> None:
+    """How to switch it on; and where only filters leave nothing, how to remove them."""
+    page = shown()
+    page.goto(f"{site.url}/websites/{site.second}/vitals")
+    expect(page.get_by_role("heading", name="No web vitals in these days")).to_be_visible()
+    expect(page.get_by_label("Snippet")).to_contain_text(f'data-website-id="{site.second}" data-vitals></script>')
+    expect(page.locator("canvas:visible")).to_have_count(0)
+    assert faults(page) == []
+    page.goto(f"{site.url}/websites/{site.website}/vitals?range=7d&filter_pathname=/nowhere")
+    expect(page.get_by_role("heading", name="Nothing matches these filters")).to_be_visible()
+    page.get_by_role("button", name="Remove the filters").click()
+    drawn(page)
+
+
+def test_a_failure_says_so_and_can_be_tried_again(site: Told, open_page: OpenPage) -> None:
+    page = site.log_in(open_page())
+    body = {"ok": False, "error": {"code": "storage_unavailable", "message": "The database cannot be reached."}}
+    pattern = re.compile(r"/api/.*/vitals\?")
+    page.route(pattern, lambda route: route.fulfill(status=503, json=body))
+    page.goto(f"{site.url}/websites/{site.website}/vitals?range=7d")
+    alert = page.get_by_role("alert").filter(has_text="The web vitals cannot be shown.")
+    expect(alert).to_contain_text("The database cannot be reached.")
+    page.unroute(pattern)
+    alert.get_by_role("button", name="Try again").click()
+    expect(page.locator(".metric")).to_have_count(5)
+    for _ in range(3):
+        page.get_by_role("button", name="Try again").first.click()
+    drawn(page)
+    page.problems.forgive("503")
+
+
+def test_another_accounts_website_is_not_here(site: Told, open_page: OpenPage) -> None:
+    page = site.log_in(open_page())
+    page.goto(f"{site.url}/websites/00000000-0000-4000-8000-000000000000/vitals")
+    expect(page.get_by_role("heading", name="This website is not here")).to_be_visible()
+
+
+def test_it_is_asked_again_while_it_is_looked_at(site: Told, open_page: OpenPage) -> None:
+    page = site.log_in(open_page())
+    page.clock.install()
+    page.goto(f"{site.url}/websites/{site.empty}/vitals?range=today")
+    expect(page.locator(".nothing-yet")).to_be_visible()
+    site.send(site.empty, {"type": "vitals", "url": "https://empty.example/", "vitals": {"lcp": 900}})
+    page.clock.run_for(61_000)
+    expect(page.locator("[data-metric=lcp]")).to_have_attribute("data-samples", "1")
+    expect(page.locator("[data-metric=lcp]")).to_contain_text("1 sample: few")
+
+
+# --- for everybody
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+def test_accessible(shown: Shown, size: str, scheme: str) -> None:
+    """axe-core finds nothing, and nothing scrolls sideways, by day and night, on a desk and on a phone."""
+    page = shown(viewport=SIZES[size], color_scheme=scheme)
+    page.get_by_text("Table of this chart").click()
+    assert faults(page) == []
+
+
+def test_all_of_it_is_reached_by_tab(shown: Shown) -> None:
+    page = shown()
+    reached = set()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.dataset.key || document.activeElement.textContent.trim()"))
+    wanted = {"range-30d", "zone", "add-filter", "metric-lcp", "metric-ttfb", "Table of this chart"}
+    assert wanted | {"pathname=/checkout", "device=mobile", "CSV of all metrics", "Keys"} <= reached

@@ -1,0 +1,1 @@
+"""Comparison of the server with a slow plain model over random histories."""

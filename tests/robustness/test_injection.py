@@ -1,0 +1,445 @@
+"""What strangers try at the walls: lines broken into headers, names of hosts that are not ours, markup in every field.
+
+And what the house keeps to whatever comes: secrets are compared in constant time, no file is anybody else's to read, no
+core is left, nothing is asked of another machine.
+"""
+
+import ast
+import contextlib
+import csv
+import io
+import json
+import os
+import re
+import resource
+import signal
+import sqlite3
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tally import accounts
+from tally.enrich import FIELDS
+from tally.settings import BadSetting, settings_from
+from tests.api.test_response_headers import raw
+from tests.conftest import ROOT, Answer, House, MakeHouse, Serve, Server, need_strace
+from tests.support.page_client import PASSWORD, Browser, logged_in
+
+EVIL = "evil.example"
+
+# --- lines broken into headers (RELIABILITY W20)
+
+BREAKS = ("\r\n", "\n", "\r", "\u2028", "\x85", "\0")
+BAD_TEXTS = {
+    "base_url": (
+        *(
+            f"https://stats.example.com{tail}{rest}"
+            for tail in (*BREAKS, " ", "/ ", "?", "/?a=b", "#")
+            for rest in ("x",)
+        ),
+        *("https://stats.example.com/<b>", 'https://stats.example.com/"', "https://stats.example.com/ä", "https://"),
+        *("https://user@stats.example.com", "https://stats.example.com\\@evil.example", "https://bücher.example"),
+        *("https:stats.example.com", "//stats.example.com", "javascript:alert(1)", "https://a..b", "https://[::1"),
+    ),
+    "metrics_token": (*(f"a{tail}b" for tail in (*BREAKS, " ", "\t")), "ä", "a\x7f", "x" * 257),
+    "host": (*(f"127.0.0.1{tail}x" for tail in (*BREAKS, " ", "/")), "", "[::1]", "http://localhost"),
+    "forwarded_header": (*(f"X-Real-IP{tail}x" for tail in (*BREAKS, ":", " ")), "", "ä"),
+    "script_path": (*(f"/js/{tail}.js" for tail in (*BREAKS, " ", "?", "<b>", "..", "%0d%0a")), "js/x.js", "//evil.js"),
+    "collect_path": (*(f"/js/{tail}send" for tail in (*BREAKS, " ", "?", "../", "%0d%0a")), "js/send"),
+}
+GOOD_TEXTS = {
+    "base_url": (
+        "https://stats.example.com",
+        "http://localhost:8000",
+        "https://a.b/stats",
+        "http://[::1]:8",
+        "HTTPS://A.B",
+    ),
+    "metrics_token": ("", "x", "a.b~c!/+=", "x" * 256),
+    "host": ("127.0.0.1", "::1", "::", "0.0.0.0", "localhost", "fe80::1%eth0", "stats-1.internal"),
+}
+
+
+@pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in BAD_TEXTS.items() for text in texts])
+def test_a_setting_breaks_no_line(name: str, text: str) -> None:
+    """What the owner sets stands in headers, links and logs."""
+    for options, environment in (({name: [text]}, {}), ({}, {f"ANALYTICS_{name.upper()}": text})):
+        with pytest.raises(BadSetting, match="takes"):
+            settings_from(options, environment)
+
+
+@pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in GOOD_TEXTS.items() for text in texts])
+def test_a_good_setting_is_taken(name: str, text: str) -> None:
+    assert getattr(settings_from({name: [text]}, {}), name) == ((text,) if name == "host" else text)
+
+
+INJECTED = "\r\nX-Injected: 1\r\nSet-Cookie: tally=1\r\n\r\n<script>alert(1)</script>"
+
+
+class Filled:
+    """A house with two events, everything that opens it, and pages to ask for."""
+
+    def __init__(self, house: House, website: str, key: str) -> None:
+        self.house, self.website, self.key = house, website, key
+
+    async def ask(self, target: str, *lines: str, line: str = "GET {} HTTP/1.1") -> Answer:
+        """By bytes, so that no client mends what is sent."""
+        head = [line.format(target), *(lines or ("Host: localhost",)), f"Authorization: Bearer {self.key}", "", ""]
+        return await raw(self.house, "\r\n".join(head).encode("utf-8", "surrogateescape"))
+
+
+async def filled(make_house: MakeHouse, **settings: Any) -> Filled:
+    house = await make_house(**settings)
+    website = await house.website()
+    for path in ("/a", "/b"):
+        view = {"type": "pageview", "website_id": website, "url": f"https://example.com{path}"}
+        assert (await house.collect(view)).status == 202
+    return Filled(house, website, await house.key())
+
+
+async def test_what_is_sent_becomes_no_header(make_house: MakeHouse) -> None:
+    """Every parameter and header that an answer could repeat, with line breaks as they are and percent-encoded."""
+    place = await filled(make_house, base_url="https://stats.example.com")
+    base = f"/api/v1/websites/{place.website}"
+    for text in (quote(INJECTED), quote(quote(INJECTED)), INJECTED.replace("\r\n", "%0a")):
+        targets = [f"{base}/{text}", f"/{text}", f"/assets/{text}", f"/share/{text}", f"/tracker/{text}.js"]
+        targets += [f"/api/share/{text}/stats", f"/api/v1/websites/{text}/stats", f"{base}/top/{text}"]
+        for name in ("from", "to", "tz", "interval", "format", "limit", "cursor", "compare", "filter_pathname", text):
+            targets += [f"{base}/{what}?{name}={text}" for what in ("stats", "timeseries", "events")]
+        targets += [f"{base}/events?format=csv&limit=1&filter_country={value}&filter_country=" for value in ("", text)]
+        links = 0
+        for target in targets:
+            answer = await place.ask(target.replace(" ", "%20").replace("<", "%3C").replace(">", "%3E"))
+            assert answer.status in (200, 400, 404), target
+            assert not {"X-Injected", "Set-Cookie"} & set(answer.headers), target
+            assert "<script>" not in str(answer.headers)
+            links += "Link" in answer.headers
+        assert links == 2, "the values of filters are repeated in the address of the next page"
+    for name in ("If-None-Match", "Accept", "Origin", "Referer", "X-Forwarded-Proto", "Accept-Encoding", "Cookie"):
+        answer = await place.ask(f"{base}/stats", "Host: localhost", f"{name}: x\x0bX-Injected: 1 <script>")
+        assert answer.status in (200, 400)
+        assert "X-Injected" not in answer.headers
+
+
+# --- names of hosts (W23)
+
+
+@pytest.mark.parametrize("base_url", ["", "https://stats.example.com"])
+async def test_a_host_that_is_not_ours_is_in_no_answer(make_house: MakeHouse, base_url: str) -> None:
+    """The Host header is the client's word: what answers say of this server comes from its settings alone."""
+    place = await filled(make_house, base_url=base_url)
+    base = f"/api/v1/websites/{place.website}"
+    spoofs = (
+        (f"Host: {EVIL}",),
+        (f"Host: {EVIL}:8000",),
+        ("Host: localhost", f"X-Forwarded-Host: {EVIL}", f"Forwarded: for=1.2.3.4;host={EVIL};proto=https"),
+        ("Host: localhost", f"X-Original-URL: https://{EVIL}/", f"X-Rewrite-URL: //{EVIL}/", f"X-Host: {EVIL}"),
+    )
+    targets = [
+        f"{base}/events?limit=1&format=csv",
+        f"{base}/stats",
+        "/",
+        "/login",
+        "/tracker.js",
+        "/healthz",
+        "/nothing",
+    ]
+    targets += ["/api/account/state", "/api/v1/openapi.yaml", f"{base}/events?limit=1"]
+    for target in targets:
+        for lines in spoofs:
+            await _tells_nothing_of(place, await place.ask(target, *lines), base_url)
+        absolute = await place.ask(target, f"Host: {EVIL}", line=f"GET http://{EVIL}{{}} HTTP/1.1")
+        await _tells_nothing_of(place, absolute, base_url)
+
+
+async def _tells_nothing_of(place: Filled, answer: Answer, base_url: str) -> None:
+    assert answer.status in (200, 404)
+    assert EVIL not in answer.text + str(dict(answer.headers))
+    if "Link" in answer.headers:
+        assert answer.headers["Link"].startswith(f"<{base_url}/api/v1/websites/{place.website}/events?")
+
+
+# --- markup in every field (W6)
+
+SCRIPTS = [
+    "<script>alert(1)</script>",
+    "</script><script>alert(1)</script>",
+    "<ScRiPt src=//evil.example/x.js></sCrIpT>",
+    "<img src=x onerror=alert(1)>",
+    "<svg onload=alert(1)>",
+    "<svg><animate onbegin=alert(1) attributeName=x dur=1s>",
+    "<iframe src=javascript:alert(1)>",
+    "<iframe srcdoc='<script>alert(1)</script>'>",
+    "<body onload=alert(1)>",
+    "<details open ontoggle=alert(1)>",
+    "<input autofocus onfocus=alert(1)>",
+    "<video><source onerror=alert(1)>",
+    "<math><mtext></mtext><script>alert(1)</script></math>",
+    "<a href=javascript:alert(1)>x</a>",
+    "<form action=//evil.example><button>x",
+    "<meta http-equiv=refresh content='0;url=//evil.example'>",
+    "<base href=//evil.example>",
+    "<link rel=stylesheet href=//evil.example>",
+    "<style>@import '//evil.example'</style>",
+    "<object data=//evil.example>",
+    "<embed src=//evil.example>",
+    "<template><script>alert(1)</script></template>",
+    "<!--<script>alert(1)//-->",
+    "<![CDATA[<script>alert(1)</script>]]>",
+    "<?xml version='1.0'?><x/>",
+    '"><script>alert(1)</script>',
+    "'><script>alert(1)</script>",
+    "' onmouseover='alert(1)",
+    '" autofocus onfocus="alert(1)',
+    "`-alert(1)-`",
+    "${alert(1)}",
+    "{{constructor.constructor('alert(1)')()}}",
+    "javascript:alert(1)",
+    "data:text/html,<script>alert(1)</script>",
+    "\u003cscript\u003ealert(1)\u003c/script\u003e",
+    "&lt;script&gt;alert(1)&lt;/script&gt;",
+    "&#60;script&#62;",
+    "+ADw-script+AD4-alert(1)+ADw-/script+AD4-",
+    "\ufeff<script>alert(1)</script>",
+    "\u202e<script>",
+    "<scr\tipt>alert(1)</scr\nipt>",
+    '=HYPERLINK("http://evil.example","x")',
+    "@SUM(1+1)*cmd|' /C calc'!A0",
+    "__proto__",
+    "constructor",
+]
+FORMULA = re.compile(r"[=+\-@\t\r\n]")
+
+
+def marked(n: int, text: str) -> list[dict[str, Any]]:
+    """Events with the text in every field that takes one."""
+    labels = dict.fromkeys(("platform", "app_version", "os_version", "browser", "os"), text)
+    page = f"https://example.com/{text}?utm_source={quote(text)}&utm_medium={quote(text)}&utm_campaign={quote(text)}"
+    page = re.sub(r"[\t\n]", "", page)
+    ids = {"session_id": f"session-{n}", "event_id": f"e{n}"}
+    return [
+        {"type": "pageview", "url": page, "referrer": "https://google.com/" + quote(text), **labels, **ids},
+        {"type": "screen_view", "name": text, **labels},
+        {"type": "event", "event_name": text, "event_data": {text: text, "b": [text][0]}, "url": page, **labels},
+        {"type": "app_event", "event_name": text, "name": text, **labels},
+        {"type": "ab_assign", "experiment": text, "variant": text, **labels},
+        {"type": "ab_convert", "experiment": text, "variant": text, "goal": text, "value": 1, **labels},
+        {"type": "vitals", "vitals": {"lcp": 1, text: 2}, "name": text, **labels},
+    ]
+
+
+async def test_markup_in_every_field_is_data(make_house: MakeHouse) -> None:
+    """Forty-five payloads in all fields: stored, and told as JSON or CSV that no browser takes for a document."""
+    house = await make_house(website_per_minute=10_000)
+    website, key = await house.website(), await house.key()
+    for n, text in enumerate(SCRIPTS):
+        answer = await house.collect({"website_id": website, "events": marked(n, text)})
+        assert (answer.status, answer.json["rejected"]) == (202, 0), answer.text
+    base = f"/api/v1/websites/{website}"
+    seen = ""
+    for target in ("stats", "timeseries", "realtime", "events?limit=1000", *(f"top/{f}?limit=1000" for f in FIELDS)):
+        plain = await house.get(f"{base}/{target}", key, headers={"Accept": "text/html"})
+        _is_no_document(plain, "application/json")
+        seen += json.dumps(plain.json, ensure_ascii=False)
+        if target not in ("stats", "realtime"):
+            table = await house.get(f"{base}/{target}{'&' if '?' in target else '?'}format=csv", key)
+            _is_no_document(table, "text/csv")
+            _is_the_same(plain.json["data"], table.text)
+    for text in SCRIPTS:
+        assert json.dumps(text, ensure_ascii=False)[1:-1] in seen, text
+
+
+def _is_no_document(answer: Answer, kind: str) -> None:
+    assert answer.status == 200
+    assert answer.headers["Content-Type"].split(";")[0] == kind
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert answer.headers["Content-Security-Policy"] == "default-src 'none'; frame-ancestors 'none'"
+
+
+def _is_the_same(rows: list[dict[str, Any]], text: str) -> None:
+    header, *lines = csv.reader(io.StringIO(text, newline=""), strict=True)
+    assert not rows or header == list(rows[0])
+    assert len(lines) == len(rows)
+    for row, line in zip(rows, lines, strict=True):
+        for value, cell in zip(row.values(), line, strict=True):
+            if isinstance(value, str):
+                assert cell == ("'" if FORMULA.match(value) else "") + value
+                assert FORMULA.match(cell) is None
+
+
+async def test_markup_in_what_owners_name_is_data(house: House) -> None:
+    """Names of websites and keys; what is refused does not come back as a document either."""
+    owner = await logged_in(house)
+    for text in SCRIPTS:
+        named = text.replace("\t", " ").replace("\n", " ")
+        for path, body in (
+            ("/api/account/websites", {"domain": "other.example", "name": named, "again": True}),
+            ("/api/account/keys", {"name": named}),
+        ):
+            made = await owner("POST", path, body)
+            assert made.status in (201, 400), made.text
+            assert made.headers["Content-Type"] == "application/json"
+            if made.status == 201:
+                assert named.strip() in [row["name"] for row in (await owner("GET", path)).json["data"]]
+        for path, body in (
+            ("/api/account/websites", {"domain": text}),
+            ("/api/account", {"time_zone": text}),
+            ("/api/account/login", {"email": text, "password": text}),
+            ("/api/account/keys", {text: text}),
+        ):
+            answer = await owner("PATCH" if path == "/api/account" else "POST", path, body)
+            # Two of them are names that a host of some network may have.
+            assert (
+                answer.status == 201
+                if text.strip("_").isalpha() and path.endswith("websites")
+                else 400 <= answer.status < 500
+            )
+            assert answer.headers["Content-Type"] == "application/json"
+
+
+# --- secrets compared (W11)
+
+SECRET = re.compile(r"(?:^|_)(?:token|secret|digest|hash|salt|cookie|seal|signature|password|setup)s?(?:_|$)")
+# Comparisons of what nobody from outside sends, and why.
+HARMLESS = {
+    "gate.py: accounts.password_hash(connection, account) != password_hash": "two hashes out of the file",
+    "account_api.py: accounts.password_hash(connection, number) != stored": "two hashes out of the file",
+    "commands.py: getpass.getpass('Again: ') != password": "one person types both",
+    "backups.py: _salt(path) == salt": "two files of the owner's own",
+    "importing.py: self._value(self._token_name) != self._token": "a mark that an import left in the file itself",
+}
+
+
+def comparisons() -> Iterator[str]:
+    """Every `==` and `!=` of the product in which a name says that it is a secret."""
+    for path in [*sorted((ROOT / "tally").glob("*.py")), ROOT / "analytics_server.py"]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Compare) and any(isinstance(how, ast.Eq | ast.NotEq) for how in node.ops):
+                parts = [node.left, *node.comparators]
+                sizes = any(isinstance(part, ast.Call) and ast.unparse(part.func) == "len" for part in parts)
+                if not sizes and any(SECRET.search(name) for part in parts for name in _names(part)):
+                    yield f"{path.name}: {ast.unparse(node)}"
+
+
+def _names(node: ast.AST) -> Iterator[str]:
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name | ast.Attribute):
+            yield part.id if isinstance(part, ast.Name) else part.attr
+
+
+def test_secrets_are_compared_in_constant_time() -> None:
+    """By secrets.compare_digest, or by looking up a keyed hash; `==` tells by its time how much of a guess is right."""
+    assert set(comparisons()) == set(HARMLESS)
+
+
+def test_no_secret_is_looked_for_in_the_file_by_itself() -> None:
+    """Keys and sessions are found by hashes keyed with the file's own salt; the clear value is in no statement."""
+    schema = (ROOT / "schema.sql").read_text()
+    for table, column in (("api_key", "digest"), ("login", "digest"), ("device", "digest")):
+        assert re.search(rf"create table {table} \([^;]*\b{column}\b", schema), table
+
+
+# --- a whole stay, seen from outside the process
+
+
+def stay(server: Server) -> None:
+    """What people and machines do in a day: set up, collect, look, read, refuse, log in and out."""
+    link = re.search(r"/setup#(\S+)", server.stderr())
+    assert link is not None
+    own = {"Sec-Fetch-Site": "same-origin", "Content-Type": "application/json"}
+    sent = {"token": link[1], "email": "a@b.example", "password": PASSWORD}
+    made = server.request("POST", "/api/account/setup", sent, own)
+    assert made.status == 201, made.text
+    own |= {"Cookie": made.headers["Set-Cookie"].partition(";")[0]}
+    website = server.request("POST", "/api/account/websites", {"domain": "example.com"}, own).json["data"]["id"]
+    key = server.request("POST", "/api/account/keys", {"name": "x"}, own).json["data"]["value"]
+    web = {"Origin": "https://example.com", "Referer": "https://evil.example/", "X-Forwarded-For": "8.8.8.8"}
+    for n in range(50):
+        url = f"https://example.com/{n}"
+        view = {"type": "pageview", "website_id": website, "url": url, "referrer": "https://evil.example/"}
+        assert server.request("POST", "/api/collect", view, web).status == 202
+    server.request("GET", f"/pixel.gif?website_id={website}", None, web)
+    link_made = server.request("POST", f"/api/account/websites/{website}/share", {}, own).json["data"]["share"]
+    bearer = {"Authorization": f"Bearer {key}"}
+    for what in ("stats", "timeseries", "top/country", "events", "realtime"):
+        assert server.request("GET", f"/api/v1/websites/{website}/{what}", None, bearer).status == 200
+        assert server.request("GET", f"/api/account/websites/{website}/{what}", None, own).status == 200
+        assert server.request("GET", f"/api{link_made}/{what}").status == 200
+    for path in ("/", "/tracker.js", "/assets/app.js", "/healthz", "/metrics", "/api/v1/openapi.yaml", "/nothing"):
+        assert server.request("GET", path).status in (200, 403, 404)
+    wrong = {"email": "a@b.example", "password": "http://evil.example/"}
+    assert server.request("POST", "/api/account/login", wrong, own).status == 401
+    assert server.request("POST", "/api/account/logout", {}, own).status == 204
+
+
+def test_nothing_is_asked_of_another_machine(serve: Serve, tmp_path: Path) -> None:
+    """W19: the process opens no connection and sends no datagram, whatever it is sent; it only answers."""
+    need_strace()
+    trace = tmp_path / "trace"
+    calls_of = "trace=connect,sendto,sendmsg,sendmmsg,accept4"
+    server = serve(prefix=["strace", "-f", "-qq", "-o", str(trace), "-e", calls_of])
+    (traced,) = map(int, Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split())
+    try:
+        stay(server)
+    finally:
+        os.kill(traced, signal.SIGTERM)  # strace ends with it, not the other way round
+    assert server.terminate() == 0
+    calls = trace.read_text().splitlines()
+    # It did see the calls of this process.
+    assert sum("accept4(" in call for call in calls) >= 50
+    assert [call for call in calls if "connect(" in call and "AF_UNIX" not in call] == []
+    # With an address of its own: a datagram. An answer goes where its connection goes.
+    assert [call for call in calls if "sin_addr" in call and "accept4" not in call and "resumed" not in call] == []
+
+
+def test_no_file_is_anybody_elses_to_read(serve: Serve, tmp_path: Path, command: Any) -> None:
+    """Every file of the server's and of its commands, though the umask forbids nothing."""
+    home = tmp_path / "home"
+    home.mkdir()
+    server = serve(db=home / "analytics.db", prefix=["sh", "-c", 'umask 0; exec "$@"', "sh"])
+    stay(server)
+    with contextlib.closing(sqlite3.connect(home / "analytics.db")) as connection:
+        website = connection.execute("select id from website").fetchone()[0]
+    for words in (("backup", "copy.db"), ("export", website, "events.ndjson"), ("export", website, "events.ndjson.gz")):
+        done = command(*words, "--db", "analytics.db", cwd=home)
+        assert done.returncode == 0, done.stderr
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in home.iterdir()}
+    server.kill()
+    assert {"analytics.db", "analytics.db-wal", "analytics.db-shm", "analytics.db.lock", "copy.db"} <= set(modes)
+    assert {name: oct(mode) for name, mode in modes.items() if mode & 0o077} == {}
+
+
+def test_no_core_is_left(serve: Serve) -> None:
+    """W12: what is in memory alone would be in a core file too. Started by somebody who allows cores."""
+    most = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    if most == 0:
+        pytest.skip("NOT TESTED: the system allows no core files at all")
+    server = serve(prefix=["sh", "-c", 'ulimit -S -c unlimited; exec "$@"', "sh"])
+    limits = Path(f"/proc/{server.pid}/limits").read_text()
+    found = re.search(r"^Max core file size +(\S+)", limits, re.MULTILINE)
+    assert found is not None
+    assert found[1] == "0"
+
+
+async def test_a_share_link_opens_one_website_and_can_be_withdrawn(house: House) -> None:
+    """SECURITY.md: a link is kept as it is, so that its owner sees it again; so it opens little, and not for ever."""
+    owner = await logged_in(house)
+    website, other = await house.website(), await house.website("other.example")
+    link = (await owner("POST", f"/api/account/websites/{website}/share")).json["data"]["share"]
+    token = link.removeprefix("/share/")
+    assert len(token) == 24  # 144 bits
+    guest = Browser(house)
+    assert (await guest("GET", f"/api/share/{token}/stats")).status == 200
+    with_it: dict[str, str | None] = {"Authorization": f"Bearer {token}", "Cookie": f"tally={token}"}
+    for path in (f"/api/v1/websites/{website}/stats", f"/api/account/websites/{other}/stats", "/api/account/keys"):
+        assert (await guest("GET", path, headers=with_it)).status == 401
+    assert house.sql("select token from share") == [(token,)]
+    await owner("DELETE", f"/api/account/websites/{website}/share")
+    assert (await guest("GET", f"/api/share/{token}/stats")).status == 404
+    assert house.sql("select token from share") == []
+    with pytest.raises(accounts.AccountError):
+        await house.admin(lambda connection: accounts.revoke_key(connection, token))

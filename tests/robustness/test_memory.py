@@ -1,0 +1,169 @@
+"""Memory stays bounded, whoever comes: many honest visitors without an eviction, and floods of strangers.
+
+CONTRACT, Words: "Identities are kept up to a bound (200,000 by default, at least 100,000 without an eviction; least
+recently used go first, counted in a metric)". README: "at most 120 MB with 100,000 visitors in it". The first part is a
+real server and 100,000 visitors; the second the same rooms in a process of their own, and millions of strangers.
+"""
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import aiohttp
+
+from tests.conftest import ROOT, Command, Serve, Server, clean_environment
+
+VISITORS = 100_000
+BATCH = 50
+MOST_BYTES = 120_000_000
+UNLIMITED = ("--client-per-minute", "10000000", "--website-per-minute", "10000000")
+
+
+async def visit(server: Server, website: str) -> None:
+    """Everybody sends one view, in batches, on eight connections at once."""
+    starts = iter(range(0, VISITORS, BATCH))
+
+    async def sender(client: aiohttp.ClientSession) -> None:
+        for start in starts:
+            events = [
+                {"type": "pageview", "url": f"https://example.com/{n % 500}", "session_id": f"session-of-visitor-{n}"}
+                for n in range(start, start + BATCH)
+            ]
+            body = json.dumps({"website_id": website, "events": events})
+            async with client.post("/api/collect", data=body) as answer:
+                assert (answer.status, await answer.json()) == (202, {"ok": True, "accepted": BATCH, "rejected": 0})
+
+    async with aiohttp.ClientSession(server.url) as client:
+        await asyncio.gather(*(sender(client) for _ in range(8)))
+
+
+def metric(server: Server, name: str) -> float:
+    found = re.search(rf"^{name} (\S+)$", server.request("GET", "/metrics").text, re.MULTILINE)
+    assert found, name
+    return float(found[1])
+
+
+def test_100_000_visitors(serve: Serve, command: Command) -> None:
+    website = command("website", "add", "example.com").stdout.strip()
+    key = command("key", "create").stdout.strip()
+    server = serve(*UNLIMITED)
+    asyncio.run(visit(server, website))
+    assert metric(server, "tally_events_accepted_total") == VISITORS
+    assert metric(server, "tally_identities") == VISITORS
+    assert metric(server, "tally_identities_evicted_total") == 0
+    resident = server.resident_bytes()
+    print(f"resident with {VISITORS:,} visitors: {resident:,} bytes")
+    assert resident <= MOST_BYTES
+
+    # None was forgotten: everybody comes again, and nobody is new.
+    asyncio.run(visit(server, website))
+    assert metric(server, "tally_identities") == VISITORS
+    asked = {"Authorization": f"Bearer {key}"}
+    stats = server.request("GET", f"/api/v1/websites/{website}/stats", None, asked).json["data"]
+    days = stats["visitors"] // VISITORS  # each comes anew on each UTC day: this may have run over midnight
+    assert stats["visitors"] == days * VISITORS
+    assert stats["pageviews"] == 2 * VISITORS
+    resident = server.resident_bytes()
+    print(f"resident after the second visit and a question: {resident:,} bytes")
+    assert resident <= MOST_BYTES
+    assert server.terminate() == 0
+
+
+FLOOD = """
+import asyncio, json, sys
+from pathlib import Path
+from aiohttp import web
+from analytics_server import build_app
+from tally.limits import Buckets
+from tally.sessions import Sessions
+from tally.settings import Settings
+
+def resident():
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmRSS:")).split()[1]) * 1024
+
+def flood(settings):
+    figures = {"at rest": resident()}
+    NOW_MS, NOW_NS = 1_795_003_200_000, 10**15
+    sessions = Sessions(settings.max_identities)
+    honest = sessions.touch(b"an honest client", NOW_MS, True).visitor
+    forgotten = sessions.touch(b"one who is idle!", NOW_MS, True).visitor
+    visitors = set()
+    for n in range(2_000_000):
+        sessions.touch(n.to_bytes(16), NOW_MS + n // 1_000, True)
+        if n % 1_000 == 0:
+            touch = sessions.touch(b"an honest client", NOW_MS + n // 1_000, True)
+            visitors.add(touch.visitor)
+            sessions.keep(NOW_MS + n // 1_000)
+    sessions.keep(NOW_MS + 2_000)
+    figures |= {
+        "kept": len(sessions), "evictions": sessions.evictions, "honest": visitors == {honest},
+        "views of its visit": touch.visit.views, "identities": resident(),
+        "idle is new": sessions.touch(b"one who is idle!", NOW_MS + 2_000, True).visitor != forgotten,
+    }
+
+    clients, client_websites = Buckets(settings.client_per_minute), Buckets(settings.website_per_minute)
+    waits = []
+    for n in range(1_000_000):
+        now_ns = NOW_NS + n * 10_000  # all within ten seconds
+        address = n.to_bytes(4) if n % 2 else (0x2001_0DB8_0000_0000 + n).to_bytes(8)
+        for buckets, key in ((clients, address), (client_websites, address + (1).to_bytes(8))):
+            waits.append(buckets.wait_s(key, now_ns)) if n % 1_000 == 0 else None
+            buckets.take(key, now_ns)
+        if n % 10_000 == 0:  # a hundred requests in ten seconds: within both limits
+            for buckets, key in ((clients, b"me!!"), (client_websites, b"me!!" + (1).to_bytes(8))):
+                waits.append(buckets.wait_s(key, now_ns))
+                buckets.take(key, now_ns)
+    figures |= {
+        "waits": max(waits), "buckets": len(clients) + len(client_websites),
+        "early": min(clients.turned_early, client_websites.turned_early), "flooded": resident(),
+    }
+
+    taken = 0
+    while taken < 10_000 and not client_websites.wait_s(b"busy" + (1).to_bytes(8), now_ns):
+        client_websites.take(b"busy" + (1).to_bytes(8), now_ns)
+        taken += 1
+    figures |= {"taken": taken, "then waits": client_websites.wait_s(b"busy" + (1).to_bytes(8), now_ns)}
+    return figures
+
+async def main():
+    settings = Settings(db=Path(sys.argv[1]))
+    runner = web.AppRunner(build_app(settings))
+    await runner.setup()
+    print(json.dumps(flood(settings)))
+    await runner.cleanup()
+
+asyncio.run(main())
+"""
+
+
+def test_millions_of_strangers(tmp_path: Path) -> None:
+    """2,000,000 fresh identities and 1,000,000 addresses in a process that runs the whole application. Who comes
+    again and again among them stays the same visitor in one visit, and is never refused; the idle one is new once."""
+    begun = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", FLOOD, str(tmp_path / "analytics.db")],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=clean_environment(),
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout)
+    print(f"{time.monotonic() - begun:.0f} s: {figures}")
+    assert max(figures["identities"], figures["flooded"]) <= 200_000_000
+    assert figures["kept"] == 200_000
+    assert figures["evictions"] == 2_000_000 + 2 - 200_000
+    assert figures["honest"]
+    assert figures["views of its visit"] == 2_001
+    assert figures["idle is new"]
+    assert figures["waits"] == 0
+    assert figures["buckets"] <= 2 * 2 * 32_768
+    assert figures["early"] >= 1, "the flood is counted"
+    assert figures["taken"] == 120, "a bucket is still a bucket"
+    assert figures["then waits"] == 1

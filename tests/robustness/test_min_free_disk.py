@@ -1,0 +1,124 @@
+"""--min-free-disk: below it events are refused, everything else keeps working, and the owner is told.
+
+On a file system of its own that is really small, with the real server.
+"""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tally import accounts, passwords
+from tally.health import min_free_bytes
+from tally.schema import open_database
+from tests.conftest import CHROME, Serve, Server, until
+
+MB = 1_000_000
+EMAIL, PASSWORD = "owner@example.com", "quiet lamp over the harbour"
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 40 megabytes, of which 2 (5 percent) are to stay free."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=40m", "tmpfs", str(place)], capture_output=True, text=True
+    )
+    if mounted.returncode:
+        assert not os.environ.get("TALLY_MUST_TRACE"), mounted.stderr
+        pytest.skip(f"NOT TESTED: a small disk; only root may mount one ({mounted.stderr.strip()})")
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+class Browser:
+    """Sends what the pages send, with their cookie."""
+
+    def __init__(self, server: Server) -> None:
+        self._server, self._cookie = server, ""
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        own = {"Sec-Fetch-Site": "same-origin", "Cookie": self._cookie, "Content-Type": "application/json"}
+        answer = self._server.request(method, path, body, own)
+        self._cookie = answer.headers.get("Set-Cookie", self._cookie).partition(";")[0]
+        return answer
+
+
+def made(db: Path) -> tuple[str, str, str]:
+    """A database with two websites and an API key: their ids and its value."""
+    with closing(open_database(db, create=True)) as connection:
+        owner = accounts.create_account(connection, EMAIL, "business", passwords.hashed(PASSWORD), 0)
+        websites = [
+            accounts.add_website(connection, owner, name, name, (), 0) for name in ("example.com", "example.org")
+        ]
+        return websites[0], websites[1], accounts.create_key(connection, owner, "", 0)
+
+
+def fill(place: Path, left: int) -> None:
+    """Leaves so many bytes free, in a file beside the database."""
+    disk = os.statvfs(place)
+    with (place / "others").open("ab") as file:
+        file.write(b"\0" * max(0, disk.f_bavail * disk.f_frsize - left))
+
+
+def test_low_disk_refuses_events_alone(disk: Path, serve: Serve, command: Any) -> None:
+    db = disk / "analytics.db"
+    website, other, key = made(db)
+    server = serve(db=db)
+    event = {"type": "pageview", "url": "https://example.com/", "website_id": website}
+
+    def sent() -> int:
+        return server.request("POST", "/api/collect", event, {"User-Agent": CHROME}).status
+
+    assert sent() == 202
+    fill(disk, MB)
+    until(lambda: server.request("GET", "/healthz").status == 503)
+    answer = server.request("POST", "/api/collect", event)
+    assert (answer.status, answer.json["error"]["code"]) == (503, "storage_unavailable")
+    assert int(answer.headers["Retry-After"]) >= 1
+    # The owner is told.
+    assert "--min-free-disk" in server.request("GET", "/healthz").json["error"]["message"]
+    assert "less than --min-free-disk (2 MB): events are refused" in server.stderr()
+    assert 'tally_storage_state{state="low"} 1.0' in server.request("GET", "/metrics").text
+    done = command("doctor", "--quick", "--db", str(db))
+    assert "less than --min-free-disk" in done.stdout
+    # Reports, sign-in and deletion keep working.
+    stats = server.request("GET", f"/api/v1/websites/{website}/stats", None, {"Authorization": f"Bearer {key}"})
+    assert (stats.status, stats.json["data"]["pageviews"]) == (200, 1)
+    browser = Browser(server)
+    assert browser.ask("POST", "/api/account/login", {"email": EMAIL, "password": PASSWORD}).status == 200
+    assert browser.ask("GET", "/api/account").json["data"]["disk_is_low"] is True
+    assert browser.ask("DELETE", f"/api/account/websites/{other}", {"domain": "example.org"}).status == 202
+    # The refused events are counted among the rejected ones.
+    path = f"/api/account/websites/{website}/left-out"
+    until(lambda: [row["code"] for row in browser.ask("GET", path).json["data"]["reasons"]] == ["storage_unavailable"])
+    # It goes on by itself.
+    (disk / "others").unlink()
+    until(lambda: sent() == 202)
+    assert server.request("GET", "/healthz").status == 200
+    assert server.terminate() == 0
+
+
+def test_a_server_that_starts_on_a_low_disk_refuses_from_the_first_event(disk: Path, serve: Serve) -> None:
+    fill(disk, MB)
+    website, _, _ = made(disk / "analytics.db")
+    server = serve(db=disk / "analytics.db")
+    event = {"type": "pageview", "url": "https://example.com/", "website_id": website}
+    assert server.request("POST", "/api/collect", event).status == 503
+    server.terminate()
+    server = serve("--min-free-disk", "0", db=disk / "analytics.db")
+    assert server.request("POST", "/api/collect", event).status == 202
+
+
+@pytest.mark.parametrize(
+    ("setting", "disk_bytes", "expected"),
+    [(1_000 * MB, 100_000 * MB, 1_000 * MB), (1_000 * MB, 10_000 * MB, 500 * MB), (0, 10_000 * MB, 0)],
+)
+def test_how_much_is_to_stay_free(setting: int, disk_bytes: int, expected: int) -> None:
+    """1 GB, or 5 percent of the file system where that is less."""
+    assert min_free_bytes(setting, disk_bytes) == expected

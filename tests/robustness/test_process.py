@@ -1,0 +1,794 @@
+"""The real process: how it starts, what it does with signals, loads, bad clients and a failing disk, and what is left.
+
+CONTRACT: "202 means on disk", "SIGTERM: no new connections, what was accepted is answered and committed, exit 0",
+"A second server on the same file: refused at once". RELIABILITY of servers of this kind lists how such promises break.
+"""
+
+import gzip
+import http.client
+import json
+import os
+import random
+import re
+import resource
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tally import accounts
+from tally.schema import open_database
+from tests.conftest import CHROME, ROOT, Answer, Command, Serve, Server, clean_environment, need_strace, until
+from tests.support.ledgers import UNLIMITED
+
+OWNER = "owner@example.com"
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    return tmp_path / "analytics.db"
+
+
+@pytest.fixture
+def website(db: Path) -> str:
+    return new_website(db)
+
+
+def new_website(db: Path, plan: str = "business", domain: str = "example.com") -> str:
+    """A website whose owner is on a plan, written as the command does; its id."""
+    with closing(open_database(db, create=True)) as connection:
+        owner = accounts.create_account(connection, f"{plan}@{domain}", plan, None, 0)
+        return accounts.add_website(connection, owner, domain, domain, (), 0)
+
+
+def new_key(db: Path) -> str:
+    with closing(open_database(db, create=False)) as connection:
+        return accounts.create_key(connection, accounts.account(connection, None), "", 0)
+
+
+def view(website: str, path: str = "/", **more: Any) -> dict[str, Any]:
+    return {"type": "pageview", "website_id": website, "url": f"https://example.com{path}", **more}
+
+
+def rows(db: Path, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(db)) as connection:
+        return connection.execute(query, parameters).fetchall()
+
+
+def stored(db: Path) -> Counter[str]:
+    """How often each path is in the file."""
+    return Counter(path for (path,) in rows(db, "select text from event e join label l on l.id = e.pathname"))
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+def said(server: Server) -> str:
+    """What the server said, but for the setup link."""
+    return re.sub(r"set up Tally: http://\S+/setup#\S+\n", "", server.stderr())
+
+
+def ended(server: Server) -> int:
+    """Waits for the end of a server that has been told; its exit status."""
+    status = server.process.wait(timeout=60)
+    server.terminate()  # there is nobody to send it to: it closes the pipe
+    return status
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One server for the tests that leave nothing behind."""
+    folder = tmp_path_factory.mktemp("shared")
+    server = Server(folder / "analytics.db", UNLIMITED, {}, folder / "stderr.log", [])
+    yield server
+    assert server.terminate() == 0
+
+
+# Start
+
+
+def test_one_line_on_standard_output(serve: Serve) -> None:
+    """ "When it listens it prints one line to standard output: `listening on http://HOST:PORT`" """
+    server = serve()
+    assert re.fullmatch(r"http://127\.0\.0\.1:[1-9][0-9]{2,4}", server.url), "0 picks a free one"
+    assert server.request("GET", "/healthz").status == 200
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.stdout is not None
+    assert server.process.stdout.read() == b""
+    assert ended(server) == 0
+
+
+def test_words_go_to_standard_error(serve: Serve, db: Path) -> None:
+    assert said(serve()) == f"database: {db}\n"
+
+
+# A machine without IPv6 has one host fewer to try; it is no reason to skip the other.
+def hosts() -> list[str]:
+    try:
+        with socket.socket(socket.AF_INET6) as six:
+            six.bind(("::1", 0))
+    except OSError:
+        return ["127.0.0.1", "localhost"]
+    return ["127.0.0.1", "localhost", "::1"]
+
+
+@pytest.mark.parametrize("host", hosts())
+def test_it_listens_where_it_is_told(host: str, serve: Serve, website: str, db: Path) -> None:
+    server = serve("--host", host)
+    at = urlsplit(server.url)
+    assert at.port
+    if ":" in host:
+        assert server.url == f"http://[{host}]:{at.port}"
+    assert server.request("POST", "/api/collect", view(website)).status == 202
+    assert stored(db) == {"/": 1}
+
+
+@pytest.mark.parametrize("way", ["the same path", "a relative path", "a symbolic link"])
+def test_a_second_server_is_refused(way: str, serve: Serve, db: Path, tmp_path: Path) -> None:
+    """ "A second server on the same file: refused at once, exit 1, saying which file" """
+    server = serve()
+    (tmp_path / "link.db").symlink_to(db)
+    named = {"the same path": str(db), "a relative path": "analytics.db", "a symbolic link": "link.db"}[way]
+    second = subprocess.run(
+        [sys.executable, str(ROOT / "analytics_server.py"), "--port", "0", "--db", named],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=clean_environment(),
+        timeout=60,
+    )
+    assert (second.returncode, second.stdout) == (1, "")
+    reason = second.stderr.splitlines()[-1]
+    assert str(db) in reason
+    assert "running server" in reason
+    assert server.request("GET", "/healthz").status == 200
+
+
+def test_a_killed_server_leaves_no_lock(serve: Serve) -> None:
+    serve().kill()
+    assert serve().request("GET", "/healthz").status == 200
+
+
+# Commands beside it: "All commands but restore work while the server runs, and the running server sees the result
+# within 2 seconds"
+
+
+def test_a_website_added_meanwhile_is_known(serve: Serve, command: Command) -> None:
+    server = serve()
+    added = command("website", "add", "example.com")
+    assert added.returncode == 0, added.stderr
+    until(lambda: server.request("POST", "/api/collect", view(added.stdout.strip())).status == 202)
+    assert stored(server.db) == {"/": 1}
+
+
+def test_keys_and_plans_changed_meanwhile_are_known(serve: Serve, command: Command, website: str) -> None:
+    """Also: "keys of an account that falls to free answer 403 and live again when it rises" """
+    server = serve("--key-per-minute", "100000")
+    key = command("key", "create").stdout.strip()
+
+    def status() -> int:
+        return server.request("GET", f"/api/v1/websites/{website}/stats", None, bearer(key)).status
+
+    until(lambda: status() == 200)
+    for plan, expected in (("free", 403), ("pro", 200), ("free", 403), ("business", 200)):
+        assert command("account", "plan", "business@example.com", plan).returncode == 0
+        until(lambda expected=expected: status() == expected)
+    assert command("key", "revoke", key[:12]).returncode == 0
+    until(lambda: status() == 401)
+
+
+def test_commands_work_while_events_arrive(serve: Serve, command: Command, website: str, db: Path) -> None:
+    """Neither refuses the other: no event is lost, and no command fails for a lock."""
+    server = serve(*UNLIMITED)
+    with posting(server, website) as clients:
+        for n in range(3):
+            for words in (("website", "add", f"{n}.example"), ("key", "create"), ("key", "list"), ("website", "list")):
+                done = command(*words)
+                assert done.returncode == 0, done.stderr
+    assert {status for client in clients for status in client.statuses} == {202}
+    assert stored(db) == Counter(path for client in clients for path in client.acknowledged)
+
+
+# Load
+
+
+class Client(threading.Thread):
+    """Posts a view after the other on one connection until it is told to stop or has lost its server."""
+
+    def __init__(self, server: Server, website: str, name: str, timeout: float = 60) -> None:
+        super().__init__(daemon=True)
+        at = urlsplit(server.url)
+        self.connection = http.client.HTTPConnection(at.hostname or "", at.port or 0, timeout=timeout)
+        self.website, self.name = website, name
+        self.acknowledged: list[str] = []
+        self.unsure: list[str] = []
+        self.statuses: Counter[int] = Counter()
+        self.failures: list[BaseException] = []
+        self.ended = threading.Event()
+
+    def run(self) -> None:
+        number = 0
+        while not self.ended.is_set():
+            path = f"/{self.name}/{number}"
+            number += 1
+            try:
+                body = json.dumps(view(self.website, path))
+                self.connection.request("POST", "/api/collect", body, {"User-Agent": CHROME})
+                response = self.connection.getresponse()
+                answer = response.read()
+            except (OSError, http.client.HTTPException) as failure:
+                self.unsure.append(path)
+                self.failures.append(failure)
+                return
+            self.statuses[response.status] += 1
+            if response.status == 202:
+                assert json.loads(answer) == {"ok": True, "accepted": 1, "rejected": 0}
+                self.acknowledged.append(path)
+
+
+@contextmanager
+def posting(server: Server, website: str, threads: int = 8) -> Iterator[list[Client]]:
+    """Clients at work; told to stop, and waited for, at the end."""
+    clients = [Client(server, website, f"{server.pid}-{n}") for n in range(threads)]
+    for client in clients:
+        client.start()
+    try:
+        until(lambda: min(len(client.acknowledged) for client in clients) >= 3)
+        yield clients
+    finally:
+        for client in clients:
+            client.ended.set()
+        for client in clients:
+            client.join(timeout=60)
+        for client in clients:
+            client.connection.close()
+    assert not [client for client in clients if client.is_alive()]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+def test_a_signal_under_load(number: signal.Signals, serve: Serve, website: str, db: Path) -> None:
+    """ "SIGTERM: no new connections, what was accepted is answered and committed, exit 0". A client that was not
+    answered was refused or its connection was closed: none waits in vain, none hears of an error."""
+    server = serve(*UNLIMITED)
+    with posting(server, website, threads=16) as clients:
+        server.process.send_signal(number)
+        assert ended(server) == 0
+    assert {status for client in clients for status in client.statuses} == {202}
+    assert not [failure for client in clients for failure in client.failures if isinstance(failure, TimeoutError)]
+    kept = stored(db)
+    assert max(kept.values()) == 1
+    acknowledged = {path for client in clients for path in client.acknowledged}
+    assert acknowledged - kept.keys() == set(), "every 202 is in the file"
+    assert set(kept) - acknowledged <= {path for client in clients for path in client.unsure}
+    assert rows(db, "pragma integrity_check") == [("ok",)]
+    assert said(server) == f"database: {db}\n"
+
+
+def refuses(server: Server) -> bool:
+    """Whether nobody can connect any more."""
+    at = urlsplit(server.url)
+    try:
+        socket.create_connection((at.hostname, at.port), timeout=5).close()
+    except ConnectionError:
+        return True
+    return False
+
+
+def test_what_waits_for_its_commit_is_answered_after_the_signal(serve: Serve, website: str, db: Path) -> None:
+    """The same without chance: the commit cannot happen before the signal, since somebody else holds the lock."""
+    server = serve()
+    with closing(sqlite3.connect(db, isolation_level=None)) as other, connected(server) as client:
+        other.execute("begin immediate")
+        client.sendall(post(view(website)))
+        until(lambda: server.request("GET", "/healthz").json["queue"] == 1)
+        server.process.send_signal(signal.SIGTERM)
+        until(lambda: refuses(server))
+        other.execute("rollback")
+        assert receive(client).status == 202
+    assert ended(server) == 0
+    assert stored(db) == {"/": 1}
+
+
+def test_a_body_under_way_is_taken_after_the_signal(serve: Serve, website: str, db: Path) -> None:
+    """The same for a request whose head was taken before the signal, and whose body ends after it."""
+    server = serve()
+    request = post(view(website))
+    with connected(server) as client:
+        client.sendall(request[:-10])
+        assert server.request("GET", "/healthz").status == 200
+        server.process.send_signal(signal.SIGTERM)
+        until(lambda: refuses(server))
+        client.sendall(request[-10:])
+        assert receive(client).status == 202
+    assert ended(server) == 0
+    assert stored(db) == {"/": 1}
+
+
+def test_idle_and_stuck_clients_do_not_hold_up_the_end(serve: Serve, website: str) -> None:
+    server = serve()
+    with connected(server) as idle, connected(server) as silent, connected(server) as stuck:
+        idle.sendall(post(view(website)))
+        assert receive(idle).status == 202
+        silent.sendall(b"POST /api/col")
+        stuck.sendall(post(view(website))[:-10])
+        assert server.request("GET", "/healthz").status == 200
+        assert server.terminate() == 0
+
+
+# kill -9: under load, tests/robustness/test_crash.py
+
+
+@pytest.mark.parametrize("end", ["kill", "terminate"])
+def test_an_event_id_is_known_after_the_end(end: str, serve: Serve, website: str, db: Path) -> None:
+    """ "For 72 hours [...] another event with the same website and event_id counts as accepted and is not stored
+    again [...] Holds across restarts and crashes" """
+    for _ in range(3):
+        server = serve()
+        answer = server.request("POST", "/api/collect", view(website, event_id="once"))
+        assert (answer.status, answer.json) == (202, {"ok": True, "accepted": 1, "rejected": 0})
+        getattr(server, end)()
+    assert stored(db) == {"/": 1}
+    assert rows(db, "select events from usage") == [(1,)], "a duplicate uses no quota"
+
+
+@pytest.mark.parametrize("end", ["kill", "terminate"])
+def test_the_monthly_limit_is_known_after_the_end(end: str, serve: Serve, db: Path) -> None:
+    """ "Monthly limit: accepted events of all types per account [...] survives restarts. A batch that crosses it is
+    taken up to it." """
+    website = new_website(db, "free")
+    answers = []
+    for _ in range(3):
+        server = serve("--free-events", "10")
+        answers.append(server.request("POST", "/api/collect", {"website_id": website, "events": [view(website)] * 6}))
+        getattr(server, end)()
+    first, second, third = answers
+    assert (first.status, first.json["accepted"]) == (202, 6)
+    assert (second.status, second.json["accepted"], second.json["rejected"]) == (202, 4, 2)
+    assert {error["code"] for error in second.json["errors"]} == {"monthly_limit_reached"}
+    assert (third.status, third.json["error"]["code"]) == (429, "monthly_limit_reached")
+    assert int(third.headers["Retry-After"]) >= 1
+    assert stored(db) == {"/": 10}
+
+
+def test_figures_after_a_kill(serve: Serve, website: str, db: Path) -> None:
+    """ "An event answered 202 is in every answer begun after it", in the next process too."""
+    key = new_key(db)
+    server = serve()
+    for n in range(5):
+        sent = view(website, f"/{n}", session_id="a visitor of mine")
+        assert server.request("POST", "/api/collect", sent).status == 202
+    before = server.request("GET", f"/api/v1/websites/{website}/stats", None, bearer(key)).json["data"]
+    server.kill()
+    after = serve().request("GET", f"/api/v1/websites/{website}/stats", None, bearer(key)).json["data"]
+    assert (after, after["visitors"], after["visits"], after["pageviews"]) == (before, 1, 1, 5)
+
+
+# Durability
+
+
+def test_a_202_comes_after_an_fsync(serve: Serve, website: str, tmp_path: Path) -> None:
+    """ "The answer is sent after the transaction that holds the events has been committed with fsync". strace shows
+    the process's own calls in order: the request comes in, the log is made safe, the answer goes out."""
+    need_strace()
+    trace = tmp_path / "trace"
+    calls = "trace=fdatasync,fsync,read,recvfrom,recvmsg,write,writev,sendto,sendmsg"
+    server = serve(*UNLIMITED, prefix=["strace", "-f", "-y", "-s", "60", "-o", str(trace), "-e", calls])
+    (traced,) = map(int, Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split())
+    try:
+        for n in range(5):
+            begun = len(trace.read_text().splitlines())
+            assert server.request("POST", "/api/collect", view(website, f"/{n}")).status == 202
+            assert synced_before_the_answer(trace.read_text().splitlines()[begun:], server.db)
+    finally:
+        os.kill(traced, signal.SIGTERM)  # strace ends with it, not the other way round
+    assert ended(server) == 0
+
+
+def synced_before_the_answer(lines: Sequence[str], db: Path) -> bool:
+    """Whether a call that makes the database's log safe begins and succeeds between a request and its answer."""
+    came = next(i for i, line in enumerate(lines) if "POST /api/collect" in line)
+    went = next(i for i, line in enumerate(lines) if "HTTP/1.1 202" in line)
+    between = lines[came:went]
+    syncing = [line for line in between if re.search(rf"sync\(\d+<{re.escape(str(db))}-wal>", line)]
+    if not syncing:
+        return False
+    thread = syncing[0].split()[0]
+    return any(line.startswith(thread) and re.search(r"sync.*= 0$", line) for line in between)
+
+
+# A disk that fails
+
+
+@contextmanager
+def full_disk(server: Server) -> Iterator[None]:
+    """The process may write no byte beyond what its files have already: a disk that is full."""
+    before = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (1, before[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, before)
+
+
+def test_a_full_disk(serve: Serve, website: str, db: Path) -> None:
+    """CONTRACT: "503 with Retry-After: `storage_unavailable`". Nothing of a refused request is kept, reads go on,
+    and it works again by itself when there is room."""
+    key = new_key(db)
+    server = serve(*UNLIMITED)
+    assert server.request("POST", "/api/collect", view(website, "/before")).status == 202
+    with full_disk(server):
+        for n in range(5):
+            sent = {"website_id": website, "events": [view(website, f"/full/{n}", event_id=f"e{n}")] * 2}
+            answer = server.request("POST", "/api/collect", sent)
+            assert (answer.status, answer.json["error"]["code"]) == (503, "storage_unavailable")
+            assert int(answer.headers["Retry-After"]) >= 1
+        assert server.request("GET", "/healthz").status == 503
+        stats = server.request("GET", f"/api/v1/websites/{website}/stats", None, bearer(key))
+        assert (stats.status, stats.json["data"]["pageviews"]) == (200, 1)
+    for n in range(5):
+        assert server.request("POST", "/api/collect", view(website, f"/full/{n}", event_id=f"e{n}")).status == 202
+    assert server.request("GET", "/healthz").status == 200
+    server.kill()
+    assert rows(db, "pragma integrity_check") == [("ok",)]
+    assert stored(db) == {"/before": 1} | {f"/full/{n}": 1 for n in range(5)}
+    assert rows(db, "select events from usage") == [(6,)]
+
+
+# Limits from options
+
+
+def test_client_per_minute(serve: Serve, website: str) -> None:
+    """ "Buckets: 600 a minute a client", by option here 3; `Retry-After` is whole seconds, at least 1."""
+    server = serve("--client-per-minute", "3")
+    answers = [server.request("POST", "/api/collect", view(website)) for _ in range(4)]
+    assert [answer.status for answer in answers] == [202, 202, 202, 429]
+    assert answers[3].json["error"]["code"] == "rate_limited"
+    assert 1 <= int(answers[3].headers["Retry-After"]) <= 20
+    elsewhere = {"X-Forwarded-For": "198.51.100.7"}
+    assert server.request("POST", "/api/collect", view(website), elsewhere).status == 202
+
+
+def test_website_per_minute(serve: Serve, website: str, db: Path) -> None:
+    server = serve("--website-per-minute", "2")
+    other = new_website(db, domain="example.org")
+    until(lambda: server.request("POST", "/api/collect", view(other)).status == 202)
+    assert [server.request("POST", "/api/collect", view(website)).status for _ in range(3)] == [202, 202, 429]
+
+
+def test_key_per_minute(serve: Serve, website: str, db: Path) -> None:
+    """ "600 requests a minute a key; RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset on every answer" """
+    key = new_key(db)
+    server = serve("--key-per-minute", "2")
+    answers = [server.request("GET", "/api/v1/websites", None, bearer(key)) for _ in range(3)]
+    assert [answer.status for answer in answers] == [200, 200, 429]
+    assert [answer.headers["RateLimit-Limit"] for answer in answers] == ["2"] * 3
+    assert [answer.headers["RateLimit-Remaining"] for answer in answers] == ["1", "0", "0"]
+    assert 1 <= int(answers[2].headers["Retry-After"]) <= 30
+
+
+def test_trusted_proxy_none(serve: Serve, website: str) -> None:
+    """ "`none` trusts nobody": a client cannot take a new bucket by inventing an address."""
+    server = serve("--client-per-minute", "2", "--trusted-proxy", "none")
+    statuses = [
+        server.request("POST", "/api/collect", view(website), {"X-Forwarded-For": f"198.51.100.{n}"}).status
+        for n in range(3)
+    ]
+    assert statuses == [202, 202, 429]
+
+
+def test_another_forwarded_header(serve: Serve, website: str) -> None:
+    """ "another header can be named by a setting, and then only that one counts" """
+    server = serve("--client-per-minute", "1", "--forwarded-header", "X-Real-IP")
+    for header, statuses in (("X-Real-IP", [202, 202, 202]), ("X-Forwarded-For", [202, 429, 429])):
+        sent = [
+            server.request("POST", "/api/collect", view(website), {header: f"198.51.100.{n}"}).status for n in range(3)
+        ]
+        assert (header, sent) == (header, statuses)
+
+
+# Sockets
+
+
+@contextmanager
+def connected(server: Server) -> Iterator[socket.socket]:
+    at = urlsplit(server.url)
+    with socket.create_connection((at.hostname, at.port), timeout=60) as client:
+        yield client
+
+
+def post(body: Any, *headers: str, length: int | None = None, path: str = "/api/collect") -> bytes:
+    """A request as it goes over the wire."""
+    sent = body if isinstance(body, bytes) else json.dumps(body).encode()
+    lines = [f"POST {path} HTTP/1.1", "Host: localhost", f"Content-Length: {len(sent) if length is None else length}"]
+    return "\r\n".join([*lines, *headers, "", ""]).encode() + sent
+
+
+def receive(client: socket.socket) -> Answer:
+    """The next answer on a connection, not a byte further."""
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):
+        byte = client.recv(1)
+        assert byte, f"closed after {head!r}"
+        head += byte
+    first, *lines = head.decode().split("\r\n")
+    headers = http.client.HTTPMessage()
+    for line in filter(None, lines):
+        name, _, value = line.partition(":")
+        headers[name] = value.strip()
+    body = b""
+    while len(body) < int(headers["Content-Length"] or 0):
+        part = client.recv(int(headers["Content-Length"]) - len(body))
+        assert part, "closed in the middle of an answer"
+        body += part
+    return Answer(int(first.split()[1]), headers, body)
+
+
+def test_requests_in_one_packet_are_answered_in_order(serve: Serve, website: str, db: Path) -> None:
+    unknown = "00000000-0000-4000-8000-000000000000"
+    many = [(post(view(website, f"/{n}")), 202) for n in range(40)]
+    many[7:7] = [(post(b"{"), 400), (post(view(unknown)), 404), (b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n", 404)]
+    server = serve()
+    with connected(server) as client:
+        client.sendall(b"".join(request for request, _ in many))
+        assert [receive(client).status for _ in many] == [status for _, status in many]
+    assert stored(db) == {f"/{n}": 1 for n in range(40)}
+
+
+def test_a_body_that_comes_in_drops(serve: Serve, website: str, db: Path) -> None:
+    """One client's slowness is its own: others are answered between each two bytes of it."""
+    server = serve(*UNLIMITED)
+    request = post(view(website, "/slow"))
+    with connected(server) as client:
+        for at in range(0, len(request), 5):
+            client.sendall(request[at : at + 5])
+            assert server.request("POST", "/api/collect", view(website, "/quick")).status == 202
+        assert receive(client).status == 202
+    assert stored(db)["/slow"] == 1
+
+
+def test_many_stuck_clients_stop_nobody(serve: Serve, website: str) -> None:
+    server = serve(*UNLIMITED)
+    request = post(view(website))
+    at = urlsplit(server.url)
+    stuck = [socket.create_connection((at.hostname, at.port), timeout=60) for _ in range(300)]
+    for n, client in enumerate(stuck):
+        client.sendall(request[: (n * 7) % len(request)])
+    for _ in range(20):
+        assert server.request("POST", "/api/collect", view(website)).status == 202
+    for client in stuck:
+        client.close()
+    assert server.request("POST", "/api/collect", view(website)).status == 202
+
+
+def test_clients_that_go_away_in_the_middle(serve: Serve, website: str, db: Path) -> None:
+    """Nothing of theirs is kept or logged, nobody else notices."""
+    server = serve(*UNLIMITED)
+    request = post(view(website, "/gone"), "X-Canary: dont-log-me")
+    for n in range(60):
+        with connected(server) as client:
+            client.sendall(request[: -1 - n])
+            if n % 2:  # a reset in place of an orderly end
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    assert server.request("POST", "/api/collect", view(website, "/stays")).status == 202
+    assert stored(db) == {"/stays": 1}
+    assert server.terminate() == 0
+    assert said(server) == f"database: {db}\n"
+
+
+def test_clients_that_do_not_wait_for_the_answer(serve: Serve, website: str, db: Path) -> None:
+    """A whole request is kept or not as the transaction goes, whether somebody waits or not; the writer lives on."""
+    server = serve(*UNLIMITED)
+    for n in range(100):
+        with connected(server) as client:
+            client.sendall(post(view(website, f"/unheard/{n}")))
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    assert server.request("POST", "/api/collect", view(website, "/heard")).status == 202
+    assert server.terminate() == 0
+    kept = stored(db)
+    assert kept["/heard"] == 1
+    assert set(kept.values()) == {1}
+    assert said(server) == f"database: {db}\n"
+
+
+def test_expect_100_continue(serve: Serve, website: str) -> None:
+    """Some HTTP libraries ask before they send a body of a kilobyte or more."""
+    server = serve()
+    request = post(view(website, "/" + "x" * 2_000), "Expect: 100-continue")
+    head, _, body = request.partition(b"\r\n\r\n")
+    with connected(server) as client:
+        client.sendall(head + b"\r\n\r\n")
+        assert receive(client).status == 100
+        client.sendall(body)
+        assert receive(client).status == 202
+
+
+# Bodies that are too large: "by Content-Length before a byte is read; chunked bodies as they arrive; the rest is read
+# and thrown away, at most 1 MiB or 2 s, so that the client sees the answer"
+
+
+def chunked(body: bytes) -> bytes:
+    head = b"POST /api/collect HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    parts = (body[at : at + 8_000] for at in range(0, len(body), 8_000))
+    return head + b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
+
+
+@pytest.mark.parametrize("write", [post, chunked], ids=["Content-Length", "chunked"])
+@pytest.mark.parametrize("size", [65_537, 100_000, 500_000, 1_000_000])
+def test_a_large_body_gets_its_answer(size: int, write: Callable[[bytes], bytes], shared: Server) -> None:
+    with connected(shared) as client:
+        client.sendall(write(b" " * size))
+        answer = receive(client)
+        assert (answer.status, answer.json["error"]["code"]) == (413, "body_too_large")
+        assert answer.headers["Access-Control-Allow-Origin"] == "*"
+
+
+@pytest.mark.parametrize("write", [post, chunked], ids=["Content-Length", "chunked"])
+def test_a_large_body_can_be_sent_to_its_end(write: Callable[[bytes], bytes], shared: Server) -> None:
+    """A client that first sends all and then reads is not cut off meanwhile. Another request between two pieces shows
+    that the server has dealt with the piece before."""
+    request = write(b" " * 300_000)
+    with connected(shared) as client:
+        for at in range(0, len(request), 40_000):
+            client.sendall(request[at : at + 40_000])
+            assert shared.request("GET", "/healthz").status == 200
+        assert receive(client).status == 413
+
+
+@pytest.mark.parametrize("write", [post, chunked], ids=["Content-Length", "chunked"])
+def test_a_body_of_exactly_the_limit_is_read(write: Callable[[bytes], bytes], shared: Server) -> None:
+    body = json.dumps(view("00000000-0000-4000-8000-000000000000")).encode().ljust(65_536)
+    with connected(shared) as client:
+        client.sendall(write(body))
+        answer = receive(client)
+        assert (answer.status, answer.json["error"]["code"]) == (404, "unknown_website")
+
+
+def test_a_large_body_is_refused_before_it_comes(shared: Server) -> None:
+    """By Content-Length: not a byte of the body is ever sent, and the answer comes all the same."""
+    with connected(shared) as client:
+        client.sendall(post(b"", length=1_000_000))
+        assert receive(client).status == 413
+
+
+@pytest.mark.parametrize("announced", [True, False], ids=["Content-Length", "chunked"])
+def test_a_huge_body_is_not_swallowed(announced: bool, shared: Server) -> None:
+    """ "at most 1 MiB": a client that would send for ever is cut off. What the two sockets hold comes on top."""
+    most = 128 * 1024 * 1024
+    piece = b"x" * 65_536
+    head = post(b"", length=most) if announced else chunked(b"").removesuffix(b"0\r\n\r\n")
+    sent = 0
+    with connected(shared) as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
+        try:
+            client.sendall(head)
+            while sent < most:
+                client.sendall(piece if announced else b"%x\r\n%b\r\n" % (len(piece), piece))
+                sent += len(piece)
+        except ConnectionError:
+            pass
+    assert sent < 32 * 1024 * 1024
+    assert shared.request("GET", "/healthz").status == 200
+
+
+# Compressed bodies: "A Content-Encoding other than identity: 415 `unsupported_encoding` (undoing one is how small
+# bodies freeze a server [...])"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body"),
+    [
+        ("gzip", gzip.compress(b"{}")),
+        ("gzip", b"not gzip at all"),
+        ("deflate", zlib.compress(b"{}")),
+        ("br", b"\x0b\x00\x80{}\x03"),
+        ("zstd", b"(\xb5/\xfd\x04\x00\x11\x00\x00{}"),
+        ("GZIP", gzip.compress(b"{}")),
+        ("identity, gzip", gzip.compress(b"{}")),
+        ("nonsense", b"{}"),
+    ],
+    ids=["gzip", "broken gzip", "deflate", "brotli", "zstandard", "capitals", "list", "unknown"],
+)
+def test_a_compressed_body_is_refused(encoding: str, body: bytes, shared: Server) -> None:
+    answer = shared.request("POST", "/api/collect", body, {"Content-Encoding": encoding})
+    assert (answer.status, answer.json["error"]["code"]) == (415, "unsupported_encoding")
+
+
+@pytest.mark.parametrize("encoding", ["identity", "Identity", ""])
+def test_identity_is_no_encoding(encoding: str, shared: Server) -> None:
+    answer = shared.request("POST", "/api/collect", b"{}", {"Content-Encoding": encoding})
+    assert (answer.status, answer.json["error"]["code"]) == (400, "no_valid_event")
+
+
+def cpu_s(server: Server) -> float:
+    """Processor time that the server has used."""
+    fields = Path(f"/proc/{server.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / 100
+
+
+def test_a_bomb_is_not_unpacked(serve: Serve) -> None:
+    """60 MB of zeros in 60 KB, twenty times, also to a path that takes none: the server works less on all of them than
+    it takes to unpack half of them. A second request on the connection is answered when the first is dealt with."""
+    bomb = gzip.compress(bytes(60_000_000))
+    assert len(bomb) < 65_536
+    server = serve(*UNLIMITED)
+    before = cpu_s(server)
+    for path, status in (("/api/collect", 415), ("/healthz", 405)):
+        for _ in range(10):
+            with connected(server) as client:
+                client.sendall(post(bomb, "Content-Encoding: gzip", path=path))
+                client.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                assert receive(client).status == status
+                while client.recv(65_536):
+                    pass
+    used = cpu_s(server) - before
+    begun = time.process_time()
+    for _ in range(10):
+        gzip.decompress(bomb)
+    assert used < time.process_time() - begun
+    assert server.resident_bytes() < 150_000_000
+
+
+# Garbage
+
+
+def garbage() -> list[bytes]:
+    """200 things that are no request, each with a word in it that nobody may write down."""
+    kinds = [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03CANARY",
+        b"CANARY\r\n\r\n",
+        b"GET /CANARY HTTP/9.9\r\n\r\n",
+        b"GET /CANARY\xff\xfe HTTP/1.1\r\nHost: CANARY\r\n\r\n",
+        b"POST /api/collect HTTP/1.1\r\nHost: x\r\nContent-Length: CANARY\r\n\r\n",
+        b"POST /api/collect HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\nX: CANARY\r\n\r\n",
+        b"POST /api/collect HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\nCANARY",
+        b"POST /api/collect HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nCANARY\r\n",
+        b"POST /api/collect HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nCANARYCANARY\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nCANARY CANARY\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nX: CANARY" + b"a" * 100_000 + b"\r\n\r\n",
+        b"GET /" + b"CANARY" * 20_000 + b" HTTP/1.1\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nCANARY",
+        b"GET /api/v1/websites/%ED%A0%80CANARY HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer CANARY\xff\r\n\r\n",
+        b"GET http://[CANARY/ HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"OPTIONS * HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: CANARY\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nCookie: CANARY\r\nExpect: CANARY\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: CANARY\r\n\r\n",
+    ]
+    rng = random.Random(7)
+    noise = [b"CANARY" + rng.randbytes(rng.randint(1, 3_000)) + b"\r\n\r\n" for _ in range(200 - 6 * len(kinds))]
+    return kinds * 6 + noise
+
+
+def test_garbage_is_neither_fatal_nor_logged(serve: Serve, website: str) -> None:
+    """Never a 500, never a word of the sender's in the log, which stays small; then work goes on."""
+    server = serve(*UNLIMITED)
+    sent = garbage()
+    assert len(sent) == 200
+    answers = b""
+    for request in sent:
+        with connected(server) as client:
+            try:
+                client.sendall(request)
+                client.shutdown(socket.SHUT_WR)
+                while part := client.recv(65_536):
+                    answers += part
+            except ConnectionError:
+                pass
+    assert b" 500 " not in answers
+    assert server.request("POST", "/api/collect", view(website)).status == 202
+    assert "CANARY" not in server.stderr()
+    assert "Traceback" not in server.stderr()
+    assert len(server.stderr()) < 2_000
+    assert server.terminate() == 0

@@ -1,0 +1,186 @@
+"""What the tests of retention, verify and compact share: a website with a past, in a real file, really built.
+
+`a_past` are lines of an import: forty days of traffic, vitals and A/B of a few visitors, the same each time. A day
+without traffic, one with vitals alone and one on which all have the same browser are among them. `built` is a file with
+that past, its totals and rollups built as a server would have them at the clock's moment; it is made once and copied.
+"""
+
+import asyncio
+import atexit
+import functools
+import json
+import random
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tally import accounts
+from tally.building import Builder
+from tally.importing import import_events
+from tally.ndjson import open_source
+from tally.schema import connect_reader, open_database, transaction
+from tally.threads import on_thread
+from tests.conftest import NOON_MS, OWNER, ManualClock
+
+DAY_MS = 86_400_000
+TODAY = NOON_MS // DAY_MS
+DAYS = 40
+# Days are counted back from today.
+KEEP = 10
+QUIET, VITALS_ONLY, ONE_BROWSER = 25, 24, 20
+RECENT_OS = "Haiku"  # on days that stay alone
+RAW_TABLES = ("event", "visit", "vitals", "ab", "assignment", "import_id")
+COLUMN_OF_TIME = {
+    "event": "ts",
+    "visit": "begin_ms",
+    "vitals": "ts",
+    "ab": "ts",
+    "assignment": "day",
+    "import_id": "ts",
+}
+
+
+def a_past(today: int = TODAY, back: Iterable[int] = range(DAYS, -1, -1), until_ms: int = NOON_MS) -> list[Any]:
+    """Lines of an import: of each day so many days back, up to a moment."""
+    chance = random.Random(7)
+    lines: list[dict[str, Any]] = []
+    for days in back:
+        midnight = (today - days) * DAY_MS
+        for who in range(12):
+            begin = chance.randrange(DAY_MS)
+            here = {"visitor": f"{who}", "hostname": "example.com", "country": chance.choice(("DE", "FR", ""))}
+            for _ in range(chance.randrange(1, 16) if days not in (QUIET, VITALS_ONLY) else 0):
+                begin = (begin + chance.choice((0, 1_000, 60_000, 900_000, 1_800_000, 1_800_001, 9_000_000))) % DAY_MS
+                kind = chance.choice(("pageview", "pageview", "pageview", "screen_view", "event", "app_event"))
+                browser = "Chrome" if days == ONE_BROWSER else chance.choice(("Chrome", "Firefox", "Safari"))
+                os = RECENT_OS if days < KEEP and chance.random() < 0.3 else "Linux"
+                line = here | {"type": kind, "timestamp": midnight + begin, "browser": browser, "os": os}
+                lines.append(line | {"pathname": f"/{chance.randrange(20)}", "event_name": "buy"})
+        if days != QUIET:
+            lines.append({"type": "vitals", "timestamp": midnight + 5, "pathname": "/v", "vitals": {"lcp": 1}})
+        if days not in (QUIET, VITALS_ONLY):
+            tested = {"timestamp": midnight + 6, "visitor": "0", "experiment": "e"}
+            lines += [tested | {"type": "ab_assign", "variant": "v"}, tested | {"type": "ab_convert", "goal": "g"}]
+    # Every second line has an id.
+    lines = [line | ({"id": number} if number % 2 else {}) for number, line in enumerate(lines)]
+    return [line for line in lines if line["timestamp"] < until_ms]
+
+
+def take(path: Path, website: int, lines: Sequence[Any], now_ms: int = NOON_MS) -> tuple[int, int, int]:
+    """Imports lines: how many were taken, were there already, are bad."""
+    source = path.with_name("lines.ndjson")
+    source.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    connection = writing(path)
+    try:
+        with open_source(str(source)) as opened:
+            summary = import_events(connection, website, opened, now_ms=now_ms)
+        return summary.accepted, summary.duplicates, summary.bad
+    finally:
+        connection.close()
+
+
+def writing(path: Path, create: bool = False) -> sqlite3.Connection:
+    """A writing connection. What is tested outlives the process, not the machine."""
+    connection = open_database(path, create=create)
+    connection.execute("pragma synchronous = off")
+    return connection
+
+
+class Killed(Exception):
+    """The process is no more."""
+
+
+def build(path: Path, now_ms: int = NOON_MS, keep_days: int = 0, steps: int = 1 << 30) -> bool:
+    """Does the background work as a server that was just started does, or so many steps of it; whether it ended."""
+
+    async def work() -> bool:
+        left = iter(range(steps))
+
+        def is_busy() -> bool:
+            # Asked before each step, which is one transaction: killed in its middle is killed before it.
+            if next(left, None) is None:
+                raise Killed
+            return False
+
+        writer, reader = await on_thread(writing(path)), await on_thread(connect_reader(path))
+        try:
+            await Builder(writer, reader, ManualClock(now_ms), keep_days, is_busy, rest=0).work()
+        except Killed:
+            return False
+        finally:
+            await reader.close()
+            await writer.close()
+        return True
+
+    return asyncio.run(work())
+
+
+def make(path: Path, *pasts: Sequence[Any], now_ms: int = NOON_MS) -> Path:
+    """A file with a website for each past, built."""
+    connection = writing(path, create=True)
+    with transaction(connection):
+        owner = accounts.create_account(connection, OWNER, "business", None, 0)
+        for number, _ in enumerate(pasts):
+            accounts.add_website(connection, owner, f"{number + 1}.example.com", "", (), number)
+    connection.close()
+    for number, lines in enumerate(pasts):
+        assert take(path, number + 1, lines, now_ms) == (len(lines), 0, 0)
+    # A heatmap's bins are counts: an import brings none.
+    sql(path, "insert into heat values (1, ?, 1, 2, 0, 3, 4, 5)", TODAY - DAYS)
+    assert build(path, now_ms)
+    return path
+
+
+@functools.cache
+def _template() -> Path:
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return make(folder / "analytics.db", a_past(), a_past(back=range(15, -1, -1)))
+
+
+def built(folder: Path) -> Path:
+    """A file with two websites that have a past, in that folder."""
+    folder.mkdir(exist_ok=True)
+    return Path(shutil.copy(_template(), folder / "analytics.db"))
+
+
+def sql(path: Path, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
+    """Runs a statement on the file; what it gives."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    try:
+        return connection.execute(query, parameters).fetchall()
+    finally:
+        connection.close()
+
+
+def rows(path: Path, *tables: str, website: int = 1) -> dict[str, list[tuple[Any, ...]]]:
+    """All rows of a website in some tables."""
+    return {table: sorted(sql(path, f"select * from {table} where website = ?", website), key=repr) for table in tables}
+
+
+def old_rows(path: Path, before: int, website: int = 1) -> dict[str, int]:
+    """How many raw rows of days before that one each table holds."""
+    return {
+        table: sql(
+            path,
+            f"select count(*) from {table} where website = ? and {column} < ?",
+            website,
+            before if column == "day" else before * DAY_MS,
+        )[0][0]
+        for table, column in COLUMN_OF_TIME.items()
+    }
+
+
+def states(path: Path, website: int = 1) -> dict[int, int]:
+    """The state of each day that has one."""
+    return dict(sql(path, "select block, state from built where website = ? and level = 0", website))
+
+
+def said(run: Callable[[Sequence[str]], int], capsys: Any, *words: str) -> tuple[int, str, str]:
+    """A command in this process: exit status, standard output, standard error."""
+    capsys.readouterr()
+    status = run(words)
+    return status, *capsys.readouterr()

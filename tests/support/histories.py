@@ -1,0 +1,212 @@
+"""What the tests of funnels and of event_data share: random histories of visits, and plain answers about them.
+
+`Fact` is an event as it is stored, with what matters here as text; `facts` reads all of them by one plain statement.
+Visits are cut anew from times; nothing of the server's ways of counting is used.
+"""
+
+import json
+import os
+import random
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hypothesis import Phase
+
+from tally.enrich import FIELDS
+from tally.events import TYPES
+from tally.queries import Scope
+from tests.support.rollup_database import DAY_MS, HOUR_MS, LATE_MS, MINUTE_MS, Works, make_file, runs
+
+# Where a fault is planted, that it is found is enough.
+PHASES = [phase for phase in Phase if phase is not Phase.shrink or not os.environ.get("TALLY_FAULT")]
+PATHS, NAMES, DEVICES = ("/", "/a", "/b"), ("signup", "buy"), ("mobile", "desktop")
+PATH, DEVICE = FIELDS.index("pathname"), FIELDS.index("device")
+DATA: tuple[dict[str, Any], ...] = (
+    {"plan": "pro", "seats": 1},
+    {"plan": "1", "seats": 1.0, "is_new": True},
+    {"plan": 1, "seats": -0.0, "is_new": None},
+    {"plan": True, "seats": 0, "": "x"},
+    {"plan": None, "seats": 0.1, "é\n": "…"},
+    {"seats": 2**64 - 1},
+    {"seats": 2**64 - 2, "plan": "pro"},
+    {"seats": -(2**63)},
+    {"seats": 1.8446744073709552e19},
+    {"seats": 1e308},
+    {"seats": -1e-320, "plan": "PRO"},
+    {},
+)
+TEXTS = tuple(json.dumps(one, ensure_ascii=False, separators=(",", ":")) for one in DATA)
+
+
+class Fact(NamedTuple):
+    """An event as it is stored, in its order."""
+
+    ts: int
+    id: int
+    type: int
+    visitor: int
+    pathname: str
+    device: str
+    event_name: str
+    data: str | None
+
+
+def facts(works: Works) -> list[Fact]:
+    """Every event of the first website, in order."""
+    texts = ", ".join(f"(select text from label where id = {name})" for name in ("pathname", "device", "event_name"))
+    rows = works.reader.execute(
+        f"select ts, id, type, visitor, {texts}, event_data from event where website = ? order by ts, id",
+        (works.websites[0].number,),
+    )
+    return [Fact(*row) for row in rows]
+
+
+def matches(fact: Fact, scope: Scope) -> bool:
+    """Whether an event is in E."""
+    told = {"pathname": fact.pathname, "device": fact.device, "event_name": fact.event_name, "type": TYPES[fact.type]}
+    return scope.from_ms <= fact.ts < scope.to_ms and all(told[field] in values for field, values in scope.filters)
+
+
+def meets(fact: Fact, step: tuple[str, str]) -> bool:
+    """Whether an event is a step."""
+    field, value = step
+    return fact.pathname == value and fact.type <= 1 if field == "pathname" else fact.event_name == value
+
+
+def funnel(known: Sequence[Fact], scope: Scope, steps: Sequence[tuple[str, str]]) -> list[tuple[int, int, int]]:
+    """Visits, visitors, milliseconds since the step before (0 for the first), of each step, by its definition."""
+    found: list[list[tuple[int, int]]] = [[] for _ in steps]
+    for visit in runs(known):
+        if scope.from_ms <= visit[0].ts < scope.to_ms and any(matches(fact, scope) for fact in visit):
+            rest, before = visit, 0
+            for n, step in enumerate(steps):
+                place = next((place for place, fact in enumerate(rest) if meets(fact, step)), None)
+                if place is None:
+                    break
+                found[n].append((rest[place].visitor, rest[place].ts - before if n else 0))
+                before, rest = rest[place].ts, rest[place + 1 :]
+    return [(len(of), len({who for who, _ in of}), sum(ms for _, ms in of)) for of in found]
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two JSON scalars are one value."""
+    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
+
+
+KINDS = (type(None), bool, (int, float), str)
+
+
+def order(value: Any) -> tuple[int, Any]:
+    """By which values come: null, false, true, numbers, texts."""
+    kind = next(n for n, types in enumerate(KINDS) if isinstance(value, types))
+    return kind, 0 if value is None else value
+
+
+def values(known: Sequence[Fact], scope: Scope, name: str) -> dict[str, list[tuple[Any, int]]]:
+    """Of each property the value and the visitor of each event that has it."""
+    found: dict[str, list[tuple[Any, int]]] = {}
+    for fact in known:
+        if matches(fact, scope) and fact.event_name == name:
+            for key, value in json.loads(fact.data or "{}").items():
+                found.setdefault(key, []).append((value, fact.visitor))
+    return found
+
+
+def counted(of: Sequence[tuple[Any, int]]) -> list[tuple[Any, int, int]]:
+    """Values with their events and visitors, in their order."""
+    groups: list[list[tuple[Any, int]]] = []
+    for one in of:
+        group = next((group for group in groups if same(group[0][0], one[0])), None)
+        if group is None:
+            groups.append(group := [])
+        group.append(one)
+    rows = [(group[0][0], len(group), len({who for _, who in group})) for group in groups]
+    return sorted(rows, key=lambda row: (-row[1], -row[2], order(row[0])))
+
+
+def numbers(of: Sequence[tuple[Any, int]]) -> dict[str, Any] | None:
+    """Figures of those that are numbers; sum and mean are exact."""
+    known = sorted(value for value, _ in of if isinstance(value, int | float) and not isinstance(value, bool))
+    if not known:
+        return None
+    total = sum(map(Fraction, known), Fraction())
+    ranks = {
+        percent: next(n for n in range(1, len(known) + 1) if 100 * n >= percent * len(known)) for percent in (50, 95)
+    }
+    return {
+        "samples": len(known),
+        "sum": total,
+        "mean": total / len(known),
+        "min": known[0],
+        "p50": known[ranks[50] - 1],
+        "p95": known[ranks[95] - 1],
+        "max": known[-1],
+    }
+
+
+# --- histories
+
+
+def texts(path: str, device: str, name: str) -> tuple[str, ...]:
+    """The 14 fields and event_name of an event."""
+    found = [""] * (len(FIELDS) + 1)
+    found[PATH], found[DEVICE], found[-1] = path, device, name
+    return tuple(found)
+
+
+class History:
+    """A file that is written to, late and in time, imported into, built and restarted at random."""
+
+    def __init__(self, folder: Path, chance: random.Random) -> None:
+        make_file(folder / "analytics.db")
+        self.works, self.chance = Works(folder / "analytics.db"), chance
+
+    def some(self, first_ms: int, end_ms: int) -> list[tuple[int, int, str, tuple[str, ...]]]:
+        """Events at few moments, so that many are at one."""
+        chance = self.chance
+        begin = chance.randrange(first_ms, end_ms) // (5 * MINUTE_MS) * 5 * MINUTE_MS
+        found = []
+        for _ in range(chance.randrange(1, 25)):
+            ts = min(max(begin + chance.randrange(12) * 5 * MINUTE_MS, first_ms), end_ms - 1)
+            type_ = chance.choice((0, 0, 1, 2, 2, 3))
+            name = chance.choice(NAMES) if type_ == 2 else chance.choice((*NAMES, "")) if type_ == 3 else ""
+            who = f"{chance.randrange(5)}-{ts // DAY_MS}"
+            found.append((ts, type_, who, texts(chance.choice(PATHS), chance.choice(DEVICES), name)))
+        return found
+
+    def play(self) -> None:
+        """One step."""
+        works, chance = self.works, self.chance
+        kind = chance.randrange(10)
+        if kind < 5:
+            now_ms = works.now_ms
+            some = self.some(now_ms - (LATE_MS if chance.random() < 0.4 else 2 * HOUR_MS), now_ms + 1)
+            data = [chance.choice((*TEXTS, None)) if fact[3][-1] else None for fact in some]
+            works.send(*some, data=data)
+        elif kind == 5:
+            works.bring(*self.some(works.now_ms - 9 * DAY_MS, works.now_ms - 8 * DAY_MS))
+        elif kind < 8:
+            works.advance(chance.choice((20_000, HOUR_MS, 7 * HOUR_MS, DAY_MS, 2 * DAY_MS)))
+        else:
+            works.build(chance.choice((None, 1, 5, 40)))
+
+    def scopes(self, count: int) -> Iterator[Scope]:
+        """Ranges with ragged and with even ends, with filters and without."""
+        chance, now_ms = self.chance, self.works.now_ms
+        for _ in range(count):
+            from_ms, to_ms = sorted(
+                now_ms + 1 - chance.randrange(12 * DAY_MS) // MINUTE_MS * MINUTE_MS for _ in range(2)
+            )
+            if chance.random() < 0.5:
+                from_ms, to_ms = from_ms // DAY_MS * DAY_MS, -(-to_ms // DAY_MS) * DAY_MS
+            filters = {
+                "pathname": (chance.choice(PATHS),),
+                "device": tuple(chance.sample(DEVICES, chance.randrange(1, 3))),
+                "event_name": (chance.choice((*NAMES, "")),),
+                "type": tuple(chance.sample(TYPES[:4], 2)),
+            }
+            chosen = chance.sample(sorted(filters), chance.choice((0, 0, 1, 2)))
+            if from_ms < to_ms:
+                yield self.works.scope(from_ms, to_ms, tuple((field, filters[field]) for field in chosen))

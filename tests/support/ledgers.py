@@ -1,0 +1,457 @@
+"""What the crash tests share: clients that keep a ledger, and the checks of a file whose server was killed.
+
+A `Ledger` knows every request that was sent, which of them were answered 202, and what each holds. Every event has a
+marker of its own, as its name or path, by which the file says how often it is there: `found`. Nothing is looked up by
+the product's own code: `lost_or_doubled` counts rows, `unlike_raw_rows` counts figures by loops (rolling.Plain).
+
+A dead server's file is looked at as a copy (`corpse`), so that the next server recovers what its predecessor left, and
+not what SQLite has already mended for a test.
+
+`SEED` draws everything; it is printed, and TALLY_SEED=... takes it again (moments still depend on the machine).
+TALLY_KILLS is how many kills there are, 20 where it is not set; the other tests grow with it.
+"""
+
+import http.client
+import itertools
+import json
+import os
+import random
+import secrets
+import sqlite3
+import subprocess
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import pytest
+
+from tally import accounts, heat_days
+from tally.clock import Clock
+from tally.enrich import FIELDS
+from tally.queries import Scope
+from tally.schema import open_database
+from tests.conftest import CHROME, Server
+from tests.support.rollup_database import DAY_MS, Fact, Plain, wrong_tables
+
+SEED = int(os.environ.get("TALLY_SEED") or secrets.randbelow(1 << 30))
+KILLS = int(os.environ.get("TALLY_KILLS") or 20)
+KILLS_A_FILE = 20
+# 1,000 kills of one file would make each check slower than the one before: each part has a file of its own.
+parts = pytest.mark.parametrize("part", range(max(1, KILLS // KILLS_A_FILE)), ids=lambda part: f"part {part}")
+
+_LIMITS = ("client-per-minute", "website-per-minute", "key-per-minute", "max-new-values", "max-new-names")
+UNLIMITED = tuple(word for name in _LIMITS for word in (f"--{name}", "10000000"))
+OWNER = "owner@example.com"
+IMPORTED = "line-"
+"""How the names of lines begin, that no ledger knows."""
+HOUR_MS = 3_600_000
+KINDS = ("pageview", "pageview", "screen_view", "event", "app_event", "vitals", "heatmap", "ab_assign", "ab_convert")
+
+
+def chance_of(part: int, what: str) -> random.Random:
+    """The chance of one part of a test; says what draws it, for whoever sees it fail."""
+    print(f"{what}, part {part}: repeat it with TALLY_SEED={SEED}" + (f" TALLY_KILLS={KILLS}" if part else ""))
+    return random.Random(f"{SEED} {what} {part}")
+
+
+# --- what is sent
+
+_numbers = itertools.count()
+
+
+@dataclass(eq=False)
+class Request:
+    """Events that are sent together: all of them are kept, or none. `state` is sent, acknowledged or unsure."""
+
+    markers: tuple[str, ...]
+    body: bytes
+    has_ids: bool
+    path: str = "/api/collect"
+    state: str = "sent"
+
+
+@dataclass
+class Ledger:
+    """Everything that was ever sent to a website."""
+
+    website: str
+    name: str
+    requests: list[Request] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    """Answers that nobody should get."""
+
+    def of_state(self, *states: str) -> list[Request]:
+        return [request for request in list(self.requests) if request.state in states]
+
+    def markers(self, *states: str) -> set[str]:
+        return {marker for request in self.of_state(*states) for marker in request.markers}
+
+    def new(self, draw: random.Random, number: str) -> Request:
+        """A request that nobody has sent before: a single event or a batch, with event_ids or without."""
+        size = draw.choice((1,) * 12 + (2, 3, 4, 7) * 2 + (50,))
+        has_ids = draw.random() < 0.5
+        now_ms = Clock().wall_ms()
+        markers = tuple(f"{self.name}-{number}-{n}" for n in range(size))
+        events = [an_event(draw, marker, now_ms) for marker in markers]
+        if has_ids:
+            events = [event | {"event_id": f"id of {event['marker']}"} for event in events]
+        for event in events:
+            del event["marker"]
+        body = {"website_id": self.website, "events": events} if size > 1 else events[0] | {"website_id": self.website}
+        path = draw.choice(("/api/collect", "/api/v1/collect"))
+        request = Request(markers, json.dumps(body).encode(), has_ids, path)
+        self.requests.append(request)
+        return request
+
+
+def an_event(draw: random.Random, marker: str, now_ms: int) -> dict[str, Any]:
+    """An event of any type, of one of 60 visitors; one in five comes late, up to the 70th hour."""
+    kind = draw.choice(KINDS)
+    event: dict[str, Any] = {"marker": marker, "type": kind, "session_id": f"session-{draw.randrange(60)}"}
+    event["os"] = draw.choice(("Windows", "Linux", "iOS"))
+    if kind in ("pageview", "heatmap"):
+        event["url"] = f"https://example.com/{marker}?utm_source=n{draw.randrange(3)}"
+    else:
+        event["name"] = marker
+    if kind in ("event", "app_event"):
+        event |= {"event_name": marker, "url": "https://example.com/of-all", "event_data": {"n": draw.randrange(9)}}
+    if kind == "vitals":
+        event["vitals"] = {"lcp": draw.randrange(5_000)}
+    if kind == "heatmap":
+        event |= {
+            "viewport_width": 1_000,
+            "points": [{"x": draw.random(), "y": draw.randrange(2_000), "kind": "click"}],
+        }
+    if kind.startswith("ab_"):
+        event |= {"experiment": "button", "variant": draw.choice(("green", "blue"))}
+    late = draw.random()
+    if late < 0.2:
+        event["timestamp"] = now_ms - draw.randrange(70 * HOUR_MS if late < 0.1 else HOUR_MS)
+    return event
+
+
+class Client(threading.Thread):
+    """Sends over one connection, the next request when the one before is answered, until it is told to stop or has
+    lost its server. Begins with what was given to it. `rest_s` between two requests."""
+
+    def __init__(self, server: Server, ledger: Ledger, name: str, first: Sequence[Request] = (), rest_s: float = 0):
+        super().__init__(daemon=True)
+        at = urlsplit(server.url)
+        self.connection = http.client.HTTPConnection(at.hostname or "", at.port or 0, timeout=60)
+        self.ledger, self.name, self._first, self._rest_s = ledger, name, list(first), rest_s
+        self.ended = threading.Event()
+        self.failure: BaseException | None = None
+        self.answered = 0
+
+    def run(self) -> None:
+        draw = random.Random(f"{SEED} {self.name}")
+        number = 0
+        while not self.ended.is_set():
+            request = self._first.pop() if self._first else self.ledger.new(draw, f"{self.name}-{number}")
+            number += 1
+            if not self.send(request):
+                break
+            self.ended.wait(self._rest_s)
+        for request in self._first:
+            request.state = "unsure"
+
+    def send(self, request: Request) -> bool:
+        """Sends a request; whether there is an answer."""
+        try:
+            self.connection.request("POST", request.path, request.body, {"User-Agent": CHROME})
+            response = self.connection.getresponse()
+            body = response.read()
+        except (OSError, http.client.HTTPException) as failure:
+            request.state, self.failure = "unsure", failure
+            return False
+        taken = {"ok": True, "accepted": len(request.markers), "rejected": 0}
+        if response.status != 202 or json.loads(body) != taken:
+            self.ledger.wrong.append(f"{response.status} {body!r} to {request.body!r}")
+        request.state = "acknowledged"
+        self.answered += 1
+        return True
+
+
+@contextmanager
+def sending(server: Server, *ledgers: Ledger, clients: int = 6, rest_s: float = 0) -> Iterator[list[Client]]:
+    """Clients at work; told to stop, and waited for, at the end. They begin with what has event_ids and had no answer:
+    each of these is sent again by exactly one of them."""
+    again = {ledger.name: [one for one in ledger.of_state("unsure") if one.has_ids] for ledger in ledgers}
+    made = []
+    for n in range(clients):
+        ledger = ledgers[n % len(ledgers)]
+        mine = again[ledger.name][n // len(ledgers) :: -(-clients // len(ledgers))]
+        # No marker comes twice: each client has a number of its own.
+        made.append(Client(server, ledger, f"{next(_numbers)}", mine, rest_s))
+    for client in made:
+        client.start()
+    try:
+        yield made
+    finally:
+        for client in made:
+            client.ended.set()
+        for client in made:
+            client.join(timeout=60)
+            client.connection.close()
+        assert not [client for client in made if client.is_alive()]
+
+
+def send_again(server: Server, ledger: Ledger) -> None:
+    """Sends once more whatever has event_ids and had no answer."""
+    client = Client(server, ledger, "again")
+    for request in ledger.of_state("unsure"):
+        if request.has_ids:
+            assert client.send(request)
+    client.connection.close()
+
+
+# --- what is found
+
+
+def corpse(db: Path, folder: Path) -> Path:
+    """A copy of a dead server's file and log."""
+    folder.mkdir(exist_ok=True)
+    for old in folder.glob("corpse.db*"):
+        old.unlink()
+    for path in (db, db.with_name(db.name + "-wal")):
+        if path.exists():
+            # By another process: closing a file that this one's SQLite has open as well would drop its locks.
+            subprocess.run(["cp", str(path), str(folder / path.name.replace(db.name, "corpse.db"))], check=True)
+    return folder / "corpse.db"
+
+
+def found(connection: sqlite3.Connection, website: int) -> Counter[str]:
+    """How often each marker is in the file, over all tables that hold what is sent."""
+    text = dict(connection.execute("select id, text from label"))
+    kept: Counter[str] = Counter()
+    for type_, pathname, name in connection.execute(
+        "select type, pathname, event_name from event where website = ?", (website,)
+    ):
+        kept[text[name] if type_ >= 2 else text[pathname][1:]] += 1
+    for table, count in (("vitals", "1"), ("ab", "1"), ("heat", "points")):
+        for pathname, times in connection.execute(
+            f"select pathname, {count} from {table} where website = ?", (website,)
+        ):
+            kept[text[pathname][1:]] += times
+    # Heatmap points that are packed already.
+    points = " + ".join(heat_days.COUNTS)
+    for pathname, times in connection.execute(
+        f"select pathname, {points} from heat_count where website = ? and level = 0", (website,)
+    ):
+        kept[text[pathname][1:]] += times
+    return kept
+
+
+def sent_ones(kept: Counter[str]) -> Counter[str]:
+    """Without what an import brought, or was in the file before: their names are paths of another kind."""
+    return Counter({marker: times for marker, times in kept.items() if not marker.startswith(IMPORTED)})
+
+
+def lost_or_doubled(connection: sqlite3.Connection, website: int, ledger: Ledger) -> list[str]:
+    """What of the ledger is not in the file as it should be: nothing."""
+    wrong = list(ledger.wrong)
+    kept = sent_ones(found(connection, website))
+    wrong += [f"{marker} is there {times} times" for marker, times in kept.items() if times != 1]
+    wrong += [f"{marker} was acknowledged and is lost" for marker in ledger.markers("acknowledged") - kept.keys()]
+    wrong += [f"{marker} was never sent" for marker in kept.keys() - ledger.markers("acknowledged", "unsure", "sent")]
+    for request in ledger.of_state("unsure", "sent"):
+        if len({kept[marker] for marker in request.markers}) > 1:
+            wrong.append(f"half a request is there: {[(marker, kept[marker]) for marker in request.markers]}")
+    with_ids = {marker for request in list(ledger.requests) if request.has_ids for marker in request.markers}
+    event_ids = connection.execute("select count(*) from event_id where website = ?", (website,)).fetchone()[0]
+    if event_ids != len(with_ids & kept.keys()):
+        wrong.append(f"{event_ids} event_ids in the file, {len(with_ids & kept.keys())} events with one are stored")
+    return wrong
+
+
+def broken(connection: sqlite3.Connection, *websites: int) -> list[str]:
+    """What in the file contradicts itself: nothing. `websites`: those whose events were all sent, or imported."""
+    wrong = [str(row) for row in connection.execute("pragma integrity_check").fetchall() if row != ("ok",)]
+    events = sum(sent_ones(found(connection, website)).total() for website in websites)
+    ((used,),) = connection.execute("select coalesce(sum(events), 0) from usage").fetchall()
+    if used != events:
+        wrong.append(f"the month counts {used}, the tables hold {events}")
+    ids = "select id from event union all select id from vitals union all select id from ab"
+    ((all_of_them, different),) = connection.execute(f"select count(*), count(distinct id) from ({ids})").fetchall()
+    if all_of_them != different:
+        wrong.append(f"{all_of_them - different} ids are there twice")
+    for website in websites:
+        wrong += wrong_visits(connection, website)
+    return wrong
+
+
+def wrong_visits(connection: sqlite3.Connection, website: int) -> list[str]:
+    """Rows of table visit that are not what the times of events say, or that are missing."""
+    want = Counter(
+        (visit.facts[0].visitor, visit.begin_ms, visit.ms, visit.views, visit.events)
+        for visit in Plain(facts(connection, website)).visits
+    )
+    rows = connection.execute("select visitor, begin_ms, ms, views, events from visit where website = ?", (website,))
+    have = Counter(rows.fetchall())
+    return [f"visits that should not be there: {have - want}, that should: {want - have}"] if have != want else []
+
+
+def facts(connection: sqlite3.Connection, website: int) -> list[Fact]:
+    """The traffic in the file."""
+    text = dict(connection.execute("select id, text from label"))
+    columns = ", ".join((*FIELDS, "event_name"))
+    rows = connection.execute(f"select ts, type, visitor, id, {columns} from event where website = ?", (website,))
+    return [Fact(*row[:3], tuple(text[number] for number in row[4:]), row[3]) for row in rows]
+
+
+# --- what is answered
+
+
+def unlike_raw_rows(server: Server, key: str, website: str, db: Path, draw: random.Random | None = None) -> list[str]:
+    """What the read API answers otherwise than plain counting of raw rows; nobody may send meanwhile. `draw`: of one
+    range or filter that it chooses, where all of them would take long."""
+    with closing(sqlite3.connect(db)) as connection:
+        ((number,),) = connection.execute("select number from website where id = ?", (website,)).fetchall()
+        plain = Plain(facts(connection, number))
+    now_ms = Clock().wall_ms()
+    whole = (now_ms // DAY_MS * DAY_MS - 4 * DAY_MS, (now_ms // DAY_MS + 1) * DAY_MS)
+    scopes = [
+        Scope(number, *whole),
+        Scope(number, *whole, (("os", ("Linux", "iOS")),)),
+        Scope(number, now_ms - 26 * HOUR_MS - 12_345, now_ms - 61_001),
+    ]
+    wrong = []
+    for scope in [draw.choice(scopes)] if draw else scopes:
+        span = f"from={iso(scope.from_ms)}&to={iso(scope.to_ms)}" + "".join(
+            f"&filter_{name}={value}" for name, values in scope.filters for value in values
+        )
+        for question, want in questions(plain, scope):
+            path = f"/api/v1/websites/{website}/{question}{'&' if '?' in question else '?'}{span}"
+            answer = server.request("GET", path, headers={"Authorization": f"Bearer {key}"})
+            got = answer.json["data"] if answer.status == 200 else answer.text
+            if got != want(got):
+                wrong.append(f"{path}: {got}, raw rows say {want(got)}")
+    return wrong
+
+
+def questions(plain: Plain, scope: Scope) -> Iterator[tuple[str, Callable[[Any], Any]]]:
+    """Questions about a range, each with what raw rows say; the buckets of a series are the answer's own."""
+    yield "stats", lambda got: key_figures(plain, scope)
+    yield "timeseries?interval=day", lambda got: series(plain, scope, got)
+    yield "timeseries?interval=hour&tz=Asia/Kathmandu", lambda got: series(plain, scope, got)
+    for name in ("pathname", "utm_source"):
+        _, rows = plain.top(scope, name, 40)
+        data = [dict(zip(("value", "visitors", "pageviews", "events"), row, strict=True)) for row in rows]
+        yield f"top/{name}?limit=40", lambda got, data=data: data
+    names = [dict(zip(("value", "visitors", "events"), row, strict=True)) for row in plain.names(scope, 40)]
+    yield "event-names?limit=40", lambda got: names
+    for side in ("entry", "exit"):
+        pages = [
+            {"value": page, "visits": visits} | shares(visits, *of)
+            for page, visits, *of in plain.pages(scope, side, 40)[1]
+        ]
+        yield f"{side}-pages?limit=40", lambda got, pages=pages: pages
+    steps = some_steps(plain)
+    if steps:
+        words = "&".join(f"step={quote(f'{field}:{text}')}" for field, text in steps)
+        yield f"funnel?{words}", lambda got: funnel(plain, scope, steps)
+
+
+def key_figures(plain: Plain, scope: Scope) -> dict[str, Any]:
+    found = plain.stats(scope)
+    counts = {name: getattr(found, name) for name in ("visitors", "visits", "pageviews", "events")}
+    return counts | shares(found.visits, found.bounces, found.visit_views, found.visit_ms)
+
+
+def shares(visits: int, bounces: int, views: int, ms: int) -> dict[str, Any]:
+    """What is told of visits besides how many they are."""
+    totals = {
+        "bounce_rate": (100 * bounces, 1),
+        "views_per_visit": (views, 2),
+        "visit_duration": (Fraction(ms, 1_000), 0),
+    }
+    return {
+        name: rounded(Fraction(total, visits), places) if visits else None for name, (total, places) in totals.items()
+    }
+
+
+def some_steps(plain: Plain) -> list[tuple[str, str]]:
+    """Two or three steps that a visit took; nearly every event has a name, or page, of its own."""
+    for visit in plain.visits:
+        taken = [
+            ("pathname", fact.texts[0]) if fact.type <= 1 else ("event_name", fact.texts[len(FIELDS)])
+            for fact in visit.facts
+        ]
+        if len(taken) > 1 and all(text for _, text in taken[:3]):
+            return taken[:3]
+    return []
+
+
+def funnel(plain: Plain, scope: Scope, steps: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+    found = plain.funnel(scope, steps)
+    rows = []
+    for n, ((name, text), (visits, visitors, ms)) in enumerate(zip(steps, found, strict=True)):
+        first, before = found[0][0], found[n - 1][0]
+        rows.append(
+            {
+                "field": name,
+                "value": text,
+                "visits": visits,
+                "visitors": visitors,
+                "of_first": rounded(Fraction(100 * visits, first), 1) if first else None,
+                "of_previous": rounded(Fraction(100 * visits, before), 1) if n and before else None,
+                "mean_seconds": rounded(Fraction(ms, 1_000 * visits), 1) if n and visits else None,
+            }
+        )
+    return rows
+
+
+def rounded(value: Fraction, places: int) -> float:
+    """Half away from zero; no figure here is negative."""
+    return int(value * 10**places + Fraction(1, 2)) / 10**places
+
+
+def series(plain: Plain, scope: Scope, got: Any) -> Any:
+    if not isinstance(got, list):
+        return "a series"
+    begins = [round(datetime.fromisoformat(row["time"]).timestamp() * 1_000) for row in got]
+    edges = [(max(begin, scope.from_ms), end) for begin, end in zip(begins, [*begins[1:], scope.to_ms], strict=True)]
+    names = ("visitors", "visits", "pageviews", "events")
+    rows = plain.series(scope, edges)
+    return [{"time": row["time"]} | dict(zip(names, found, strict=True)) for row, found in zip(got, rows, strict=True)]
+
+
+def iso(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1_000, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+# --- files
+
+
+def new_file(db: Path, websites: int = 1) -> tuple[str, list[str]]:
+    """A database with an owner and some websites: a key and their ids."""
+    with closing(open_database(db, create=True)) as connection:
+        owner = accounts.create_account(connection, OWNER, "business", None, 0)
+        ids = [accounts.add_website(connection, owner, "example.com", f"{n}", (), n) for n in range(websites)]
+        return accounts.create_key(connection, owner, "", 0), ids
+
+
+def check_dead(db: Path, folder: Path, *ledgers: Ledger, tables: bool = False) -> None:
+    """Whether a dead server's file holds what it should. `tables`: totals and rollups too, which takes longer."""
+    with closing(sqlite3.connect(corpse(db, folder))) as connection:
+        numbers = dict(connection.execute("select id, number from website"))
+        mine = [numbers[ledger.website] for ledger in ledgers]
+        for number, ledger in zip(mine, ledgers, strict=True):
+            nothing(lost_or_doubled(connection, number, ledger))
+        nothing(broken(connection, *mine))
+        for number in mine if tables else ():
+            nothing(wrong_tables(connection, number))
+
+
+def nothing(wrong: list[str]) -> None:
+    """Fails where there is anything, and tells the first few."""
+    assert not wrong, f"{len(wrong)} things are wrong (TALLY_SEED={SEED}):\n" + "\n".join(
+        one[:1_000] for one in wrong[:10]
+    )

@@ -1,0 +1,77 @@
+"""A browser at the pages' own API, as far as the server sees one: its cookie, and where it says a request comes from.
+
+Cookies are kept by hand, so that a test sees what is set and says what is sent.
+"""
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from http.cookies import SimpleCookie
+from typing import Any
+
+from tally import accounts, passwords
+from tests.conftest import CHROME, OWNER, Answer, House
+
+PASSWORD = "correct horse battery"
+# Hashed once: 20 ms each.
+PASSWORD_HASH = passwords.hashed(PASSWORD)
+OWN_PAGE = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}
+
+
+class Browser:
+    """Asks as a page of the server's own does."""
+
+    def __init__(self, house: House, ip: str = "203.0.113.7", **headers: str) -> None:
+        self.house, self.ip = house, ip
+        self.headers = OWN_PAGE | {name.replace("_", "-"): value for name, value in headers.items()}
+        self.cookies: dict[str, str] = {}
+        self.set_cookies: list[str] = []
+
+    async def __call__(
+        self, method: str, path: str, body: Any = None, headers: Mapping[str, str | None] | None = None
+    ) -> Answer:
+        """An answer; `body` is sent as JSON unless it is bytes; a header of None is left out."""
+        sent: dict[str, str | None] = {"X-Forwarded-For": self.ip, "User-Agent": CHROME, **self.headers}
+        if self.cookies:
+            sent["Cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
+        if body is not None:
+            sent["Content-Type"] = "application/json"
+        sent |= headers or {}
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        own = {name: value for name, value in sent.items() if value is not None}
+        async with self.house.client.request(method, path, data=data, headers=own, allow_redirects=False) as response:
+            self.set_cookies = response.headers.getall("Set-Cookie", [])
+            for line in self.set_cookies:
+                for name, morsel in SimpleCookie(line).items():
+                    self.cookies[name] = morsel.value
+                    if morsel["max-age"] == "0":
+                        del self.cookies[name]
+            return Answer(response.status, response.headers, await response.read())
+
+    async def log_in(self, email: str = OWNER, password: str = PASSWORD) -> Answer:
+        """Tries to."""
+        return await self("POST", "/api/account/login", {"email": email, "password": password})
+
+
+async def account(house: House, email: str = OWNER, plan: str = "business") -> int:
+    """An account with PASSWORD; its number."""
+
+    def make(connection: sqlite3.Connection) -> int:
+        try:
+            number = accounts.account(connection, email).number
+            accounts.set_password_hash(connection, number, PASSWORD_HASH)
+            accounts.set_plan(connection, email, plan)
+            return number
+        except accounts.AccountError:
+            return accounts.create_account(connection, email, plan, PASSWORD_HASH, house.clock.wall_ms()).number
+
+    return int(await house.admin(make))
+
+
+async def logged_in(house: House, email: str = OWNER, plan: str = "business", ip: str = "203.0.113.7") -> Browser:
+    """A browser in which the account is logged in."""
+    await account(house, email, plan)
+    browser = Browser(house, ip)
+    answer = await browser.log_in(email)
+    assert answer.status == 200, answer.text
+    return browser

@@ -1,0 +1,585 @@
+"""What the tests of totals and rollups share: a database file at work without a server, and plain answers to compare.
+
+`Works` is a real SQLite file with the real Ingest and Builder on it. Its writer and its builder's reader are handed
+over without threads of their own (`Hand`), so that a test may look, write or kill before any step of the builder: a
+step is one transaction, so being killed in its middle is being killed before it.
+
+`Plain` is the second answer. CONTRACT, Words: "Every figure about traffic is exact. Any faster way to compute one (a
+rollup, a cache) gives the same number as the plain query over raw events, and a test proves it." It counts by loops
+over the rows of table `event`: visits are cut anew from the times of events, no total and no rollup is looked at.
+"""
+
+import random
+import sqlite3
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from tally import accounts, figures, moments, rollups, toplists, visit_days, visit_figures
+from tally.accounts import Website
+from tally.building import Builder
+from tally.clock import Clock
+from tally.enrich import FIELDS
+from tally.events import TYPES, Event
+from tally.figures import Stats
+from tally.ingest import Ingest, Job, Row
+from tally.queries import Scope
+from tally.remembered import Remembered
+from tally.rollups import ALL, KEPT, LEVELS, OPEN, STALE
+from tally.schema import connect_reader, open_database, transaction
+from tally.sessions import Salts, Sessions
+from tally.threads import Thread
+from tests.conftest import NOON_MS, ManualClock
+
+T = TypeVar("T")
+
+MINUTE_MS = 60_000
+QUARTER_MS = 15 * MINUTE_MS
+HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
+LATE_MS = 72 * HOUR_MS  # seed, timestamp: at most 72 hours old
+GAP_MS = 30 * MINUTE_MS  # CONTRACT, Words: a gap of exactly 30:00.000 joins
+FINAL = range(rollups.FINAL, KEPT + 1)
+
+
+# --- the second answer
+
+
+class Fact(NamedTuple):
+    """A traffic event as it is stored; `texts` are the 14 fields and event_name. `id` decides among equal times."""
+
+    ts: int
+    type: int
+    visitor: int
+    texts: tuple[str, ...]
+    id: int = 0
+
+
+class Visit(NamedTuple):
+    """A maximal run of one visitor's events without a gap over 30 minutes."""
+
+    facts: list[Fact]
+
+    @property
+    def begin_ms(self) -> int:
+        return self.facts[0].ts
+
+    @property
+    def ms(self) -> int:
+        return self.facts[-1].ts - self.facts[0].ts
+
+    @property
+    def views(self) -> int:
+        return sum(fact.type <= 1 for fact in self.facts)
+
+    @property
+    def events(self) -> int:
+        return len(self.facts) - self.views
+
+
+class Plain:
+    """Every figure about some events, by loops."""
+
+    def __init__(self, facts: Iterable[Fact]) -> None:
+        self.facts = sorted(facts, key=lambda fact: (fact.ts, fact.id))
+        self.visits = [Visit(run) for run in runs(self.facts)]
+
+    def _chosen(self, scope: Scope) -> list[Fact]:
+        return [fact for fact in self.facts if scope.from_ms <= fact.ts < scope.to_ms and _matches(fact, scope)]
+
+    def _begun(self, scope: Scope) -> list[Visit]:
+        """The visits that begin in the range and have an event in E."""
+        return [
+            visit
+            for visit in self.visits
+            if scope.from_ms <= visit.begin_ms < scope.to_ms
+            and any(scope.from_ms <= fact.ts < scope.to_ms and _matches(fact, scope) for fact in visit.facts)
+        ]
+
+    def stats(self, scope: Scope) -> Stats:
+        """The key figures of E."""
+        visits = self._begun(scope)
+        bounces = sum(visit.views == 1 and visit.events == 0 for visit in visits)
+        sums = (sum(visit.views for visit in visits), sum(visit.ms for visit in visits))
+        return Stats(*counted(self._chosen(scope)), len(visits), bounces, *sums)
+
+    def series(self, scope: Scope, edges: Sequence[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
+        """For each bucket: visitors, visits, pageviews, events."""
+        begins = [edge[0] for edge in edges]
+        facts: defaultdict[int, list[Fact]] = defaultdict(list)
+        visits: defaultdict[int, int] = defaultdict(int)
+        for fact in self._chosen(scope):
+            facts[bisect_right(begins, fact.ts) - 1].append(fact)
+        for visit in self._begun(scope):
+            visits[bisect_right(begins, visit.begin_ms) - 1] += 1
+        rows = [(0, 0, 0, 0)] * len(edges)
+        for n in facts.keys() | visits.keys():
+            visitors, views, events = counted(facts[n])
+            rows[n] = (visitors, visits[n], views, events)
+        return rows
+
+    def top(self, scope: Scope, field: str, limit: int) -> tuple[tuple[int, ...], list[tuple[str, int, int, int]]]:
+        """The figures of unset, and the first rows."""
+        groups: defaultdict[str, list[Fact]] = defaultdict(list)
+        for fact in self._chosen(scope):
+            groups[fact.texts[FIELDS.index(field)]].append(fact)
+        unset = counted(groups.pop("", []))
+        rows = [(value, *counted(facts)) for value, facts in groups.items()]
+        return unset, sorted(rows, key=lambda row: (-row[1], -row[2], -row[3], row[0]))[:limit]
+
+    def names(self, scope: Scope, limit: int) -> list[tuple[str, int, int]]:
+        """The first names of custom events with visitors and events."""
+        groups: defaultdict[str, list[Fact]] = defaultdict(list)
+        for fact in self._chosen(scope):
+            if fact.type >= 2 and fact.texts[len(FIELDS)]:
+                groups[fact.texts[len(FIELDS)]].append(fact)
+        rows = [(name, len({fact.visitor for fact in facts}), len(facts)) for name, facts in groups.items()]
+        return sorted(rows, key=lambda row: (-row[1], -row[2], row[0]))[:limit]
+
+    def pages(self, scope: Scope, side: str, limit: int) -> tuple[int, list[tuple[str, int, int, int, int]]]:
+        """How many visits have no view; the first pages with visits, bounces, views, ms."""
+        groups: defaultdict[str, list[Visit]] = defaultdict(list)
+        for visit in self._begun(scope):
+            shown = [fact.texts[0] for fact in visit.facts if fact.type <= 1]
+            groups[shown[0 if side == "entry" else -1] if shown else ""].append(visit)
+        unset = len(groups.pop("", []))
+        rows = [
+            (
+                page,
+                len(visits),
+                sum(visit.views == 1 and visit.events == 0 for visit in visits),
+                sum(visit.views for visit in visits),
+                sum(visit.ms for visit in visits),
+            )
+            for page, visits in groups.items()
+        ]
+        return unset, sorted(rows, key=lambda row: (-row[1], row[0]))[:limit]
+
+    def funnel(self, scope: Scope, steps: Sequence[tuple[str, str]]) -> list[tuple[int, int, int]]:
+        """Visits, visitors, milliseconds since the step before, of each step (pathname or event_name, text)."""
+        found: list[list[tuple[int, int]]] = [[] for _ in steps]
+        for visit in self._begun(scope):
+            n, before_ms = 0, visit.begin_ms
+            for fact in visit.facts:
+                if n < len(steps) and _meets(fact, *steps[n]):
+                    found[n].append((fact.visitor, fact.ts - before_ms if n else 0))
+                    n, before_ms = n + 1, fact.ts
+        return [(len(of), len({who for who, _ in of}), sum(ms for _, ms in of)) for of in found]
+
+
+def counted(facts: Sequence[Fact]) -> tuple[int, int, int]:
+    """Visitors, pageviews, events."""
+    views = sum(fact.type <= 1 for fact in facts)
+    return len({fact.visitor for fact in facts}), views, len(facts) - views
+
+
+class Dated(Protocol):
+    """Of an event: when it was, and whose."""
+
+    @property
+    def ts(self) -> int: ...
+
+    @property
+    def visitor(self) -> int: ...
+
+
+E = TypeVar("E", bound=Dated)
+
+
+def runs(facts: Sequence[E]) -> list[list[E]]:
+    """Visits: runs of one visitor's events without a gap of more than 30 minutes. `facts`: by time."""
+    open_runs: dict[int, list[E]] = {}
+    found = []
+    for fact in facts:
+        run = open_runs.get(fact.visitor)
+        if run is None or fact.ts - run[-1].ts > GAP_MS:
+            run = open_runs[fact.visitor] = []
+            found.append(run)
+        run.append(fact)
+    return found
+
+
+def _meets(fact: Fact, field: str, text: str) -> bool:
+    if field == "pathname":
+        return fact.type <= 1 and fact.texts[0] == text
+    return fact.type >= 2 and fact.texts[len(FIELDS)] == text
+
+
+def _matches(fact: Fact, scope: Scope) -> bool:
+    names = (*FIELDS, "event_name")
+    return all(
+        (TYPES[fact.type] if field == "type" else fact.texts[names.index(field)]) in values
+        for field, values in scope.filters
+    )
+
+
+# --- the file at work
+
+
+class Killed(BaseException):
+    """The process is no more. No Exception, so that nothing handles it."""
+
+
+class Hand:
+    """A connection as a Thread is one, whose steps are done where they are asked for, after `before` was called."""
+
+    def __init__(self, connection: sqlite3.Connection, before: Callable[[str], None]) -> None:
+        self._conn = connection
+        self._before = before
+        self.most_written = 0
+        """Rows that one step wrote at most."""
+
+    begin_snapshot = Thread.begin_snapshot
+
+    async def run(self, step: Callable[[sqlite3.Connection], T]) -> T:
+        self._before(step.__qualname__)
+        written = self._conn.total_changes
+        result = step(self._conn)
+        self.most_written = max(self.most_written, self._conn.total_changes - written)
+        return result
+
+
+def at_once(work: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine gives that waits for nothing but its turn."""
+    try:
+        while True:
+            work.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+def make_file(path: Path, websites: int = 2) -> None:
+    """A database with an account and some websites."""
+    connection = open_database(path, create=True)
+    with transaction(connection):
+        owner = accounts.create_account(connection, "owner@example.com", "business", None, 0)
+        for number in range(websites):
+            accounts.add_website(connection, owner, f"{number}.example.com", "", (), number)
+    connection.close()  # empties the log, so that the file alone can be copied
+
+
+class Works:
+    """A database file with who writes, builds and reads it; what a server has in memory is made anew by `restart`."""
+
+    def __init__(self, path: Path, clock: Clock | None = None, identities: int = 1_000) -> None:
+        self.path, self.identities = path, identities
+        self.clock = clock or ManualClock(NOON_MS)
+        self.websites: list[Website] = []
+        self.meanwhile: list[Callable[[], None]] = []
+        self.most_written = 0
+        self._gone: dict[int, tuple[int, Fact]] = {}
+        self._visitor = 0
+        self._open()
+
+    def _open(self) -> None:
+        self.writer, self.looker, self.reader = (
+            open_database(self.path, create=False),
+            connect_reader(self.path),
+            connect_reader(self.path),
+        )
+        # What is tested outlives the process, not the machine; without this most of the time goes to the disk.
+        self.writer.execute("pragma synchronous = off")
+        self.websites = accounts.websites(self.writer)
+        self.salts, self.sessions = Salts(), Sessions(self.identities)
+        self.ingest = Ingest(self.sessions, lambda plan: None, self.clock)
+        self.ingest.start(self.writer)
+        self.remembered = Remembered()
+        self._hands = (Hand(self.writer, self._before), Hand(self.looker, self._before))
+        self.builder = Builder(*self._hands, self.clock, rest=0)  # type: ignore[arg-type]
+        self._steps = 0
+        # A visitor is of one day: no number comes again.
+        brought = "select coalesce(max(visitor), 0) from event where id < 0"
+        self._visitor = max(self._visitor, self.writer.execute(brought).fetchone()[0])
+
+    def close(self) -> None:
+        """Lets go of the file, whatever was under way."""
+        self.most_written = max(self.most_written, self._hands[0].most_written)
+        for connection in (self.looker, self.reader, self.writer):
+            connection.close()
+
+    def restart(self) -> None:
+        """Killed and started again."""
+        self.close()
+        self._open()
+
+    def advance(self, ms: int) -> None:
+        """Time goes by."""
+        self.clock.advance(ms / 1_000)  # type: ignore[attr-defined]
+
+    @property
+    def now_ms(self) -> int:
+        return self.clock.wall_ms()
+
+    # -- writing
+
+    def send(
+        self, *facts: tuple[int, int, str, tuple[str, ...]], website: int = 0, data: Sequence[str | None] = ()
+    ) -> None:
+        """Commits a group of traffic events (ts, type, session, the 14 fields and event_name), perhaps with event_data,
+        as a server does."""
+        now_ms, site = self.now_ms, self.websites[website]
+        rows = [
+            Row(
+                site,
+                Event(type_, ts, event_name=texts[14], event_data=own),
+                texts[:14],
+                self.salts.session_identity(site.number, ts, session),
+            )
+            for (ts, type_, session, texts), own in zip(facts, data or [None] * len(facts), strict=True)
+        ]
+        # Two jobs, as of two requests in one group.
+        jobs = [Job(part, now_ms) for part in (rows[::2], rows[1::2]) if part]
+        self.ingest.write(self.writer, jobs)
+
+    def bring(self, *facts: tuple[int, int, str, tuple[str, ...]], website: int = 0) -> None:
+        """Adds events as an import does: rows and stale marks in one transaction, no delta, on its own connection."""
+        number = self.websites[website].number
+        connection = open_database(self.path, create=False)
+        connection.execute("pragma synchronous = off")
+        try:
+            with transaction(connection):
+                days = {ts // DAY_MS for ts, *_ in facts}
+                for day in sorted(days):
+                    self._bring_day(connection, number, [fact for fact in facts if fact[0] // DAY_MS == day])
+                rollups.mark_stale(connection, number, sorted(days))
+        finally:
+            connection.close()
+
+    def _bring_day(
+        self, connection: sqlite3.Connection, website: int, facts: Sequence[tuple[int, int, str, tuple[str, ...]]]
+    ) -> None:
+        labels = {text: label_of(connection, text) for *_, texts in facts for text in texts}
+        visitors: dict[str, int] = {}
+        for *_, session, _ in facts:
+            self._visitor += session not in visitors
+            visitors.setdefault(session, self._visitor)
+        ids = int(connection.execute("select min(coalesce(min(id), 0), 0) from event").fetchone()[0])
+        known = sorted(Fact(ts, type_, visitors[session], texts) for ts, type_, session, texts in facts)
+        ordinals: defaultdict[int, int] = defaultdict(int)
+        for visit in map(Visit, runs(known)):
+            visitor = visit.facts[0].visitor
+            ordinal, ordinals[visitor] = ordinals[visitor], ordinals[visitor] + 1
+            row = (website, visit.begin_ms, visitor, ordinal, visit.ms, visit.views, visit.events)
+            connection.execute("insert into visit values (?, ?, ?, ?, ?, ?, ?)", row)
+            for fact in visit.facts:
+                ids -= 1
+                values = (website, fact.ts, ids, fact.type, visitor, ordinal, *(labels[text] for text in fact.texts))
+                connection.execute(f"insert into event values ({', '.join('?' * 21)}, null)", values)
+
+    # -- building
+
+    def build(self, steps: int | None = None) -> bool:
+        """Does the background work to its end, or is killed and started again after some steps. Whether it ended.
+
+        Before each step the next of `meanwhile` happens.
+        """
+        self._steps = 1 << 60 if steps is None else steps
+        try:
+            at_once(self.builder.work())
+        except Killed:
+            self.restart()
+            return False
+        return True
+
+    def _before(self, step: str) -> None:
+        if self._steps <= 0:
+            raise Killed
+        self._steps -= 1
+        if self.meanwhile:
+            self.meanwhile.pop(0)()
+
+    def build_all(self) -> None:
+        """After as much time as it takes for every day and block to be final, in a process that was just started."""
+        self.advance(2 * 256 * DAY_MS)
+        self.advance(2 * 256 * DAY_MS)
+        self.restart()
+        self.build()
+
+    # -- reading
+
+    def facts(self, website: int = 0) -> list[Fact]:
+        """The traffic that is stored, or was until it was let go."""
+        names = ", ".join(
+            f"(select text from label where label.id = event.{field})" for field in (*FIELDS, "event_name")
+        )
+        number = self.websites[website].number
+        rows = self.reader.execute(f"select id, ts, type, visitor, {names} from event where website = ?", (number,))
+        self._gone |= {row[0]: (number, Fact(*row[1:4], row[4:], row[0])) for row in rows}
+        return [fact for number_, fact in self._gone.values() if number_ == number]
+
+    def plain(self, website: int = 0) -> Plain:
+        """The second answer about a website as it is now."""
+        return Plain(self.facts(website))
+
+    def ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
+        """A question in a snapshot, as the server asks it."""
+        self.reader.execute("begin")
+        try:
+            return question(self.reader)
+        finally:
+            self.reader.execute("rollback")
+
+    def scope(
+        self, from_ms: int, to_ms: int, filters: tuple[tuple[str, tuple[str, ...]], ...] = (), website: int = 0
+    ) -> Scope:
+        return Scope(self.websites[website].number, from_ms, to_ms, filters)
+
+    def stats(self, scope: Scope) -> Stats:
+        return self.ask(lambda connection: figures.stats(connection, scope, self.remembered))
+
+    def series(self, scope: Scope, edges: Sequence[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
+        found = self.ask(lambda connection: figures.series(connection, scope, edges, self.remembered))
+        return [(row[0], row[1], row[2], row[3]) for row in found]
+
+    def top(self, scope: Scope, field: str, limit: int) -> tuple[tuple[int, ...], list[tuple[str, int, int, int]]]:
+        found = self.ask(lambda connection: toplists.top(connection, scope, field, limit, self.remembered))
+        return tuple(found.unset), found.rows
+
+    def names(self, scope: Scope, limit: int) -> list[tuple[str, int, int]]:
+        return self.ask(lambda connection: toplists.names(connection, scope, limit, self.remembered))
+
+    def pages(self, scope: Scope, side: str, limit: int) -> tuple[int, list[tuple[str, int, int, int, int]]]:
+        unset, found = self.ask(lambda run: visit_figures.pages(run, scope, side, limit, self.remembered))
+        return unset, [tuple(page) for page in found]
+
+    def days(self, website: int = 0) -> dict[int, rollups.Day]:
+        """What `built` says of the days."""
+        rows = self.reader.execute(
+            "select block, state, folded_ms, version from built where website = ? and level = 0",
+            (self.websites[website].number,),
+        )
+        return {day: rollups.Day(*rest) for day, *rest in rows}
+
+
+def label_of(connection: sqlite3.Connection, text: str) -> int:
+    """The number of a text, stored where it was not yet."""
+    connection.execute("insert or ignore into label (text) values (?)", (text,))
+    return int(connection.execute("select id from label where text = ?", (text,)).fetchone()[0])
+
+
+def fill(path: Path, website: int, days: Sequence[int], events_a_day: int) -> None:
+    """Events of old days with their visits, each of a visitor of its own, by plain SQL; the days are marked stale."""
+    connection = open_database(path, create=False)
+    connection.execute("pragma synchronous = off")
+    with transaction(connection):
+        chance = random.Random(website)
+        paths = [label_of(connection, f"/{n}") for n in range(events_a_day)]
+        systems = [label_of(connection, text) for text in ("Windows", "iOS", "Android")]
+        # As an import's: below those that a server gives out, and no other website's.
+        id_ = -website * 100_000_000
+        for day in days:
+            for n in range(events_a_day):
+                id_ -= 1
+                ts, visitor = day * DAY_MS + chance.randrange(DAY_MS), chance.getrandbits(60)
+                row = (website, ts, id_, 0, visitor, 0, paths[n], 0, 0, 0, systems[n % 3], *([0] * 10))
+                connection.execute(f"insert into event values ({', '.join('?' * 21)}, null)", row)
+                connection.execute("insert into visit values (?, ?, ?, 0, 0, 1, 0)", (website, ts, visitor))
+        rollups.mark_stale(connection, website, days)
+    connection.close()
+
+
+# --- the tables against raw rows
+
+Values = dict[tuple[int, int, int], dict[int, tuple[int, ...]]]
+"""(field, level, block) -> value -> visitors, views, events."""
+
+
+def wrong_tables(connection: sqlite3.Connection, website: int) -> list[str]:
+    """What of moment, rollup and built is not what moments.counted and rollups.counted give from raw rows.
+
+    For days that are not stale; those whose raw rows are gone cannot be counted.
+    """
+    wrong = []
+    days = {
+        day: (state, folded_ms)
+        for day, state, folded_ms in connection.execute(
+            "select block, state, folded_ms from built where website = ? and level = 0", (website,)
+        )
+    }
+    statement = f"select distinct ts / {DAY_MS} from event where website = ?"
+    with_traffic = {day for (day,) in connection.execute(statement, (website,))}
+    if not with_traffic <= days.keys():
+        wrong.append(f"days that built does not know: {with_traffic - days.keys()}")
+    totals: defaultdict[int, moments.Totals] = defaultdict(dict)
+    for quarter, *row in connection.execute(
+        f"select quarter, {', '.join(moments.COLUMNS)} from moment where website = ?", (website,)
+    ):
+        if any(row):
+            totals[quarter // 96][quarter] = row
+    values: Values = defaultdict(dict)
+    for field, level, block, value, *row in connection.execute(
+        "select field, level, block, value, visitors, views, events from rollup where website = ?", (website,)
+    ):
+        values[field, level, block][value] = tuple(row)
+    for day, (state, folded_ms) in days.items():
+        if state in (STALE, KEPT):
+            continue
+        if totals[day] != moments.counted(connection, website, day):
+            wrong.append(f"totals of day {day}: {totals[day]} {moments.counted(connection, website, day)}")
+        for field in range(ALL + 1):
+            want = rollups.counted(connection, website, day, field, folded_ms if state == OPEN else None)
+            if values[field, 0, day] != {value: tuple(row) for value, *row in want}:
+                wrong.append(f"values of {rollups.name_of(field)} on day {day}")
+    wrong += _wrong_blocks(connection, website, days, values)
+    for level, block in visit_days.built(connection, website, sorted(days)):
+        of_days = {state for day, (state, _) in days.items() if day >> level == block}
+        if not of_days <= set(FINAL):
+            wrong.append(f"pages of block {block} of level {level} are built over days that are not final")
+        if (level or of_days != {KEPT}) and not visit_days.is_right(connection, website, level, block):
+            wrong.append(f"pages in block {block} of level {level}")
+    return wrong
+
+
+def _wrong_blocks(
+    connection: sqlite3.Connection, website: int, days: dict[int, tuple[int, int]], values: Values
+) -> list[str]:
+    wrong = []
+    blocks = connection.execute("select level, block from built where website = ? and level > 0", (website,)).fetchall()
+    for level, block in blocks:
+        within = [day for day in range(block << level, (block + 1) << level) if day in days]
+        if not within or any(days[day][0] not in FINAL for day in within):
+            wrong.append(f"block {block} of level {level} is built over days that are not final")
+        for field in range(ALL + 1):
+            sums: dict[int, tuple[int, ...]] = {}
+            for day in within:
+                for value, row in values[field, 0, day].items():
+                    sums[value] = tuple(map(sum, zip(row, sums.get(value, (0, 0, 0)), strict=True)))
+            if values[field, level, block] != sums:
+                wrong.append(f"values of {rollups.name_of(field)} in block {block} of level {level}")
+    return wrong
+
+
+def left_over(connection: sqlite3.Connection, website: int) -> list[str]:
+    """What is left to be built or to be taken away, once everything is final: nothing."""
+    left = []
+    days = [day for (day,) in connection.execute("select block from built where website = ? and level = 0", (website,))]
+    wanted = {(level, day >> level) for day in days for level in LEVELS[1:]}
+    built = set(connection.execute("select level, block from built where website = ? and level > 0", (website,)))
+    left += [f"not built: {sorted(wanted - built)}"] if wanted - built else []
+    left += [f"built over nothing: {sorted(built - wanted)}"] if built - wanted else []
+    unbuilt = {(level, day >> level) for day in days for level in (3, 6)} - visit_days.built(connection, website, days)
+    left += [f"pages not built: {sorted(unbuilt)}"] if unbuilt else []
+    for what, statement in (
+        ("days that are not final", "select block from built where website = ? and level = 0 and state < 2"),
+        (
+            "values of visitors",
+            "select day from open_day_visitor_value where website = ?1"
+            " union select day from open_day_visitor where website = ?1",
+        ),
+        (
+            "pages of no block",
+            "select level, block from visit_page as page where website = ?1 and not exists (select 1 from visit_page"
+            " as own where own.website = ?1 and own.level = page.level and own.block = page.block and own.value = 0)",
+        ),
+        (
+            "values of no block",
+            "select distinct level, block from rollup where website = ?1 and not exists"
+            " (select 1 from built where website = ?1 and built.level = rollup.level and built.block = rollup.block)",
+        ),
+    ):
+        rows = connection.execute(statement, (website,)).fetchall()
+        left += [f"{what}: {rows}"] if rows else []
+    return left

@@ -1,0 +1,1272 @@
+"""The command `analytics-server`: what it prints, what it answers with, what it makes, what it refuses.
+
+CONTRACT, The command: "Values go to standard output alone, words to standard error, so that scripts can capture them;
+exit status 0, 1 for a failure, 2 for wrong usage." `command` runs it as a process of its own, which takes a third of a
+second; `here` calls the same `main` in this process, for the tables of cases.
+"""
+
+import io
+import os
+import re
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from hashlib import blake2b, md5, sha1, sha256, sha512
+from pathlib import Path
+from typing import Any
+
+import pytest
+from argon2 import PasswordHasher
+
+from analytics_server import main
+from tally.accounts import add_website, create_account
+from tally.schema import open_database
+from tally.settings import SETTINGS, option_name, variable_name
+from tests.conftest import ROOT, Command, Serve, clean_environment, until
+
+UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+PASSWORD = "correct horse battery"
+TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00"
+Done = "subprocess.CompletedProcess[str]"
+
+
+def succeeded(done: Done) -> str:
+    """What a command that went well printed to standard output."""
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def refused(done: Done, status: int, *words: str) -> None:
+    """The command failed with that status, printed no value, and said why in words a reader can use."""
+    assert done.returncode == status, f"{done.returncode}: {done.stdout} {done.stderr}"
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    assert "Exception" not in done.stderr
+    assert [word for word in words if word not in done.stderr] == [], done.stderr
+
+
+def rows(db: Path, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
+    connection = sqlite3.connect(db)
+    try:
+        return connection.execute(query, parameters).fetchall()
+    finally:
+        connection.close()
+
+
+def view(website: str, path: str = "/", **more: Any) -> dict[str, Any]:
+    return {"type": "pageview", "website_id": website, "url": f"https://example.com{path}", **more}
+
+
+def made(folder: Path) -> list[str]:
+    """The files in a folder."""
+    return sorted(path.name for path in folder.rglob("*"))
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    return tmp_path / "analytics.db"
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """The command in this process, in an empty folder, its environment without settings of the product."""
+    for name in [name for name in os.environ if name.startswith("ANALYTICS_")]:
+        monkeypatch.delenv(name)
+
+    def run(*arguments: str, stdin: str = "", env: Mapping[str, str] | None = None) -> Done:
+        with monkeypatch.context() as place:
+            place.chdir(tmp_path)
+            place.setattr(sys, "stdin", io.StringIO(stdin))
+            for name, value in (env or {}).items():
+                place.setenv(name, value)
+            capsys.readouterr()
+            try:
+                status = main(arguments)
+            except SystemExit as usage:  # argparse ends so
+                status = int(usage.code or 0)
+            said = capsys.readouterr()
+            return subprocess.CompletedProcess(arguments, status, said.out, said.err)
+
+    return run
+
+
+@pytest.fixture
+def website(command: Command) -> str:
+    """The id of a first website, example.com."""
+    return succeeded(command("website", "add", "example.com")).strip()
+
+
+@pytest.fixture
+def a_website(here: Command) -> str:
+    """The same, made in this process."""
+    return succeeded(here("website", "add", "example.com")).strip()
+
+
+def account(run: Command, email: str, plan: str = "business") -> None:
+    succeeded(run("account", "create", email, "--plan", plan, "--password-stdin", stdin=PASSWORD + "\n"))
+
+
+# Values and words
+
+
+def test_website_add_prints_its_id_alone(command: Command, db: Path) -> None:
+    """ "prints the website's id"."""
+    printed = succeeded(command("website", "add", "example.com"))
+    assert UUID.fullmatch(printed.removesuffix("\n"))
+    assert rows(db, "select id, domain, name from website") == [(printed.strip(), "example.com", "example.com")]
+
+
+def test_website_list_is_tab_separated(command: Command, website: str) -> None:
+    """ "id, domain, name, tab-separated"."""
+    second = succeeded(command("website", "add", "other.example.org", "--name", "The Ötherß one")).strip()
+    listed = succeeded(command("website", "list"))
+    assert listed == f"{website}\texample.com\texample.com\n{second}\tother.example.org\tThe Ötherß one\n"
+
+
+def test_key_create_prints_the_key_alone_on_its_line(command: Command, website: str) -> None:
+    """ "prints the key, this once, alone on its line"."""
+    done = command("key", "create")
+    assert re.fullmatch(r"\S{30,}\n", succeeded(done))
+    assert done.stdout.strip() not in done.stderr
+
+
+def test_key_list_is_tab_separated(command: Command, website: str) -> None:
+    """ "prefix, name, created, last use, tab-separated"."""
+    key = succeeded(command("key", "create", "--name", "the wall screen")).strip()
+    prefix, name, created, used = succeeded(command("key", "list")).removesuffix("\n").split("\t")
+    assert key.startswith(prefix)
+    assert 8 <= len(prefix) <= len(key) // 2
+    assert name == "the wall screen"
+    assert re.fullmatch(TIME, created)
+    assert used == "never"
+
+
+def test_last_use_is_told(command: Command, serve: Serve, website: str) -> None:
+    key = succeeded(command("key", "create")).strip()
+    server = serve()
+    asked = until(lambda: (a := server.request("GET", "/api/v1/websites", None, bearer(key))).status == 200 and a)
+    assert [row["id"] for row in asked.json["data"]] == [website]
+    assert server.terminate() == 0
+    *_, used = succeeded(command("key", "list")).removesuffix("\n").split("\t")
+    assert re.fullmatch(TIME, used)
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+def test_what_has_no_value_prints_none(here: Command, tmp_path: Path) -> None:
+    account(here, "a@example.com")
+    key = here("key", "create").stdout.strip()
+    for words in (
+        ("account", "plan", "a@example.com", "pro"),
+        ("key", "revoke", key[:12]),
+        ("key", "list"),
+        ("website", "list"),
+        ("backup", "copy.db"),
+    ):
+        assert succeeded(here(*words)) == ""
+
+
+COMMANDS = (
+    ("account", "create", "new@example.com", "--password-stdin"),
+    ("account", "plan", "owner@localhost", "pro"),
+    ("website", "add", "example.net"),
+    ("website", "list"),
+    ("key", "create"),
+    ("key", "list"),
+    ("key", "revoke", "tly_"),
+    ("backup", "copy.db"),
+)
+by_command = pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words[:2]))
+
+
+@by_command
+@pytest.mark.parametrize("named", ["default", "option", "variable"])
+def test_every_command_says_which_file_it_uses(words: Sequence[str], named: str, here: Command, tmp_path: Path) -> None:
+    """ "every command says on standard error which file (absolute path) it uses"; `--db` is "analytics.db in the
+    working directory"."""
+    file = "analytics.db" if named == "default" else "other.db"
+    env = {"ANALYTICS_DB": "other.db"} if named == "variable" else {}
+    more = ("--db", "other.db") if named == "option" else ()
+    for setup in (("website", "add", "example.com"), ("key", "create")):
+        succeeded(here(*setup, *more, env=env))
+    done = here(*words, *more, env=env, stdin=PASSWORD)
+    succeeded(done)
+    assert str(tmp_path / file) in done.stderr
+    assert (tmp_path / file).exists()
+    assert made(tmp_path).count("analytics.db") == (named == "default")
+
+
+def test_serve_says_which_file_it_uses(serve: Serve, tmp_path: Path) -> None:
+    assert str(tmp_path / "analytics.db") in serve().stderr()
+
+
+# Who makes a database
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("account", "plan", "a@example.com", "pro"),
+        ("website", "list"),
+        ("website", "add", "example.com", "--account", "a@example.com"),
+        ("key", "create"),
+        ("key", "list"),
+        ("key", "revoke", "tly_"),
+        ("backup", "copy.db"),
+    ],
+    ids=" ".join,
+)
+def test_other_commands_make_no_database(words: Sequence[str], here: Command, tmp_path: Path) -> None:
+    """ "Only serve, demo, `account create` and that first `website add` create a database"."""
+    refused(here(*words), 1, str(tmp_path / "analytics.db"))
+    assert made(tmp_path) == []
+
+
+def test_other_commands_do_not_fill_an_empty_file(here: Command, db: Path) -> None:
+    """The same: a file of 0 bytes is no database yet, and none is made of it by looking at it."""
+    db.touch()
+    refused(here("website", "list"), 1, str(db))
+    assert db.stat().st_size == 0
+
+
+@pytest.mark.parametrize(
+    "words", [("website", "add", "example.com"), ("account", "create", "a@example.com", "--password-stdin")], ids=str
+)
+def test_the_first_of_these_makes_a_database(words: Sequence[str], here: Command, db: Path) -> None:
+    succeeded(here(*words, stdin=PASSWORD))
+    assert rows(db, "select count(*) from account") == [(1,)]
+
+
+def test_serve_makes_a_database(serve: Serve, db: Path) -> None:
+    server = serve()
+    assert db.exists()
+    assert server.terminate() == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin"),
+    [
+        (("account", "create", "a@example.com", "--password-stdin"), "short"),
+        (("account", "create", "a@example.com", "--password-stdin"), ""),
+        (("website", "add", "co.uk"), None),
+        (("website", "add", "example.com", "--allow-origin", "nonsense"), None),
+        (("website", "add", "example.com", "--name", "two\nlines"), None),
+    ],
+    ids=["short password", "no password", "public suffix", "bad origin", "bad name"],
+)
+def test_a_refused_command_makes_no_database(
+    words: Sequence[str], stdin: str | None, here: Command, tmp_path: Path
+) -> None:
+    refused(here(*words, stdin=stdin), 1)
+    assert made(tmp_path) == []
+
+
+# Which account
+
+
+def test_the_first_website_makes_an_account(here: Command, db: Path) -> None:
+    """ "the first `website add` on an empty database makes one (no password until it is set)"."""
+    done = here("website", "add", "example.com")
+    succeeded(done)
+    assert "account" in done.stderr
+    assert rows(db, "select plan, password_hash from account") == [("business", None)]
+
+
+def test_the_second_website_makes_none(here: Command, a_website: str, db: Path) -> None:
+    succeeded(here("website", "add", "example.org"))
+    assert rows(db, "select count(*), count(distinct account) from account, website") == [(2, 1)]
+
+
+def test_website_add_after_serve_makes_the_first_account(command: Command, serve: Serve, db: Path) -> None:
+    """A database without accounts is empty, whoever made it."""
+    serve()
+    succeeded(command("website", "add", "example.com"))
+    assert rows(db, "select count(*) from account") == [(1,)]
+
+
+def test_key_create_without_an_account_says_what_to_do(command: Command, serve: Serve) -> None:
+    serve()
+    refused(command("key", "create"), 1, "account", "website add")
+
+
+def test_one_account_need_not_be_named(here: Command, db: Path) -> None:
+    """ "`--account` may be left out where there is one account"."""
+    account(here, "a@example.com")
+    succeeded(here("website", "add", "example.com"))
+    succeeded(here("key", "create"))
+    assert rows(db, "select email from account") == [("a@example.com",)]
+
+
+@pytest.mark.parametrize("words", [("website", "add", "example.com"), ("key", "create")], ids=" ".join)
+def test_of_two_accounts_one_must_be_named(words: Sequence[str], here: Command, db: Path) -> None:
+    account(here, "a@example.com")
+    account(here, "b@example.com")
+    refused(here(*words), 1, "--account")
+    succeeded(here(*words, "--account", "B@Example.com"))
+    table = "website" if words[0] == "website" else "api_key"
+    assert rows(db, f"select email from {table} t join account a on a.number = t.account") == [("b@example.com",)]
+
+
+@pytest.mark.parametrize("words", [("website", "add", "x.example"), ("key", "create"), ("key", "list")], ids=" ".join)
+def test_an_unknown_account_is_refused(words: Sequence[str], here: Command, a_website: str, db: Path) -> None:
+    refused(here(*words, "--account", "nobody@example.com"), 1, "nobody@example.com")
+    assert rows(db, "select count(*) from website") == [(1,)]
+    assert rows(db, "select count(*) from api_key") == [(0,)]
+
+
+def test_key_list_of_one_account(here: Command) -> None:
+    """ "`key list [--account EMAIL]`"."""
+    for email in ("a@example.com", "b@example.com"):
+        account(here, email)
+        succeeded(here("key", "create", "--account", email, "--name", f"of {email}"))
+    assert len(succeeded(here("key", "list")).splitlines()) == 2
+    only = succeeded(here("key", "list", "--account", "b@example.com"))
+    assert [line.split("\t")[1] for line in only.splitlines()] == ["of b@example.com"]
+
+
+# website add
+
+
+@pytest.mark.parametrize(
+    ("typed", "domain", "said"),
+    [
+        ("example.com", "example.com", []),
+        ("EXAMPLE.com.", "example.com", []),
+        ("https://shop.example.com/a?b=c#d", "shop.example.com", ["URL", "shop.example.com"]),
+        ("www.example.com", "example.com", ["www."]),
+        ("http://www.example.com/", "example.com", ["URL", "www."]),
+        ("example.com:8443", "example.com", ["8443"]),
+        ("bücher.example", "xn--bcher-kva.example", ["xn--bcher-kva.example"]),
+        ("localhost", "localhost", []),
+        ("http://localhost:3000", "localhost", ["localhost"]),
+        ("192.0.2.7", "192.0.2.7", []),
+        ("[2001:DB8::7]", "[2001:db8::7]", []),
+        ("intranet", "intranet", []),
+        ("my.github.io", "my.github.io", []),
+    ],
+)
+def test_a_domain_is_read_and_the_change_said(
+    typed: str, domain: str, said: Sequence[str], here: Command, db: Path
+) -> None:
+    """ "A URL is taken for its host, a leading `www.` dropped, both said"."""
+    done = here("website", "add", typed)
+    assert UUID.fullmatch(succeeded(done).strip())
+    assert rows(db, "select domain from website") == [(domain,)]
+    words = done.stderr.replace(str(db), "")
+    assert [word for word in said if word not in words] == []
+
+
+@pytest.mark.parametrize(
+    "typed",
+    ["com", "co.uk", "github.io", "https://co.uk/",  "", " ", "exa mple.com", "a@example.com", "1.2.3",
+     "example..com", "http://", "ftp://example.com", "*.example.com", "a" * 64 + ".com", "example.com\\x"],
+)  # fmt: skip
+def test_what_is_no_domain_is_refused(typed: str, here: Command, tmp_path: Path) -> None:
+    """ "a bare public suffix is refused"; so is what no page could come from."""
+    refused(here("website", "add", "--", typed), 1)
+    assert made(tmp_path) == []
+
+
+def test_a_public_suffix_is_named(here: Command) -> None:
+    refused(here("website", "add", "co.uk"), 1, "co.uk", "public suffix")
+
+
+@pytest.mark.parametrize("name", ["a\tb", "a\nb", "a\x1b[31mb", "n" * 101], ids=["tab", "newline", "escape", "101"])
+def test_a_name_keeps_the_list_readable(name: str, here: Command, a_website: str) -> None:
+    """ "tab-separated", a line a website: what a name may not break. Labels have at most 100 characters."""
+    refused(here("website", "add", "example.org", "--name", name), 1)
+    refused(here("key", "create", "--name", name), 1)
+    assert succeeded(here("website", "list")) == f"{a_website}\texample.com\texample.com\n"
+
+
+# --allow-origin: "A website may list exact extra origins (`website add --allow-origin capacitor://localhost`)"
+
+
+EXTRA_ORIGINS = {
+    "capacitor://localhost": "capacitor://localhost",
+    "ionic://localhost": "ionic://localhost",
+    "http://localhost:8100": "http://localhost:8100",
+    "HTTPS://App.Example.Org": "https://app.example.org",
+    "tauri://localhost": "tauri://localhost",
+    "chrome-extension://abcdefghijklmnop": "chrome-extension://abcdefghijklmnop",
+    "https://[2001:db8::7]:8443": "https://[2001:db8::7]:8443",
+}
+
+
+def test_an_extra_origin_is_taken(here: Command, serve: Serve) -> None:
+    websites = {
+        written: succeeded(here("website", "add", "example.com", "--again", "--allow-origin", written)).strip()
+        for written in EXTRA_ORIGINS
+    }
+    server = serve()
+    for written, website in websites.items():
+        for origin, status in ((EXTRA_ORIGINS[written], 202), (EXTRA_ORIGINS[written] + "1", 403), ("null", 403)):
+            answer = server.request("POST", "/api/collect", view(website), {"Origin": origin})
+            assert (written, origin, answer.status) == (written, origin, status)
+
+
+def test_extra_origins_repeat(here: Command, db: Path) -> None:
+    both = ("--allow-origin", "capacitor://localhost", "--allow-origin", "http://localhost")
+    succeeded(here("website", "add", "example.com", *both))
+    assert rows(db, "select origin from website_origin order by 1") == [
+        ("capacitor://localhost",),
+        ("http://localhost",),
+    ]
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "capacitor://localhost/",
+        "https://example.org/path",
+        "https://example.org?q",
+        "https://example.org#f",
+        "https://user@example.org",
+        "https://example.org:99999",
+        "https://example.org:port",
+        "https://*.example.org",
+        "https://example .org",
+        "https://",
+        "://example.org",
+        "*://example.org",
+        "1x://example.org",
+        "a b://example.org",
+        "example.org",
+        "null",
+        "*",
+        "",
+    ],
+)
+def test_what_no_page_can_send_is_no_origin(origin: str, here: Command, tmp_path: Path) -> None:
+    """Origins are exact: one that cannot be sent (RFC 6454, 7) would be kept and never match, without a word."""
+    refused(here("website", "add", "example.com", "--allow-origin", origin), 1, "origin")
+    assert made(tmp_path) == []
+
+
+def test_a_default_port_is_dropped_or_refused(here: Command, serve: Serve) -> None:
+    """The same: browsers never send the port that is the scheme's own."""
+    done = here("website", "add", "example.com", "--allow-origin", "https://app.example.org:443")
+    if done.returncode == 0:
+        sent = view(done.stdout.strip())
+        assert serve().request("POST", "/api/collect", sent, {"Origin": "https://app.example.org"}).status == 202
+    else:
+        refused(done, 1, "origin")
+
+
+# Keys
+
+
+def test_a_key_is_nowhere_in_the_file(here: Command, a_website: str, tmp_path: Path) -> None:
+    """ "prints the key, this once": neither it nor a plain hash of it is kept."""
+    key = succeeded(here("key", "create", "--name", "canary-name")).strip().encode()
+    held = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert b"canary-name" in held, "the search finds what is there"
+    assert key not in held
+    assert key[12:] not in held, "what follows the prefix"
+    for hashed in (md5, sha1, sha256, sha512, blake2b, lambda k: blake2b(k, digest_size=32)):
+        digest = hashed(key).digest()
+        assert digest not in held
+        assert digest.hex().encode() not in held
+
+
+def test_a_revoked_key_is_gone(here: Command, a_website: str) -> None:
+    first, second = (succeeded(here("key", "create")).strip() for _ in range(2))
+    done = here("key", "revoke", first[:12])
+    assert succeeded(done) == ""
+    assert first[:12] in done.stderr
+    assert [line.split("\t")[0] for line in succeeded(here("key", "list")).splitlines()] == [second[:12]]
+    refused(here("key", "revoke", first[:12]), 1, first[:12])
+
+
+def test_an_ambiguous_prefix_revokes_nothing(here: Command, a_website: str) -> None:
+    """ "an ambiguous prefix is exit 1"."""
+    first, second = (succeeded(here("key", "create")).strip() for _ in range(2))
+    shared = first[: next(i for i, pair in enumerate(zip(first, second, strict=True)) if len(set(pair)) > 1)]
+    refused(here("key", "revoke", shared), 1, shared)
+    assert len(succeeded(here("key", "list")).splitlines()) == 2
+
+
+def test_no_prefix_revokes_nothing(here: Command, a_website: str) -> None:
+    succeeded(here("key", "create"))
+    refused(here("key", "revoke", ""), 1)
+    refused(here("key", "revoke", "nosuchkey"), 1, "nosuchkey")
+    assert len(succeeded(here("key", "list")).splitlines()) == 1
+
+
+def test_the_free_plan_has_no_keys(here: Command, db: Path) -> None:
+    """ "On the free plan: exit 1, saying why"."""
+    account(here, "a@example.com", "free")
+    refused(here("key", "create"), 1, "free")
+    assert rows(db, "select count(*) from api_key") == [(0,)]
+    succeeded(here("account", "plan", "a@example.com", "pro"))
+    assert succeeded(here("key", "create"))
+
+
+# Accounts
+
+
+@pytest.mark.parametrize("plan", [None, "free", "pro", "business"])
+def test_account_create(plan: str | None, here: Command, db: Path) -> None:
+    """ "account create EMAIL [--plan free|pro|business] | default business: the house is yours"; the password is
+    read "from standard input with `--password-stdin`" and kept as argon2id alone."""
+    more = ("--plan", plan) if plan else ()
+    done = here("account", "create", "a@example.com", *more, "--password-stdin", stdin=PASSWORD + "\n")
+    assert succeeded(done) == ""
+    ((email, kept, hashed),) = rows(db, "select email, plan, password_hash from account")
+    assert (email, kept) == ("a@example.com", plan or "business")
+    assert hashed.startswith("$argon2id$")
+    assert PasswordHasher().verify(hashed, PASSWORD)
+    assert PASSWORD not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [("10 letters", "10 letters"), ("10 letters\r\n", "10 letters"), (" öffnen 密码 \nmore\n", " öffnen 密码 ")],
+    ids=["no newline", "windows", "first line, spaces kept"],
+)
+def test_password_from_standard_input(given: str, kept: str, here: Command, db: Path) -> None:
+    succeeded(here("account", "create", "a@example.com", "--password-stdin", stdin=given))
+    assert PasswordHasher().verify(rows(db, "select password_hash from account")[0][0], kept)
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["", "\n", "9 letters", "9 letters\n", "x" * 201],
+    ids=["nothing", "empty line", "9", "9 + newline", "201"],
+)
+def test_a_short_password_is_refused(given: str, here: Command) -> None:
+    refused(here("account", "create", "a@example.com", "--password-stdin", stdin=given), 1, "10 to 200 characters")
+
+
+def test_account_password_sets_it_anew(here: Command, db: Path) -> None:
+    """What the login page names to who forgot it: "account password EMAIL"."""
+    account(here, "a@example.com")
+    done = here("account", "password", "A@example.com", "--password-stdin", stdin="another one\n")
+    assert succeeded(done) == ""
+    assert PasswordHasher().verify(rows(db, "select password_hash from account")[0][0], "another one")
+    assert "another one" not in done.stderr
+    refused(here("account", "password", "b@example.com", "--password-stdin", stdin=PASSWORD), 1, "no account")
+
+
+@pytest.mark.parametrize("email", ["nobody", "a@", "@b", "a b@example.com", "a@b\n", "", "a@b@c"])
+def test_what_is_no_address_is_refused(email: str, here: Command) -> None:
+    refused(here("account", "create", "--password-stdin", "--", email, stdin=PASSWORD), 1, "e-mail address")
+
+
+def test_an_address_is_taken_once(here: Command, db: Path) -> None:
+    account(here, "a@example.com")
+    again = here("account", "create", "A@EXAMPLE.com", "--password-stdin", stdin=PASSWORD)
+    refused(again, 1, "A@EXAMPLE.com", "already")
+    assert rows(db, "select count(*) from account") == [(1,)]
+
+
+# The child has a terminal of its own and no other; the parent types only once it is asked, as getpass drops the rest.
+TERMINAL = """
+import os, pty, sys
+sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))
+"""
+
+
+def at_a_terminal(folder: Path, words: Sequence[str], typed: Sequence[str]) -> tuple[int, str]:
+    """Runs the command at a terminal and answers each `: ` with a line; its status and what the terminal showed."""
+    program = [sys.executable, str(ROOT / "analytics_server.py"), *words]
+    with subprocess.Popen(
+        [sys.executable, "-c", TERMINAL, *program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=folder,
+        env=clean_environment(),
+        start_new_session=True,
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        shown = b""
+        for line in typed:
+            asked = len(shown)
+            while b": " not in shown[asked:]:
+                part = os.read(child.stdout.fileno(), 1000)
+                assert part, shown
+                shown += part
+            child.stdin.write(line.encode() + b"\n")
+            child.stdin.flush()
+        while part := os.read(child.stdout.fileno(), 1000):
+            shown += part
+        return child.wait(timeout=60), shown.decode()
+
+
+def test_the_password_is_asked_for_at_a_terminal(tmp_path: Path, db: Path) -> None:
+    """ "Asks for the password": twice, and never shows it."""
+    status, shown = at_a_terminal(tmp_path, ("account", "create", "a@example.com"), (PASSWORD, PASSWORD))
+    assert status == 0, shown
+    assert PASSWORD not in shown
+    assert PasswordHasher().verify(rows(db, "select password_hash from account")[0][0], PASSWORD)
+
+
+def test_passwords_that_differ_are_refused(tmp_path: Path) -> None:
+    status, shown = at_a_terminal(tmp_path, ("account", "create", "a@example.com"), (PASSWORD, PASSWORD + "!"))
+    assert (status, "differ" in shown) == (1, True)
+    assert made(tmp_path) == []
+
+
+def test_without_a_terminal_the_option_is_named(tmp_path: Path) -> None:
+    """A script that forgets `--password-stdin` is told so, in words and not in a traceback."""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "analytics_server.py"), "account", "create", "a@example.com"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=clean_environment(),
+        start_new_session=True,
+        timeout=60,
+    )
+    assert done.returncode in (1, 2)
+    refused(done, done.returncode, "--password-stdin")
+    assert made(tmp_path) == []
+
+
+def test_account_plan(here: Command, db: Path) -> None:
+    account(here, "a@example.com")
+    for plan in ("free", "pro", "business"):
+        done = here("account", "plan", "a@example.com", plan)
+        assert succeeded(done) == ""
+        assert plan in done.stderr
+        assert rows(db, "select plan from account") == [(plan,)]
+    refused(here("account", "plan", "b@example.com", "pro"), 1, "b@example.com")
+    refused(here("account", "plan", "a@example.com", "gold"), 2, "gold", "business")
+
+
+# Backup
+
+
+def test_a_backup_is_a_database(command: Command, website: str, db: Path, tmp_path: Path) -> None:
+    done = command("backup", "copy.db")
+    assert succeeded(done) == ""
+    assert str(tmp_path / "copy.db") in done.stderr
+    assert rows(tmp_path / "copy.db", "pragma integrity_check") == [("ok",)]
+    assert succeeded(command("website", "list", "--db", "copy.db")) == f"{website}\texample.com\texample.com\n"
+    assert (tmp_path / "copy.db").stat().st_mode & 0o077 == 0, "it holds password hashes: for its owner alone"
+
+
+def test_a_backup_of_a_running_server(command: Command, serve: Serve, website: str, tmp_path: Path) -> None:
+    """ "a consistent copy while the server runs": whole groups, all that was answered before, keys that work."""
+    key = succeeded(command("key", "create")).strip()
+    server = serve("--client-per-minute", "100000", "--website-per-minute", "100000")
+
+    def batch(n: int) -> dict[str, Any]:
+        events = [view(website, f"/batch/{n}", session_id=f"session-{n}-{i}") for i in range(20)]
+        return {"website_id": website, "events": events}
+
+    for n in range(10):
+        assert server.request("POST", "/api/collect", batch(n)).status == 202
+    copying = subprocess.Popen(
+        [sys.executable, str(ROOT / "analytics_server.py"), "backup", "copy.db"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+        env=clean_environment(),
+    )
+    n = 10
+    while copying.poll() is None:
+        assert server.request("POST", "/api/collect", batch(n)).status == 202
+        n += 1
+    said, words = copying.communicate()
+    assert (copying.returncode, said) == (0, b""), words
+    copy = tmp_path / "copy.db"
+    assert rows(copy, "pragma integrity_check") == [("ok",)]
+    counts = dict(
+        rows(copy, "select text, count(*) from event e join label l on l.id = e.pathname group by 1 order by e.id")
+    )
+    assert set(counts.values()) == {20}, "a request's events are there together or not at all"
+    assert set(counts) == {f"/batch/{i}" for i in range(len(counts))}, "in the order of the answers, without a hole"
+    assert len(counts) >= 10, "what was answered before the backup began is in it"
+    assert rows(copy, "select events from usage") == [(20 * len(counts),)]
+    assert server.terminate() == 0
+
+    from_copy = serve(db=copy)
+    asked = from_copy.request("GET", f"/api/v1/websites/{website}/stats", None, bearer(key))
+    assert (asked.status, asked.json["data"]["pageviews"]) == (200, 20 * len(counts))
+    assert from_copy.request("POST", "/api/collect", view(website)).status == 202
+
+
+def test_a_backup_overwrites_nothing(here: Command, a_website: str, db: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    refused(here("backup", "notes.txt"), 1, "notes.txt")
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    refused(here("backup", "analytics.db"), 1, "analytics.db")
+    refused(here("backup", "."), 1)
+    assert succeeded(here("website", "list"))
+
+
+def test_a_backup_needs_its_folder(here: Command, a_website: str, tmp_path: Path) -> None:
+    refused(here("backup", "nofolder/copy.db"), 1, str(tmp_path / "nofolder"))
+    refused(here("backup", "/proc/copy.db"), 1, "/proc")
+
+
+def test_a_damaged_database_gives_no_backup(here: Command, a_website: str, db: Path, tmp_path: Path) -> None:
+    """A copy nobody could use is not called a backup."""
+    with sqlite3.connect(db) as connection:
+        connection.execute("pragma wal_checkpoint(truncate)")
+        ((page,),) = connection.execute("select rootpage from sqlite_schema where name = 'event'")
+        ((size,),) = connection.execute("pragma page_size")
+    connection.close()
+    held = bytearray(db.read_bytes())
+    held[(page - 1) * size : page * size] = noise(size)
+    db.write_bytes(held)
+    refused(here("backup", "copy.db"), 1, "damaged")
+    assert not [name for name in made(tmp_path) if name.startswith("copy")]
+
+
+# Options, variables, help
+
+
+def test_an_option_is_a_variable_too(tmp_path: Path) -> None:
+    """ "Options are also environment variables (`ANALYTICS_PORT` for `--port`)"."""
+    free = free_port()
+    with subprocess.Popen(
+        [sys.executable, str(ROOT / "analytics_server.py")],
+        stdout=subprocess.PIPE,
+        cwd=tmp_path,
+        env=clean_environment(ANALYTICS_PORT=str(free), ANALYTICS_DB="named.db"),
+    ) as server:
+        assert server.stdout is not None
+        line = server.stdout.readline()
+        server.terminate()
+        rest = server.stdout.read()
+    assert (line, rest) == (f"listening on http://127.0.0.1:{free}\n".encode(), b"")
+    assert server.returncode == 0
+    assert (tmp_path / "named.db").exists()
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+def test_an_option_wins_over_its_variable(command: Command, serve: Serve) -> None:
+    server = serve("--website-per-minute", "2", env={"ANALYTICS_WEBSITE_PER_MINUTE": "1"})
+    website = succeeded(command("website", "add", "example.com")).strip()
+    until(lambda: server.request("POST", "/api/collect", view(website)).status == 202)
+    assert [server.request("POST", "/api/collect", view(website)).status for _ in range(2)] == [202, 429]
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+def test_serve_help_tells_every_option(setting: Any, here: Command) -> None:
+    shown = " ".join(succeeded(here("serve", "--help", env={"COLUMNS": "80"})).split())
+    assert f" {option_name(setting)} " in shown
+    assert variable_name(setting) in shown
+    assert setting.metadata["help"] in shown
+
+
+HELP = (
+    (),
+    ("serve",),
+    ("account",),
+    ("account", "create"),
+    ("account", "plan"),
+    ("website",),
+    ("website", "add"),
+    ("website", "list"),
+    ("key",),
+    ("key", "create"),
+    ("key", "list"),
+    ("key", "revoke"),
+    ("backup",),
+    ("restore",),
+)
+
+
+@pytest.mark.parametrize("words", HELP, ids=lambda words: " ".join(words) or "alone")
+def test_help_can_be_read(words: Sequence[str], here: Command, tmp_path: Path) -> None:
+    """Every command explains itself in lines that fit a terminal, and touches nothing."""
+    for flag in ("-h", "--help"):
+        done = here(*words, flag, env={"COLUMNS": "80"})
+        shown = succeeded(done)
+        assert done.stderr == ""
+        assert shown.startswith(f"usage: {' '.join(('analytics-server', *words))}")
+        assert max(map(len, shown.splitlines())) <= 80
+        assert not re.search(r"\bNone\b|<class|==SUPPRESS==|%\(", shown)
+        described = shown.split("\n\n")[1]
+        assert len(described.split()) >= 3, "a sentence says what it does"
+    assert made(tmp_path) == []
+
+
+def test_help_lists_every_command(here: Command) -> None:
+    shown = succeeded(here("--help"))
+    assert [
+        name for name in ("serve", "account", "website", "key", "backup", "restore") if f"    {name} " not in shown
+    ] == []
+
+
+def test_version(command: Command) -> None:
+    assert re.fullmatch(r"analytics-server \S+ .*\n", succeeded(command("--version")))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("bogus",),
+        ("website",),
+        ("website", "add"),
+        ("website", "add", "a.com", "b.com"),
+        ("website", "forget", "example.com"),
+        ("website", "list", "--account", "a@example.com"),
+        ("account",),
+        ("account", "create"),
+        ("account", "create", "a@example.com", "--plan", "gold"),
+        ("key", "revoke"),
+        ("backup",),
+        ("restore",),
+        ("serve", "extra"),
+        ("serve", "--bogus"),
+        ("--bogus",),
+        ("serve", "--port"),
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage(words: Sequence[str], here: Command, tmp_path: Path) -> None:
+    """ "2 for wrong usage"."""
+    refused(here(*words), 2, "usage: analytics-server")
+    assert made(tmp_path) == []
+
+
+BAD_VALUES = (
+    ("port", "abc"),
+    ("port", "-1"),
+    ("port", "65536"),
+    ("port", ""),
+    ("port", "８０"),
+    ("port", "80.0"),
+    ("db", ""),
+    ("trusted-proxy", ""),
+    ("trusted-proxy", "nonsense"),
+    ("trusted-proxy", "10.0.0.1/8"),
+    ("trusted-proxy", "10.0.0.0/8,none"),
+    ("forwarded-header", ""),
+    ("forwarded-header", "X Forwarded"),
+    ("base-url", "stats.example.com"),
+    ("base-url", "ftp://stats.example.com"),
+    ("base-url", "https://stats.example.com\r\nX: y"),
+    ("metrics-token", "a\r\nX: y"),
+    ("free-events", "many"),
+    ("free-events", "0"),
+    ("free-events", "-5"),
+    ("pro-events", "1e6"),
+    ("client-per-minute", "0"),
+    ("client-per-minute", "1.5"),
+    ("website-per-minute", "0"),
+    ("website-per-minute", ""),
+    ("key-per-minute", "0"),
+    ("key-per-minute", "ten"),
+    ("max-identities", "0"),
+    ("max-identities", "-1"),
+    ("backup-keep", "0"),
+    ("backup-hour", "24"),
+    ("backup-hour", "-1"),
+    ("backup-hour", "3am"),
+    ("log-format", "xml"),
+    ("log-level", "loud"),
+)
+
+
+# Should a value be taken after all, the command ends here: nothing listens on an address that is not this machine's.
+NOWHERE = ("--host", "203.0.113.1")
+
+
+@pytest.mark.parametrize(("option", "value"), BAD_VALUES, ids=lambda part: part or "empty")
+def test_a_bad_value_is_wrong_usage(option: str, value: str, here: Command, tmp_path: Path) -> None:
+    """What cannot be read is named and refused: nothing is replaced by a default in silence."""
+    refused(here("serve", *NOWHERE, f"--{option}={value}"), 2, f"--{option}")
+    variable = "ANALYTICS_" + option.replace("-", "_").upper()
+    refused(here("serve", *NOWHERE, env={variable: value}), 2)
+    assert made(tmp_path) == []
+
+
+@pytest.mark.parametrize("named", ["option", "variable"])
+def test_an_empty_host_is_wrong_usage(named: str, tmp_path: Path) -> None:
+    """`--host` is "127.0.0.1" by default; an empty one, such as a variable left blank, must not open it to all."""
+    words = [sys.executable, str(ROOT / "analytics_server.py"), "serve", "--port", "0"]
+    env = clean_environment(**({"ANALYTICS_HOST": ""} if named == "variable" else {}))
+    more = ["--host", ""] if named == "option" else []
+    with subprocess.Popen([*words, *more], stdout=subprocess.PIPE, cwd=tmp_path, env=env) as child:
+        assert child.stdout is not None
+        line = child.stdout.readline()
+        child.terminate()
+    assert (line, child.returncode) == (b"", 2)
+
+
+@pytest.mark.parametrize("words", [("serve", *NOWHERE), ("website", "list"), ("key", "create")], ids=" ".join)
+def test_an_unknown_variable_is_wrong_usage(words: Sequence[str], here: Command, tmp_path: Path) -> None:
+    """A misspelt variable would otherwise be without effect and without a word."""
+    refused(here(*words, env={"ANALYTICS_PROT": "8000"}), 2, "ANALYTICS_PROT", "ANALYTICS_PORT")
+    assert made(tmp_path) == []
+
+
+def test_as_many_a_minute_as_can_be_written(here: Command, serve: Serve, a_website: str) -> None:
+    """A value that is taken works: the largest one too, unless it is refused as wrong usage."""
+    most = [f"--{name}-per-minute=999999999999" for name in ("client", "website", "key")]
+    refusal = here("serve", *NOWHERE, *most)
+    if refusal.returncode == 2:
+        refused(refusal, 2, "per-minute")
+        return
+    key = succeeded(here("key", "create")).strip()
+    server = serve(*most)
+    assert server.request("POST", "/api/collect", view(a_website)).status == 202
+    for _ in range(2):
+        asked = server.request("GET", "/api/v1/websites", None, bearer(key))
+        assert asked.status == 200
+        assert int(asked.headers["RateLimit-Reset"]) >= 0
+
+
+# What a file may be instead of a database
+
+
+def noise(size: int) -> bytes:
+    """Bytes that mean nothing, the same ones every time."""
+    return b"".join(sha256(str(n).encode()).digest() for n in range(size // 32 + 1))[:size]
+
+
+def a_text(path: Path) -> None:
+    path.write_text("dear diary, this is no database\n" * 200)
+
+
+def a_stranger(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("create table bookmarks (url text)")
+    connection.execute("insert into bookmarks values ('https://example.com/')")
+    connection.commit()
+    connection.close()
+
+
+def a_stranger_in_wal_mode(path: Path) -> None:
+    a_stranger(path)
+    connection = sqlite3.connect(path)
+    connection.execute("pragma journal_mode = wal")
+    connection.execute("pragma user_version = 1")
+    connection.close()
+
+
+def a_newer_one(path: Path) -> None:
+    a_database(path)
+    connection = sqlite3.connect(path)
+    connection.execute("pragma user_version = 4711")
+    connection.close()
+
+
+def a_damaged_one(path: Path) -> None:
+    a_database(path)
+    held = bytearray(path.read_bytes())
+    held[4096:-4096] = noise(len(held) - 8192)
+    path.write_bytes(held)
+
+
+def half_of_one(path: Path) -> None:
+    a_database(path)
+    held = path.read_bytes()
+    path.write_bytes(held[: len(held) // 2])
+
+
+def a_database(path: Path) -> None:
+    connection = open_database(path, create=True)
+    owner = create_account(connection, "owner@localhost", "business", None, 0)
+    add_website(connection, owner, "example.com", "example.com", (), 0)
+    connection.execute("pragma journal_mode = delete")  # everything in the one file
+    connection.close()
+
+
+def a_folder(path: Path) -> None:
+    path.mkdir()
+
+
+OTHER_FILES = {
+    "text": (a_text, "no SQLite database"),
+    "stranger": (a_stranger, "another program"),
+    "stranger in WAL mode": (a_stranger_in_wal_mode, "another program"),
+    "newer": (a_newer_one, "newer"),
+    "damaged": (a_damaged_one, "damaged"),
+    "half": (half_of_one, "damaged"),
+    "folder": (a_folder, "folder"),
+}
+USES = (
+    ("serve", "--port", "0"),
+    ("website", "list"),
+    ("website", "add", "example.org"),
+    ("account", "create", "a@example.com", "--password-stdin"),
+    ("key", "create"),
+    ("backup", "copy.db"),
+)
+
+
+by_use = pytest.mark.parametrize("words", USES, ids=lambda words: " ".join(words[:2]))
+
+
+@pytest.fixture
+def use(command: Command, here: Command) -> Command:
+    """Runs one of USES: serve as a process of its own, with its own threads and its own end."""
+
+    def run(*words: str, **more: Any) -> Done:
+        return (command if words[0] == "serve" else here)(*words, **more)
+
+    return run
+
+
+@by_use
+@pytest.mark.parametrize("kind", OTHER_FILES)
+def test_a_file_that_is_no_database_of_ours(kind: str, words: Sequence[str], use: Command, tmp_path: Path) -> None:
+    """Exit 1, the file named, the reason in one sentence, and not a byte of the file changed."""
+    make, reason = OTHER_FILES[kind]
+    path = tmp_path / "theirs.db"
+    make(path)
+    before = path.read_bytes() if path.is_file() else b""
+    done = use(*words, "--db", "theirs.db", stdin=PASSWORD)
+    refused(done, 1, str(path), reason)
+    assert len(done.stderr.splitlines()) == 2, f"which file, and the reason: {done.stderr}"
+    assert (path.read_bytes() if path.is_file() else b"") == before
+    assert "copy.db" not in made(tmp_path)
+
+
+@by_use
+def test_a_missing_folder(words: Sequence[str], use: Command, tmp_path: Path) -> None:
+    refused(use(*words, "--db", "nofolder/a.db", stdin=PASSWORD), 1, str(tmp_path / "nofolder"))
+    assert made(tmp_path) == []
+
+
+@by_use
+@pytest.mark.parametrize("place", ["/proc/analytics.db", "/sys/analytics.db", "/dev/null/analytics.db"])
+def test_a_place_where_nobody_can_write(words: Sequence[str], place: str, use: Command, tmp_path: Path) -> None:
+    refused(use(*words, "--db", place, stdin=PASSWORD), 1, place)
+    assert made(tmp_path) == []
+
+
+# Where a server cannot listen
+
+
+def test_a_port_in_use(command: Command) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        refused(command("serve", "--port", str(port)), 1, f"127.0.0.1:{port}", "in use", "--port")
+
+
+@pytest.mark.parametrize(("host", "status"), [("203.0.113.1", 1), ("no.such.host.invalid", 1), ("not an address", 2)])
+def test_an_address_that_is_not_here(host: str, status: int, command: Command) -> None:
+    refused(command("serve", "--port", "0", "--host", host), status, "" if status == 2 else host, "--host")
+
+
+def test_country_data_that_is_none(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "my.mmdb").write_text("not an MMDB file")
+    refused(command("serve", "--port", "0", "--geoip-db", "my.mmdb"), 1, "my.mmdb")
+    refused(command("serve", "--port", "0", "--geoip-db", "missing.mmdb"), 1, "missing.mmdb")
+
+
+@pytest.mark.parametrize("listing", ["website", "key"])
+def test_listing_waits_for_nobody(command: Command, tmp_path: Path, listing: str) -> None:
+    """It only reads: somebody else's transaction is no reason to wait, nor does it hold up the server."""
+    website = command("website", "add", "example.com").stdout.strip()
+    command("key", "create", "--name", "laptop")
+    holder = sqlite3.connect(tmp_path / "analytics.db", isolation_level=None)
+    holder.execute("begin immediate")
+    result = command(listing, "list")
+    holder.rollback()
+    holder.close()
+    assert result.returncode == 0, result.stderr
+    assert (website if listing == "website" else "laptop") in result.stdout
+
+
+# What a newcomer types
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("websit", "list"), "there is no command 'websit' (did you mean website?)"),
+        (("start",), "(did you mean serve?)"),
+        (("website", "delete", "example.com"), "(did you mean remove?)"),
+        (("key", "delete", "tly_"), "(did you mean revoke?)"),
+        (("acount", "create", "a@example.com"), "(did you mean account?)"),
+        (("help", "webste"), "(did you mean website?)"),
+        (("--prot", "80"), "there is no option --prot (did you mean --port?)"),
+        (("serve", "--databse=x.db"), "there is no option --databse"),
+        (("website", "add", "example.com", "--nmae", "x"), "(did you mean --name?)"),
+        (("zzz",), "there is no command 'zzz': known are serve"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_near_miss_names_what_was_meant(words: Sequence[str], said: str, here: Command, tmp_path: Path) -> None:
+    done = here(*words)
+    refused(done, 2, said, "--help` says more.")
+    assert len(done.stderr.splitlines()) <= 6, done.stderr
+    assert made(tmp_path) == []
+
+
+@pytest.mark.parametrize("words", [(), ("website",), ("website", "add"), ("serve",)], ids=" ".join)
+def test_help_is_a_command_too(words: Sequence[str], here: Command) -> None:
+    assert succeeded(here("help", *words)) == succeeded(here(*words, "--help"))
+
+
+def test_a_domain_is_added_once(here: Command, a_website: str, db: Path) -> None:
+    refused(here("website", "add", "https://www.example.com/"), 1, a_website, "--again")
+    assert rows(db, "select count(*) from website") == [(1,)]
+    second = succeeded(here("website", "add", "example.com", "--again")).strip()
+    assert second != a_website
+    account(here, "b@example.com")
+    other = here("website", "add", "example.com", "--account", "b@example.com")
+    assert a_website not in other.stderr
+    succeeded(other)
+
+
+def test_a_website_is_renamed(here: Command, a_website: str, db: Path) -> None:
+    assert succeeded(here("website", "rename", "example.com", "The shop")) == ""
+    assert succeeded(here("website", "list")) == f"{a_website}\texample.com\tThe shop\n"
+    for name in ("", "two\nlines", "x" * 101):
+        refused(here("website", "rename", a_website, name), 1, "name")
+    refused(here("website", "rename", "example.org", "x"), 1, "No website is called example.org")
+    assert rows(db, "select name from website") == [("The shop",)]
+
+
+def test_a_website_is_removed_only_with_yes(here: Command, a_website: str, db: Path) -> None:
+    asked = here("website", "remove", "example.com")
+    assert succeeded(asked) == ""
+    assert "with 0 events. Nothing was changed: add --yes" in asked.stderr
+    assert rows(db, "select count(*) from website") == [(1,)]
+    succeeded(here("website", "remove", a_website, "--yes"))
+    assert succeeded(here("website", "list")) == ""
+    assert rows(db, "select is_over from gone") == [(0,)], "the server has its rows to delete"
+    refused(here("website", "remove", a_website, "--yes"), 1, "No website is called")
+
+
+def test_a_running_server_sees_both(command: Command, serve: Serve, website: str) -> None:
+    server = serve()
+    key = succeeded(command("key", "create")).strip()
+    own = {"Authorization": f"Bearer {key}"}
+    succeeded(command("website", "rename", website, "Renamed"))
+    until(lambda: "Renamed" in server.request("GET", "/api/v1/websites", headers=own).body.decode())
+    succeeded(command("website", "remove", website, "--yes"))
+    until(lambda: server.request("POST", "/api/collect", view(website)).status == 404)
+
+
+def test_accounts_are_listed(here: Command, a_website: str) -> None:
+    account(here, "b@example.com", "pro")
+    assert succeeded(here("account", "list")) == "owner@localhost\tbusiness\t1\nb@example.com\tpro\t0\n"
+
+
+# What leaves no file
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("account", "list"),
+        ("account", "plan", "a@example.com", "pro"),
+        ("account", "password", "a@example.com", "--password-stdin"),
+        ("website", "rename", "example.com", "x"),
+        ("website", "remove", "example.com", "--yes"),
+        ("verify",),
+        ("retention",),
+        ("retention", "example.com", "90", "--yes"),
+        ("compact",),
+        ("export", "example.com", "-"),
+        ("import", "-", "--website", "example.com"),
+        ("backup", "--keep", "3", "."),
+        ("restore", "missing.db"),
+        ("doctor", "--quick"),
+    ],
+    ids=" ".join,
+)
+def test_no_command_creates_a_file(words: Sequence[str], here: Command, tmp_path: Path) -> None:
+    done = here(*words, stdin=PASSWORD)
+    assert done.returncode == 1, done.stderr
+    assert made(tmp_path) == []
+
+
+def test_a_start_that_fails_leaves_no_file(here: Command, command: Command, tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        refused(command("serve", "--port", str(taken.getsockname()[1])), 1, "in use")
+        assert made(tmp_path) == []
+        succeeded(here("website", "add", "example.com"))
+        refused(command("serve", "--port", str(taken.getsockname()[1])), 1, "in use")
+    assert made(tmp_path) == ["analytics.db"]
+    assert "example.com" in succeeded(here("website", "list"))
+    refused(command("serve", "--port", "0", "--geoip-db", "missing.mmdb", "--db", "b.db"), 1, "missing.mmdb")
+    assert made(tmp_path) == ["analytics.db"]
+
+
+def test_a_start_is_refused_where_backups_cannot_be_written(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for folder, reason in (("file", "is not a directory"), ("/proc", "cannot be written")):
+        refused(command("serve", "--port", "0", "--backup-dir", folder), 2, "--backup-dir: ", reason)
+    assert made(tmp_path) == ["file"]
+
+
+def test_a_text_file_is_no_database(here: Command, command: Command, tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("# Read me\n" * 50)
+    for words in (("serve", "--port", "0"), ("website", "add", "example.com"), ("doctor",), ("compact",)):
+        done = (command if words[0] == "serve" else here)(*words, "--db", "README.md")
+        assert done.returncode == 1
+        assert "README.md is no SQLite database" in done.stderr + done.stdout
+        assert made(tmp_path) == ["README.md"]
+    with closing(sqlite3.connect(tmp_path / "theirs.db")) as theirs:
+        theirs.execute("pragma application_id = 7")
+        theirs.execute("create table a (b)")
+    refused(command("serve", "--port", "0", "--db", "theirs.db"), 1, "is another program's database")
+    assert made(tmp_path) == ["README.md", "theirs.db"]
+
+
+# One file under two names
+
+
+def test_a_hard_link_is_refused(here: Command, command: Command, a_website: str, tmp_path: Path) -> None:
+    """SQLite's log and our lock go by the name: two names of a file would have one each."""
+    (tmp_path / "second.db").hardlink_to(tmp_path / "analytics.db")
+    before = (tmp_path / "analytics.db").read_bytes()
+    for name in ("analytics.db", "second.db"):
+        refused(command("serve", "--port", "0", "--db", name), 1, f"{name} has 2 names (hard links)", "-inum")
+        for words in (("website", "add", "example.org"), ("key", "create"), ("website", "list"), ("compact",)):
+            refused(here(*words, "--db", name), 1, "has 2 names (hard links)")
+    assert made(tmp_path) == ["analytics.db", "second.db"]
+    assert (tmp_path / "analytics.db").read_bytes() == before
+    (tmp_path / "second.db").unlink()
+    succeeded(here("website", "list"))
+
+
+def test_a_symbolic_link_is_followed(here: Command, serve: Serve, a_website: str, tmp_path: Path) -> None:
+    (tmp_path / "link.db").symlink_to("analytics.db")
+    assert a_website in succeeded(here("website", "list", "--db", "link.db"))
+    assert serve(db=tmp_path / "link.db").terminate() == 0
+    assert not (tmp_path / "link.db.lock").exists()
+
+
+def test_a_restore_that_was_killed_keeps_no_server_away(here: Command, serve: Serve, a_website: str, db: Path) -> None:
+    """Killed between its two last steps, it leaves the old database under two names: the next start ends that."""
+    kept = db.with_name("analytics.db.replaced-20261122T030000Z")
+    kept.hardlink_to(db)
+    succeeded(here("website", "list"))
+    assert serve().terminate() == 0
+    assert not kept.exists()
+    assert db.stat().st_nlink == 1
+
+
+# The end of a terminal
+
+
+def test_a_server_under_nohup_outlives_its_terminal(serve: Serve) -> None:
+    server = serve(prefix=["env", "--ignore-signal=HUP"])
+    server.process.send_signal(signal.SIGHUP)
+    assert server.request("GET", "/healthz").status == 200
+    assert server.terminate() == 0
+
+
+def test_a_closed_terminal_ends_a_server_in_good_order(serve: Serve) -> None:
+    server = serve()
+    server.process.send_signal(signal.SIGHUP)
+    assert server.process.wait(timeout=60) == 0

@@ -1,0 +1,252 @@
+"""`analytics-server demo`: what it makes, that the same call makes the same, and what it refuses."""
+
+import json
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tally.demo_sites import SITES
+from tally.demo_traffic import DAYS, heat_points, lines, rejected
+from tally.enrich import FIELDS
+from tally.instants import DAY_MS
+from tests.conftest import ROOT, Answer, Command, Server, clean_environment, until
+from tests.support.page_client import OWN_PAGE
+
+UNTIL_MS = 1_795_258_800_000  # 2026-11-21T11:00:00Z
+UNTIL = "2026-11-21T11:00:00Z"
+FEW = ("--events", "4000")
+
+
+def stored(db: Path) -> dict[str, list[tuple[Any, ...]]]:
+    """Everything a reader can see of a file; visitors are other numbers in every file."""
+    texts = ", ".join(f"(select text from label where id = {field})" for field in (*FIELDS, "event_name"))
+    with sqlite3.connect(db) as connection:
+        found = {
+            "events": f"select website, ts, id, type, visit, event_data, {texts} from event order by website, ts, id",
+            "vitals": "select website, ts, lcp, inp, cls, fcp, ttfb from vitals order by website, ts, id",
+            "visits": "select website, begin_ms, ms, views, events from visit order by 1, 2, 3, 4, 5",
+            "ab": "select website, ts, type, value from ab order by website, ts, id",
+            "heat": "select website, day, text, width, kind, bin_y, bin_x, points from heat join label on id = pathname"
+            " order by 1, 2, 3, 4, 5, 6, 7",
+            "rejected": "select * from left_out order by 1, 2, 3",
+            "usage": "select month, events from usage order by 1",
+        }
+        return {name: connection.execute(statement).fetchall() for name, statement in found.items()}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("demo")
+
+
+def start(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, str(ROOT / "analytics_server.py"), "demo", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env=clean_environment(),
+    )
+
+
+class Demo(NamedTuple):
+    """A demo that is served, its session's cookie, and what it printed."""
+
+    url: str
+    cookie: str
+    password: str
+    words: str
+
+    def get(self, path: str) -> Any:
+        answer = request(self.url, "GET", path, cookie=self.cookie)
+        assert answer.status == 200, (path, answer.body)
+        return answer.json
+
+
+def request(url: str, method: str, path: str, body: Any = None, cookie: str = "") -> Answer:
+    server = Server.__new__(Server)
+    server.url = url
+    return server.request(method, path, body, OWN_PAGE | {"Cookie": cookie, "Content-Type": "application/json"})
+
+
+@pytest.fixture(scope="module")
+def demo(folder: Path) -> Iterator[Demo]:
+    """A demo made up to now and served, with a session."""
+    process = start(folder, "--port", "0", *FEW)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    url = process.stdout.readline().strip().removeprefix("listening on ")
+    words = ""
+    while "database:" not in words:
+        words += process.stderr.readline()
+    password = re.search(r"^log in with: demo@localhost  password: (\S+)$", words, re.MULTILINE)
+    assert password, words
+    answer = request(url, "POST", "/api/account/login", {"email": "demo@localhost", "password": password[1]})
+    assert answer.status == 200, answer.body
+    yield Demo(url, answer.headers["Set-Cookie"].split(";")[0], password[1], words)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=60) == 0
+    process.communicate()
+
+
+def test_the_same_call_gives_the_same_figures(folder: Path, command: Command) -> None:
+    for name in ("one.db", "two.db"):
+        done = command("demo", "--no-serve", "--db", name, "--until", UNTIL, *FEW, cwd=folder)
+        assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    one, two = stored(folder / "one.db"), stored(folder / "two.db")
+    assert one == two
+    assert [name for name, rows in one.items() if not rows] == []
+    assert 3_400 < len(one["events"]) + len(one["vitals"]) + len(one["ab"]) < 4_600
+    times = [row[1] for row in one["events"]]
+    assert UNTIL_MS - 300_000 < max(times) <= UNTIL_MS
+    assert min(times) < UNTIL_MS - (DAYS - 2) * DAY_MS
+    assert [path.name for path in folder.glob("*unfinished*")] == []
+    assert (folder / "one.db").stat().st_mode & 0o777 == 0o600
+
+
+def test_every_page_has_something_to_show(demo: Demo) -> None:
+    """Each answer that a page of the dashboard stands on, of the last 30 days or more."""
+    websites = {website["name"]: website for website in demo.get("/api/account/websites")["data"]}
+    assert list(websites) == ["Demo: Coffee shop", "Demo: Travel blog", "Demo: Habit app"]
+    day = datetime.fromtimestamp(datetime.now(UTC).timestamp() - 179 * 86_400, UTC).date()
+    shop, _, app = (f"/api/account/websites/{website['id']}" for website in websites.values())
+    for base in (shop, app):
+        stats = demo.get(f"{base}/stats?from={day}")["data"]
+        assert all(value for value in stats.values()), stats
+        assert demo.get(f"{base}/realtime")["data"]["active_visitors"] > 3
+        experiments = demo.get(f"{base}/experiments?from={day}")["data"]
+        assert [goal["variants"][0]["visitors"] > 0 for one in experiments for goal in one["goals"]] == [True]
+    of_app = {"platform", "app_version"}
+    for field in FIELDS:
+        rows = demo.get(f"{app if field in of_app else shop}/top/{field}?from={day}")["data"]
+        assert [row for row in rows if row["value"]], field
+    assert len(demo.get(f"{shop}/event-names?from={day}")["data"]) == 4
+    assert demo.get(f"{shop}/event-data?from={day}&event_name=add_to_cart")["data"]
+    steps = "step=pathname:/coffee&step=event_name:add_to_cart&step=pathname:/cart"
+    assert all(step["visits"] for step in demo.get(f"{shop}/funnel?from={day}&{steps}")["data"])
+    vitals = demo.get(f"{shop}/vitals?from={day}")["data"]
+    assert all(metric["samples"] for metric in (vitals.values() if isinstance(vitals, dict) else vitals))
+    assert demo.get(f"{shop}/heatmap-pages?from={day}")["data"]
+    assert demo.get(f"{shop}/left-out")["data"]["events"] > 0
+    usage = demo.get("/api/account")["data"]["events_this_month"]
+    assert 0 < usage < 4_600
+
+
+def test_the_pages_say_that_it_is_a_demo(demo: Demo) -> None:
+    assert demo.get("/api/account/state")["data"] == {"logged_in": True, "needs_setup": False, "demo": True}
+    assert demo.get("/api/account")["data"]["demo"] is True
+    website = demo.get("/api/account/websites")["data"][0]["id"]
+    made = request(demo.url, "POST", f"/api/account/websites/{website}/share", cookie=demo.cookie)
+    shared = request(demo.url, "GET", f"/api{made.json['data']['share']}")
+    assert (shared.json["data"]["demo"], shared.json["data"]["name"]) == (True, "Demo: Coffee shop")
+
+
+def test_it_is_served_to_this_machine_alone(demo: Demo) -> None:
+    assert demo.url.startswith("http://127.0.0.1:")
+    assert "setup" not in demo.words
+
+
+def test_a_demo_that_is_there_is_kept(demo: Demo, folder: Path, command: Command) -> None:
+    """Its events stay, the password is another one; while it is served nothing changes."""
+    busy = command("demo", "--no-serve", cwd=folder)
+    assert busy.returncode == 1
+    assert "is held by a running server" in busy.stderr
+    assert "password" not in busy.stderr
+    before = stored(folder / "two.db")
+    again = command("demo", "--no-serve", "--db", "two.db", cwd=folder)
+    assert again.returncode == 0
+    assert "made before, up to 2026-11-21 11:00 UTC" in again.stderr
+    assert stored(folder / "two.db") == before
+    password = re.search(r"password: (\S+)", again.stderr)
+    assert password
+    assert password[1] != demo.password
+    refused = command("demo", "--no-serve", "--db", "two.db", "--until", UNTIL, cwd=folder)
+    assert refused.returncode == 1
+    assert "--until and --events need a new file" in refused.stderr
+
+
+def test_other_data_is_refused_and_left_alone(tmp_path: Path, command: Command) -> None:
+    command("website", "add", "example.com", "--db", "own.db")
+    (tmp_path / "notes.md").write_text("# Notes\n")
+    before = (tmp_path / "own.db").read_bytes()
+    own = command("demo", "--db", "own.db")
+    assert own.returncode == 1
+    assert "own.db holds other data, not a demo" in own.stderr
+    assert (tmp_path / "own.db").read_bytes() == before
+    text = command("demo", "--db", "notes.md")
+    assert text.returncode == 1
+    assert "notes.md is no SQLite database" in text.stderr
+    assert sorted(path.name for path in tmp_path.iterdir() if "own" not in path.name) == ["notes.md"]
+
+
+def test_the_database_of_the_environment_is_not_filled(tmp_path: Path, command: Command) -> None:
+    done = command("demo", "--no-serve", "--events", "1000", env={"ANALYTICS_DB": str(tmp_path / "real.db")})
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["demo.db"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--until", "yesterday"), "--until takes a date or a time"),
+        (("--until", "2999-01-01"), "--until must not lie in the future (got 2999-01-01)"),
+        (("--events", "12"), "takes a number from 1,000 to 2,000,000 (got 12)"),
+        (("--port", "x"), "--port"),
+    ],
+)
+def test_what_cannot_be_made_leaves_no_file(
+    arguments: tuple[str, ...], words: str, tmp_path: Path, command: Command
+) -> None:
+    done = command("demo", *arguments)
+    assert done.returncode in (1, 2)
+    assert words in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupted_run_leaves_nothing(tmp_path: Path) -> None:
+    process = start(tmp_path, "--no-serve", "--events", "400000")
+    until(lambda: any(path.stat().st_size for path in tmp_path.glob("demo.db.unfinished*")))
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- the traffic itself
+
+
+@pytest.mark.parametrize("site", SITES, ids=lambda site: site.domain)
+def test_traffic_grows_and_has_a_rhythm(site: Any) -> None:
+    views: Counter[int] = Counter()
+    hours: Counter[int] = Counter()
+    weekdays: Counter[int] = Counter()
+    for line in lines(site, UNTIL_MS, 0.15):
+        if line["type"] in ("pageview", "screen_view"):
+            views[line["timestamp"] // DAY_MS] += 1
+            hours[line["timestamp"] // 3_600_000 % 24] += 1
+            weekdays[datetime.fromtimestamp(line["timestamp"] / 1_000, UTC).weekday()] += 1
+    days = [views[day] for day in sorted(views)]
+    assert len(days) == DAYS
+    assert sum(days[-29:-1]) > 1.3 * sum(days[:28])
+    assert max(hours.values()) > 2 * min(hours.values())
+    assert max(weekdays.values()) > 1.1 * min(weekdays.values())
+
+
+def test_what_is_drawn_depends_on_nothing_else() -> None:
+    for site in SITES:
+        first, second = (
+            (list(lines(site, UNTIL_MS, 0.01)), list(heat_points(site, UNTIL_MS, 0.1)), rejected(site, UNTIL_MS, 0.1))
+            for _ in range(2)
+        )
+        assert json.dumps(first[:2]) == json.dumps(second[:2])
+        assert first[2] == second[2]

@@ -1,0 +1,677 @@
+"""`doctor`: every check made to fail for real, the words it finds, what it says is to be done, and its exit status.
+
+Nothing is pretended: a small disk is a small disk, another user is another user, a damaged page is noise.
+Most of it runs the command in this process; what needs another process, or its limits, has one.
+"""
+
+import os
+import random
+import resource
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+
+from analytics_server import main
+from tally import accounts, notes
+from tally.backups import make_dated
+from tally.clock import Note
+from tally.schema import VERSION, open_database, transaction
+from tally.threads import lock_file
+from tests.conftest import ROOT, Serve, clean_environment, until
+from tests.robustness.test_clock_changes import need_faketime
+from tests.support import proxies
+from tests.support.aged_database import said
+from tests.unit.events.test_geoip import mmdb
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+TOPICS = {
+    *("program", "agents", "zones", "countries", "server", "permissions", "disk"),
+    *("log", "backups", "clock", "proxies", "database"),
+}
+NOBODY = 65_534
+is_root = os.geteuid() == 0
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Line(NamedTuple):
+    """A finding as it is printed."""
+
+    mark: str
+    topic: str
+    words: str
+    todo: str
+
+
+class Said(NamedTuple):
+    status: int
+    lines: list[Line]
+    err: str
+
+    def of(self, topic: str) -> list[Line]:
+        return [line for line in self.lines if line.topic == topic]
+
+    def the(self, topic: str) -> Line:
+        """The one finding of a topic."""
+        (line,) = self.of(topic)
+        return line
+
+    @property
+    def faults(self) -> set[str]:
+        return {line.topic for line in self.lines if line.mark == "FAULT"}
+
+
+def read(status: int, out: str, err: str) -> Said:
+    lines: list[Line] = []
+    for text in out.splitlines():
+        mark, rest = text[:6].strip(), text[6:]
+        if mark:
+            topic, _, words = rest.strip().partition(" ")
+            lines.append(Line(mark, topic, words.strip(), ""))
+        else:
+            assert rest.strip().startswith("->"), text
+            lines[-1] = lines[-1]._replace(todo=rest.strip()[2:].strip())
+    found = Said(status, lines, err)
+    # What holds for every run: a fault says what to do, and decides on the exit status.
+    assert {line.mark for line in lines} <= {"ok", "note", "FAULT"}
+    assert status == (1 if found.faults else 0), out
+    assert ("to be done" in err) == bool(found.faults)
+    assert "Traceback" not in err
+    return found
+
+
+Doctor = Callable[..., Said]
+
+
+@pytest.fixture(scope="module")
+def countries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Country data of today: the bundled one grows old."""
+    path = tmp_path_factory.mktemp("countries") / "fresh.mmdb"
+    path.write_bytes(mmdb({"8.8.0.0/16": {"country_code": "IS"}}, made=round(time.time())))
+    return path
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    """A sound database with a website."""
+    path = tmp_path / "analytics.db"
+    connection = open_database(path, create=True)
+    with transaction(connection):
+        owner = accounts.create_account(connection, "owner@example.com", "business", None, 0)
+        accounts.add_website(connection, owner, "example.com", "", (), 0)
+    connection.close()
+    return path
+
+
+@pytest.fixture
+def doctor(db: Path, countries: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Doctor:
+    """The command in this process."""
+    for name in [name for name in os.environ if name.startswith("ANALYTICS_")]:
+        monkeypatch.delenv(name)
+
+    def run(*words: str, path: Path = db, geoip: Path = countries) -> Said:
+        return read(*said(main, capsys, "doctor", "--db", str(path), "--geoip-db", str(geoip), *words))
+
+    return run
+
+
+RUN = "from analytics_server import main\nsys.exit(main"
+
+
+def words_of(db: Path, countries: Path) -> list[str]:
+    return ["doctor", "--db", str(db), "--geoip-db", str(countries)]
+
+
+def elsewhere(words: list[str], prefix: str = "", **how: str) -> Said:
+    """The command in a process of its own, after some Python that changes what that process may do."""
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{prefix}\n{RUN}({words}))"
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=clean_environment(**how), timeout=60
+    )
+    return read(ended.returncode, ended.stdout, ended.stderr)
+
+
+def write(db: Path, *statements: tuple[str, tuple[object, ...]]) -> None:
+    connection = sqlite3.connect(db)
+    for statement, values in statements:
+        connection.execute(statement, values)
+    connection.commit()
+    connection.close()
+
+
+def noted(db: Path, name: str, value: object) -> None:
+    connection = open_database(db, create=False)
+    with transaction(connection):
+        notes.write(connection, name, value)
+    connection.close()
+
+
+# --- all is well
+
+
+def test_nothing_is_wrong(doctor: Doctor, db: Path) -> None:
+    """Every check has a line; what is fine has nothing to do; nothing is changed."""
+    before = {path.name: path.read_bytes() for path in db.parent.iterdir()}
+    found = doctor()
+    assert found.faults == set()
+    assert {line.topic for line in found.lines} == TOPICS
+    assert [line for line in found.lines if line.mark == "ok" and line.todo] == []
+    assert found.err == f"database: {db}\n"
+    assert "sound" in found.the("database").words
+    assert {path.name: path.read_bytes() for path in db.parent.iterdir()} == before
+
+
+def test_beside_a_running_server(serve: Serve, doctor: Doctor, db: Path) -> None:
+    server = serve(db=db)
+    found = until(lambda: (now := doctor()) and now.the("clock").mark == "ok" and now)
+    assert found.faults == set()
+    assert found.the("server").words == f"runs as process {server.pid}"
+    assert "less than a minute ago" in found.the("clock").words
+    assert server.terminate() == 0
+    assert "none runs" in doctor().the("server").words
+
+
+def test_quick_does_not_read_it_all(doctor: Doctor) -> None:
+    assert "--quick" in doctor("--quick").the("database").words
+
+
+# --- the database
+
+
+def foreign(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("create table t (a)")
+    connection.close()
+
+
+NO_DATABASE: dict[str, tuple[Callable[[Path], object], str, str]] = {
+    "none": (lambda path: None, "There is no database", "start the server once"),
+    "a folder": (lambda path: path.mkdir(), "is a folder", "name a file in it"),
+    "empty": (lambda path: path.touch(), "is empty", "start the server once"),
+    "text": (lambda path: path.write_text("text" * 999), "is no SQLite database", "name another file"),
+    "another program's": (foreign, "is another program's database", "name another file"),
+}
+
+
+@pytest.mark.parametrize(("make", "words", "todo"), NO_DATABASE.values(), ids=NO_DATABASE)
+def test_no_database(doctor: Doctor, tmp_path: Path, make: Callable[[Path], object], words: str, todo: str) -> None:
+    path = tmp_path / "other.db"
+    make(path)
+    if path.is_file():
+        path.chmod(0o600)
+    found = doctor(path=path)
+    assert (found.status, found.faults) == (1, {"database"})
+    assert words in found.the("database").words
+    assert todo in found.the("database").todo
+
+
+def test_a_folder_that_is_not_there(doctor: Doctor, tmp_path: Path) -> None:
+    found = doctor(path=tmp_path / "nowhere" / "a.db")
+    assert "disk" in found.faults
+    assert "does not exist" in found.the("disk").words
+
+
+def test_a_newer_file(doctor: Doctor, db: Path) -> None:
+    write(db, (f"pragma user_version = {VERSION + 1}", ()))
+    found = doctor()
+    assert found.faults == {"database"}
+    assert "newer" in found.the("database").words
+    assert "update Tally" in found.the("database").todo
+
+
+@pytest.mark.parametrize("words", [(), ("--quick",)], ids=["whole", "quick"])
+@pytest.mark.parametrize("table", ["event", "label"])
+def test_a_damaged_page(doctor: Doctor, db: Path, table: str, words: tuple[str, ...]) -> None:
+    connection = sqlite3.connect(db)
+    connection.execute("pragma wal_checkpoint(truncate)").fetchall()
+    ((page,),) = connection.execute("select rootpage from sqlite_schema where name = ?", (table,))
+    ((size,),) = connection.execute("pragma page_size")
+    connection.close()
+    held = bytearray(db.read_bytes())
+    held[(page - 1) * size : page * size] = random.Random(1).randbytes(size)
+    db.write_bytes(held)
+    found = doctor(*words)
+    if words and table == "label":
+        assert found.faults == set(), "nobody looked there"
+        return
+    assert found.faults == {"database"}
+    line = next(line for line in found.of("database") if line.mark == "FAULT")
+    assert "damaged" in line.words
+    assert "restore" in line.todo
+
+
+def test_what_reads_well_and_is_wrong(doctor: Doctor, db: Path) -> None:
+    """A list of free pages that is shorter than the file says: every question is answered, and it is damaged."""
+    connection = sqlite3.connect(db)
+    connection.execute("pragma wal_checkpoint(truncate)").fetchall()
+    connection.close()
+    held = bytearray(db.read_bytes())
+    held[36:40] = (5).to_bytes(4, "big")  # sqlite.org/fileformat2.html 1.3
+    db.write_bytes(held)
+    found = doctor()
+    assert found.faults == {"database"}
+    assert "is damaged: " in found.the("database").words
+    assert "5" in found.the("database").words
+
+
+# --- permissions
+
+
+def test_others_may_read_it(doctor: Doctor, db: Path) -> None:
+    db.chmod(0o644)
+    found = doctor()
+    assert found.faults == {"permissions"}
+    assert "passwords" in found.the("permissions").words
+    assert found.the("permissions").todo == f"chmod 600 {db}"
+    subprocess.run(found.the("permissions").todo.split(), check=True)
+    assert doctor().faults == set()
+
+
+def test_everybody_may_replace_it(doctor: Doctor, db: Path) -> None:
+    db.parent.chmod(0o777)
+    found = doctor()
+    assert found.faults == {"permissions"}
+    subprocess.run(found.the("permissions").todo.split(), check=True)
+    assert doctor().faults == set()
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user may go through; pytest's own are closed to others."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+AS_NOBODY = f"""
+import os
+import analytics_server, tzdata
+from tally.timerange import zone, zone_names
+[zone(name) for name in zone_names()]
+os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})
+"""
+by_root = pytest.mark.skipif(not is_root, reason="NOT TESTED: what another user may do (run the tests as root)")
+
+
+@by_root
+def test_another_user_is_told_whose_it_is(open_folder: Path, db: Path, countries: Path) -> None:
+    path, fresh = Path(shutil.copy(db, open_folder)), Path(shutil.copy(countries, open_folder))
+    fresh.chmod(0o644)
+    found = elsewhere(words_of(path, fresh), AS_NOBODY)
+    assert found.faults == {"permissions", "database"}
+    line = found.the("permissions")
+    assert "nobody cannot write analytics.db, which belongs to root" in line.words
+    assert line.todo.endswith("as root")
+    # The file is his, and its folder is not.
+    os.chown(path, NOBODY, NOBODY)
+    found = elsewhere(words_of(path, fresh), AS_NOBODY)
+    assert "cannot write the folder" in found.the("permissions").words
+    os.chown(open_folder, NOBODY, NOBODY)
+    assert elsewhere(words_of(path, fresh), AS_NOBODY).faults == set()
+    # He may not even look.
+    os.chown(open_folder, 0, 0)
+    open_folder.chmod(0o700)
+    found = elsewhere(words_of(path, Path("/dev/null")), AS_NOBODY)
+    assert {"database", "permissions"} <= found.faults
+    assert any("Permission denied" in line.words for line in found.lines)
+
+
+@by_root
+def test_a_log_of_another_user(doctor: Doctor, db: Path) -> None:
+    """As a command leaves it that was run as root beside a server that is not."""
+    keeping = sqlite3.connect(db)
+    keeping.execute("insert into meta values ('x', 1)")
+    keeping.commit()
+    os.chown(f"{db}-wal", NOBODY, NOBODY)
+    found = doctor()
+    assert found.faults == {"permissions"}
+    assert "analytics.db-wal belongs to nobody, the database to root" in found.the("permissions").words
+    assert "chown root" in found.the("permissions").todo
+    keeping.close()
+
+
+HOLD_LOCK = """
+import fcntl, os, sys
+lock = os.open(sys.argv[1] + ".lock", os.O_RDWR | os.O_CREAT)
+fcntl.flock(lock, fcntl.LOCK_EX)
+os.setuid(int(sys.argv[2]))
+print("held", flush=True)
+sys.stdin.read()
+"""
+HOLD_READER = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("begin")
+connection.execute("select count(*) from meta").fetchall()
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+class Holder:
+    """Another process that holds something until it is let go."""
+
+    def __init__(self, code: str, *words: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", code, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == "held\n"
+        self.pid = self._process.pid
+
+    def __enter__(self) -> "Holder":
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._process.communicate("", timeout=60)
+
+
+@by_root
+def test_a_server_of_another_user(doctor: Doctor, db: Path) -> None:
+    with Holder(HOLD_LOCK, str(db), str(NOBODY)) as server:
+        found = doctor()
+    assert found.the("server").words == f"runs as process {server.pid}"
+    assert found.faults == {"permissions"}
+    assert "belongs to root, the server runs as nobody" in found.the("permissions").words
+
+
+# --- the disk
+
+
+def with_a_disk(words: list[str], mount: str, seen: str, **variables: str) -> Said:
+    """What doctor says in a mount namespace of its own, so that nobody else sees what is mounted there."""
+    apart = ["unshare", "--mount", *([] if is_root else ["--map-root-user"]), "sh", "-c"]
+    if shutil.which("unshare") is None or subprocess.run([*apart, mount], capture_output=True).returncode:
+        pytest.skip(f"NOT TESTED: {seen} seen by doctor (no right to mount one here)")
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from analytics_server import main; sys.exit(main({words}))"
+    ended = subprocess.run(
+        [*apart, f'{mount} && exec {sys.executable} -c "$CODE"'],
+        capture_output=True,
+        text=True,
+        env=clean_environment(CODE=code, **variables),
+        timeout=60,
+    )
+    return read(ended.returncode, ended.stdout, ended.stderr)
+
+
+def test_a_small_disk(db: Path, countries: Path, tmp_path: Path) -> None:
+    """A disk of 4 MB."""
+    (tmp_path / "small").mkdir()
+    words = [word.replace(str(db), str(tmp_path / "small" / db.name)) for word in words_of(db, countries)]
+    mount = f"mount -t tmpfs -o size=4m,mode=700 none {tmp_path}/small && cp -p {db} {tmp_path}/small/"
+    found = with_a_disk(words, mount, "a full disk")
+    assert found.faults == {"disk"}
+    assert "MB are free" in found.the("disk").words
+    assert "compact" in found.the("disk").todo
+
+
+def test_a_temporary_folder_without_room(db: Path, countries: Path, tmp_path: Path) -> None:
+    """The same for TMPDIR, which large questions are sorted in."""
+    (tmp_path / "small").mkdir()
+    mount = f"mount -t tmpfs -o size=1m none {tmp_path}/small"
+    found = with_a_disk(words_of(db, countries), mount, "a full temporary folder", TMPDIR=f"{tmp_path}/small")
+    assert found.faults == {"disk"}
+    assert "sorted" in found.the("disk").words
+    assert "TMPDIR" in found.the("disk").todo
+
+
+def test_a_limit_on_the_size_of_files(serve: Serve, doctor: Doctor, db: Path) -> None:
+    """Of the running server, which is not that of whoever asks."""
+    server = serve(db=db)
+    assert doctor().faults == set()
+    _, hard = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (1_000_000, hard))
+    found = doctor()
+    assert found.faults == {"disk"}
+    assert "limit on the size of a file is 1.0 MB" in found.the("disk").words
+    assert "ulimit" in found.the("disk").todo
+    resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (hard, hard))
+    assert server.terminate() == 0
+
+
+# --- the log
+
+
+def test_a_log_that_somebody_holds(doctor: Doctor, db: Path) -> None:
+    with Holder(HOLD_READER, str(db)) as reader:
+        writer = sqlite3.connect(db)
+        writer.execute("pragma synchronous = off")
+        writer.execute("pragma wal_autocheckpoint = 0")
+        writer.execute("insert into meta values ('try', zeroblob(90000000))")
+        writer.commit()
+        found = doctor("--quick")
+        assert found.faults == {"log"}
+        assert f"(process {reader.pid}) has it open" in found.the("log").words
+        assert found.the("log").todo.startswith("end that")
+    # Nobody holds it any more, and no server runs that would empty it.
+    found = doctor("--quick")
+    assert found.faults == set()
+    assert found.the("log").mark == "note"
+    assert "start the server" in found.the("log").todo
+    lock = lock_file(db)
+    found = doctor("--quick")
+    os.close(lock)
+    assert found.faults == {"log"}
+    assert "restart the server" in found.the("log").todo
+    writer.close()
+
+
+# --- the clock
+
+
+CLOCKS: dict[str, tuple[int, Note, str, str, str]] = {
+    "set back": (2 * HOUR_MS, Note(0, 0, 0, 0), "FAULT", "2 h 0 min before what the server has noted", "timedatectl"),
+    "a small step": (-60_000, Note(0, 0, 0, 0), "ok", "noted the time 1 min ago", ""),
+    "long off": (-90 * DAY_MS, Note(0, 0, 0, 0), "ok", "noted the time 90 d 0 h ago", ""),
+    "jumped": (0, Note(0, 40 * DAY_MS, 0, 3 * HOUR_MS), "FAULT", "set forward by 40 d 0 h", "so far 3 h 0 min"),
+    "jumped back": (0, Note(0, -HOUR_MS, 0, 0), "FAULT", "set back by 1 h 0 min", "24 hours"),
+    "was off, not believed yet": (0, Note(0, 0, 3 * DAY_MS, 0), "note", "was off for 3 d 0 h", "24 hours"),
+}
+
+
+@pytest.mark.parametrize(("at_ms", "note", "mark", "words", "todo"), CLOCKS.values(), ids=CLOCKS)
+def test_what_the_server_noted_of_the_clock(
+    doctor: Doctor, db: Path, at_ms: int, note: Note, mark: str, words: str, todo: str
+) -> None:
+    noted(db, notes.CLOCK, list(note._replace(steady_ms=now_ms() + at_ms)))
+    lock = lock_file(db)  # as if a server ran
+    try:
+        line = doctor().the("clock")
+    finally:
+        os.close(lock)
+    assert line.mark == mark
+    assert words in line.words
+    assert todo in line.todo
+
+
+def test_a_clock_that_is_behind(serve: Serve, db: Path, countries: Path) -> None:
+    """A server noted the time, then the machine's clock was set back."""
+    library = need_faketime()
+    server = serve(db=db)
+    until(lambda: sqlite3.connect(db).execute("select 1 from meta where name = 'clock'").fetchone())
+    assert server.terminate() == 0
+    found = elsewhere(words_of(db, countries), LD_PRELOAD=library, FAKETIME="-3h", FAKETIME_DONT_FAKE_MONOTONIC="1")
+    assert found.faults == {"clock"}
+    assert "before what the server has noted" in found.the("clock").words
+
+
+def test_events_of_the_future(doctor: Doctor, db: Path) -> None:
+    columns = ", ".join("0" * 18)
+    write(db, (f"insert into event values (1, ?, 1, {columns}, null)", (now_ms() + 2 * DAY_MS,)))
+    found = doctor()
+    assert found.faults == set()
+    assert any("in the future" in line.words for line in found.of("clock"))
+
+
+# --- zones and countries
+
+
+def package(folder: Path, version: str, *, broken: str = "") -> Path:
+    """A package tzdata of that version; its zone `broken` holds noise."""
+    import tzdata
+
+    real = Path(next(iter(tzdata.__path__)))
+    own = folder / "tzdata"
+    (own / "zoneinfo" / "Europe").mkdir(parents=True)
+    (own / "__init__.py").write_text(f"IANA_VERSION = {version!r}\n")
+    (own / "zones").write_text("UTC\nEurope/Berlin\n")
+    for name in ("UTC", "Europe/Berlin"):
+        shutil.copy(real / "zoneinfo" / name, own / "zoneinfo" / name)
+    if broken:
+        (own / "zoneinfo" / broken).write_bytes(b"TZif2 and noise")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("version", "broken", "words"),
+    [("2019a", "", "2, of 2019a"), ("2090a", "Europe/Berlin", "1 of the package"), ("", "", "cannot be read")],
+    ids=["old", "damaged", "no version"],
+)
+def test_zone_data(db: Path, countries: Path, tmp_path: Path, version: str, broken: str, words: str) -> None:
+    path = package(tmp_path / "first", version, broken=broken)
+    found = elsewhere(words_of(db, countries), f"sys.path.insert(0, {str(path)!r})")
+    assert found.faults == {"zones"}
+    assert words in found.the("zones").words
+    assert "pip install --upgrade" in found.the("zones").todo
+
+
+@pytest.mark.parametrize(
+    ("days", "mark", "todo"),
+    [(1, "ok", ""), (200, "note", "--geoip-db"), (500, "FAULT", "--geoip-db"), (-9, "FAULT", "clock")],
+)
+def test_the_age_of_country_data(doctor: Doctor, tmp_path: Path, days: int, mark: str, todo: str) -> None:
+    path = tmp_path / "own.mmdb"
+    path.write_bytes(mmdb({"8.8.0.0/16": {"country_code": "IS"}}, made=round(time.time()) - days * 86_400))
+    line = doctor(geoip=path).the("countries")
+    assert line.mark == mark
+    assert str(path) in line.words
+    assert todo in line.todo
+
+
+@pytest.mark.parametrize("content", [None, b"", b"noise" * 100])
+def test_no_country_data(doctor: Doctor, tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "own.mmdb"
+    if content is not None:
+        path.write_bytes(content)
+    found = doctor(geoip=path)
+    assert found.faults == {"countries"}
+    assert "--geoip-db" in found.the("countries").words
+
+
+# --- proxies
+
+# Each beside what came before it: headers that came, and what is then said.
+ASKED: tuple[tuple[dict[str, str], str, str, str], ...] = (
+    ({}, "note", "requests came from this machine without X-Forwarded-For", "no proxy is in front"),
+    (
+        {"CF-Connecting-IP": "203.0.113.9"},
+        "FAULT",
+        "CF-Connecting-IP came in requests, and X-Forwarded-For",
+        "--forwarded-header CF-Connecting-IP",
+    ),
+    ({"X-Forwarded-For": "203.0.113.9"}, "ok", "a trusted proxy says by X-Forwarded-For who asks", ""),
+    (
+        {"X-Forwarded-For": "203.0.113.9, 172.18.0.1"},
+        "FAULT",
+        "172.16.0.0/12, which is not trusted",
+        "--trusted-proxy 172.16.0.0/12",
+    ),
+)
+
+
+def test_headers_as_the_server_saw_them(serve: Serve, doctor: Doctor, db: Path) -> None:
+    assert "no server has noted" in doctor("--quick").the("proxies").words
+    server = serve(db=db)
+    until(lambda: "nothing has come in" in doctor("--quick").the("proxies").words)
+    for headers, mark, words, todo in ASKED:
+        assert server.request("GET", "/tracker.js", headers=headers).status == 200
+        assert server.request("POST", "/api/collect", {}, headers=headers).status == 400
+
+        def found(mark: str = mark, words: str = words) -> Line | None:
+            lines = doctor("--quick").of("proxies")
+            return next((line for line in lines if line.mark == mark and words in line.words), None)
+
+        assert todo in until(found).todo
+    assert "203.0.113" not in str(sqlite3.connect(db).execute("select value from meta").fetchall())
+    assert server.terminate() == 0
+    assert found() is not None, "what was seen is still known when the server is gone"
+
+
+def test_an_nginx_that_only_has_a_proxy_pass(serve: Serve, doctor: Doctor, db: Path, tmp_path: Path) -> None:
+    """It shows /metrics to nobody, and `doctor` says what it lacks; so it does of a proxy that hides better."""
+    server = serve("--base-url", "https://stats.example.com", db=db)
+    assert server.request("GET", "/metrics").status == 200
+    hidden = "cannot be told from those of this machine"
+    assert (
+        "X-Forwarded-For"
+        in until(lambda: [line for line in doctor("--quick").of("metrics") if hidden in line.words])[0].todo
+    )
+    proxy = proxies.Proxy("nginx", proxies.BARE_NGINX, server.url.removeprefix("http://"), tmp_path / "nginx")
+    try:
+        with urlopen(f"http://127.0.0.1:{proxy.port}/healthz") as answer:
+            assert answer.status == 200
+        with pytest.raises(HTTPError, match="403"):
+            urlopen(f"http://127.0.0.1:{proxy.port}/metrics")
+    finally:
+        proxy.stop()
+    found = until(lambda: [line for line in doctor("--quick").of("proxies") if line.mark == "FAULT"])
+    assert "only has a proxy_pass" in found[0].words
+    assert "X-Forwarded-For" in found[0].todo
+
+
+def test_metrics_behind_a_proxy_that_says_so(serve: Serve, doctor: Doctor, db: Path) -> None:
+    server = serve("--base-url", "https://stats.example.com", "--metrics-token", "x" * 20, db=db)
+    assert server.request("GET", "/metrics", headers={"X-Forwarded-For": "203.0.113.9"}).status == 403
+    until(lambda: [line for line in doctor("--quick").of("metrics") if line.mark == "ok" and "token" in line.words])
+
+
+def test_visitors_who_come_themselves(serve: Serve, doctor: Doctor, db: Path) -> None:
+    server = serve("--trusted-proxy", "none", db=db)
+    assert server.request("POST", "/api/collect", {}).status == 400
+    until(lambda: "visitors come themselves" in doctor("--quick").the("proxies").words)
+
+
+@pytest.mark.parametrize(
+    "value", [None, {}, [], {"header": 1}, {"header": "X", "seen": 1, "networks": [], "others": []}]
+)
+def test_a_note_that_cannot_be_read(doctor: Doctor, db: Path, value: object) -> None:
+    noted(db, notes.PROXIES, value)
+    found = doctor("--quick")
+    assert found.the("proxies").mark == "note"
+
+
+# --- backups
+
+
+def test_backups(doctor: Doctor, db: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "backups"
+    assert "--backup-dir" in doctor("--quick").the("backups").todo
+    given = ("--quick", "--backup-dir", str(folder))
+    assert "does not exist" in doctor(*given).the("backups").words
+    folder.mkdir()
+    found = doctor(*given)
+    assert found.faults == {"backups"}
+    assert "there is none" in found.the("backups").words
+    make_dated(db, folder, 7, now_ms() - 3 * DAY_MS)
+    found = doctor(*given)
+    assert found.faults == {"backups"}
+    assert "1 in" in found.the("backups").words
+    assert "72 hours old" in found.the("backups").words
+    make_dated(db, folder, 7, now_ms())
+    found = doctor(*given)
+    assert found.faults == set()
+    assert "database's own disk" in found.the("backups").todo

@@ -1,0 +1,197 @@
+"""tally/enrich.py: a checked event and its request -> the 14 dimensions.
+
+Quoted: CONTRACT, "Dimensions", the rows `referrer` and `language` of "Fields beyond the seed", and the seed's rows
+`name` ("stored as the path formed by a leading slash followed by the name") and `:field`.
+"""
+
+from typing import Any
+
+import pytest
+
+from tally import enrich
+from tally.enrich import Surroundings, dimensions, first_language
+from tally.events import (
+    AB_ASSIGN,
+    APP_EVENT,
+    EVENT,
+    HEATMAP,
+    PAGEVIEW,
+    SCREEN_VIEW,
+    VITALS,
+    Event,
+    Rejection,
+    read_event,
+)
+from tally.hosts import WebUrl
+from tally.useragent import Agent
+from tests.support.read_api import FIELDS as SEED_FIELDS
+
+DESK = Agent("Chrome", "Windows", "7", "desktop", False)
+NOBODY = Agent("", "", "", "", False)
+
+
+def url(path: str = "/p", query: str = "", host: str = "example.com") -> WebUrl:
+    return WebUrl(host, path, query)
+
+
+def told(
+    type_: int = PAGEVIEW, agent: Agent = NOBODY, country: str = "", language: str = "", **fields: Any
+) -> dict[str, str]:
+    """The dimensions that are set."""
+    found = dimensions(Event(type_, 0, **fields), Surroundings(agent, country, language), "example.com")
+    return {name: text for name, text in zip(enrich.FIELDS, found, strict=True) if text}
+
+
+def test_the_fields_are_the_seeds() -> None:
+    """Seed, the row :field: 14 names, in its order."""
+    assert enrich.FIELDS == SEED_FIELDS
+
+
+@pytest.mark.parametrize(
+    ("type_", "fields", "path"),
+    [
+        pytest.param(PAGEVIEW, {"url": url("/A/b%20c/")}, "/A/b%20c/", id="as-sent"),
+        pytest.param(PAGEVIEW, {"url": url("/")}, "/", id="root"),
+        pytest.param(PAGEVIEW, {"url": url("/p"), "name": "Home"}, "/p", id="url-before-name"),
+        pytest.param(SCREEN_VIEW, {"name": "Home"}, "/Home", id="screen"),
+        pytest.param(SCREEN_VIEW, {"name": "Home", "url": url("/p")}, "/Home", id="screen-name-before-url"),
+        pytest.param(SCREEN_VIEW, {"name": "/Home"}, "//Home", id="screen-with-slash"),
+        pytest.param(SCREEN_VIEW, {"name": " "}, "/ ", id="screen-blank"),
+        *(
+            pytest.param(type_, {"url": url("/p"), "name": "Home"}, "/p", id=f"{type_}-url")
+            for type_ in (EVENT, APP_EVENT, VITALS, HEATMAP, AB_ASSIGN)
+        ),
+        *(
+            pytest.param(type_, {"name": "Home"}, "/Home", id=f"{type_}-name")
+            for type_ in (EVENT, APP_EVENT, VITALS, HEATMAP, AB_ASSIGN)
+        ),
+        pytest.param(EVENT, {}, None, id="nowhere"),
+    ],
+)
+def test_pathname(type_: int, fields: dict[str, Any], path: str | None) -> None:
+    """CONTRACT: "of screen_view `/` + name, of other types the URL's path ..., else `/` + name"."""
+    assert told(type_, **fields).get("pathname") == path
+
+
+def test_hostname_is_the_urls() -> None:
+    """CONTRACT: "hostname: of `url`", of a screen_view too; a name has none."""
+    assert told(url=url(host="www.example.com"))["hostname"] == "www.example.com"
+    assert told(SCREEN_VIEW, name="Home", url=url(host="app.example.com"))["hostname"] == "app.example.com"
+    assert "hostname" not in told(SCREEN_VIEW, name="Home")
+
+
+@pytest.mark.parametrize(
+    ("referrer", "kept"),
+    [
+        ("news.example.net", True),
+        ("example.com", False),
+        ("shop.example.com", False),
+        ("a.b.example.com", False),
+        ("evilexample.com", True),
+        ("example.com.evil.net", True),
+        ("com", True),
+        ("", False),
+    ],
+)
+def test_referrer(referrer: str, kept: bool) -> None:
+    """CONTRACT: "the website's own domain and its subdomains are no referrer"."""
+    assert told(url=url(), referrer=referrer).get("referrer") == (referrer if kept else None)
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("utm_source=a&utm_medium=b&utm_campaign=c", ("a", "b", "c")),
+        ("utm_campaign=c+d%26e", (None, None, "c d&e")),
+        ("utm_source=&utm_medium=b", (None, "b", None)),
+        ("UTM_SOURCE=a&xutm_source=b&utm_sourcex=c", (None, None, None)),
+        ("q=utm_source=a", (None, None, None)),
+        ("", (None, None, None)),
+    ],
+)
+def test_utm(query: str, found: tuple[str | None, ...]) -> None:
+    """CONTRACT: "utm_source, utm_medium, utm_campaign: from the URL's query; the rest ... is dropped"."""
+    about = told(url=url(query=query))
+    assert tuple(about.get(f"utm_{name}") for name in ("source", "medium", "campaign")) == found
+    assert set(about) - {"utm_source", "utm_medium", "utm_campaign"} == {"pathname", "hostname"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "agent", "expected"),
+    [
+        pytest.param({}, DESK, ("Chrome", "Windows", "desktop", "7"), id="header"),
+        pytest.param({}, NOBODY, (None, None, None, None), id="nothing-said"),
+        pytest.param({"browser": "B", "os": "O", "device": "tv", "os_version": "1"}, DESK, ("B", "O", "tv", "1")),
+        pytest.param({"browser": "B"}, DESK, ("B", "Windows", "desktop", "7"), id="event-in-part"),
+        pytest.param({"os_version": "11"}, DESK, ("Chrome", "Windows", "desktop", "11"), id="own-version"),
+        pytest.param({"os": "Windows"}, DESK, ("Chrome", "Windows", "desktop", "7"), id="same-system"),
+        # a version of another system would be a lie
+        pytest.param({"os": "Haiku"}, DESK, ("Chrome", "Haiku", "desktop", None), id="other-system"),
+    ],
+)  # fmt: skip
+def test_what_the_event_says_wins(fields: dict[str, str], agent: Agent, expected: tuple[str | None, ...]) -> None:
+    """CONTRACT: "browser, os, os_version, device: what event or context say, else from the User-Agent"."""
+    about = told(EVENT, agent, **fields)
+    assert tuple(about.get(name) for name in ("browser", "os", "device", "os_version")) == expected
+
+
+def test_what_only_events_say() -> None:
+    """Seed: platform and app_version are labels of the event; no header knows them."""
+    assert told(EVENT, DESK).keys() == {"browser", "os", "device", "os_version"}
+    about = told(EVENT, platform="ios", app_version="1.2")
+    assert about == {"platform": "ios", "app_version": "1.2"}
+
+
+def test_country_and_language_of_the_request() -> None:
+    """CONTRACT: country "from the client address"; language: "otherwise the first of Accept-Language"."""
+    assert told(EVENT, country="DE", language="de") == {"country": "DE", "language": "de"}
+    spoken = dimensions(Event(EVENT, 0, language="pt-BR"), Surroundings(NOBODY, "", "de"), "example.com")
+    assert spoken[enrich.FIELDS.index("language")] == "pt-BR"
+
+
+def test_the_context_is_what_the_event_does_not_say() -> None:
+    """CONTRACT: what `context` may fill; "Where event and context both speak the event wins"."""
+    context = {
+        "platform": "ios",
+        "app_version": "2",
+        "os_version": "18",
+        "language": "de-de",
+        "browser": "B",
+        "os": "O",
+    }
+    read = read_event({"app_version": "1", "os": "P"}, APP_EVENT, context | {"device": "tv", "name": "x", "url": 1}, 0)
+    assert not isinstance(read, Rejection)
+    found = dimensions(read, Surroundings(DESK, "", "fr"), "example.com")
+    assert dict(zip(enrich.FIELDS, found, strict=True)) == dict.fromkeys(enrich.FIELDS, "") | {
+        **{"platform": "ios", "app_version": "1", "os_version": "18", "language": "de-DE"},
+        **{"browser": "B", "os": "P", "device": "tv"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("header", "language"),
+    [
+        ("de-at,de;q=0.9,en;q=0.8", "de-AT"),
+        ("en", "en"),
+        ("EN-us", "en-US"),
+        ("zh-hant-tw, zh;q=0.5", "zh-Hant-TW"),
+        ("sr-LATN-rs", "sr-Latn-RS"),
+        (" fr ; q=0.3 , de", "fr"),
+        ("fr;q=0.3", "fr"),
+        ("es-419", "es-419"),
+        ("", ""),
+        ("*", ""),
+        ("*;q=0.5, de", ""),
+        (",de", ""),
+        ("d\u00e9", ""),
+        ("en_US", ""),
+        ("x" * 9, ""),
+        ("en-" + "x" * 300, ""),
+        ("\udcff", ""),
+        ("1", ""),
+        ("en--us", ""),
+    ],
+)
+def test_first_language(header: str, language: str) -> None:
+    """CONTRACT: language is a "BCP 47 tag; otherwise the first of Accept-Language", in its usual case; '' is unset."""
+    assert first_language(header) == language

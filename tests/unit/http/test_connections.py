@@ -1,0 +1,367 @@
+"""tally/connections.py and tally/bodies.py: deadlines and bounds, made small enough to be met, and all counts.
+
+tests/robustness/test_hostile_clients.py has the real ones, in a process of its own.
+"""
+
+import asyncio
+import contextlib
+import json
+import random
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tally.connections import CONNECTIONS, Connections
+from tally.errors import ANSWERED, COLLECT_PATHS, REFUSED
+from tally.ops import OPENAPI
+from tally.origin import parse_proxies
+from tests.conftest import House, MakeHouse
+
+HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+BIG = b"GET /api/v1/openapi.yaml HTTP/1.1\r\nHost: x\r\n\r\n"
+HEAD = b"POST /api/collect HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+# Longer than any test takes, shorter than a hang.
+LONG_S = 60.0
+
+Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Connect = Callable[..., Awaitable[Client]]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looked at often; a test makes the deadline short that it is about."""
+    monkeypatch.setattr("tally.connections.SWEEP_S", 0.02)
+    for name in ("connections.HEAD_S", "connections.STALLED_S", "connections.ANSWER_S", "bodies.BODY_S"):
+        monkeypatch.setattr(f"tally.{name}", LONG_S)
+
+
+@pytest.fixture
+def long_answers(house: House) -> None:
+    """Makes the document longer than what the system takes of an answer that is not read, up to 150 KB here."""
+    house.app._state[OPENAPI] *= 8
+
+
+@pytest.fixture
+async def connect(house: House, long_answers: None) -> AsyncIterator[Connect]:
+    """Opens connections that take little ahead; closes them at the end of the test, after which nothing is counted."""
+    writers: list[asyncio.StreamWriter] = []
+
+    async def one(*sends: bytes) -> Client:
+        raw = socket.socket()
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        raw.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(raw, ("127.0.0.1", house.client.port or 0))
+        reader, writer = await asyncio.open_connection(sock=raw, limit=1_024)
+        writers.append(writer)
+        for piece in sends:
+            writer.write(piece)
+        return reader, writer
+
+    yield one
+    everybody = connections(house)
+    await house.client.session.close()
+    for writer in writers:
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+    await holds(lambda: not everybody.all)
+    assert (everybody.heads_bytes, everybody.unread_bytes, everybody.bodies) == (0, 0, {})
+    assert (everybody._of, everybody._unread) == ({}, {})
+
+
+def connections(house: House) -> Connections:
+    return house.app[CONNECTIONS]
+
+
+async def holds(what: Callable[[], Any]) -> None:
+    """Waits for something."""
+    async with asyncio.timeout(LONG_S / 2):
+        while not what():
+            await asyncio.sleep(0.005)
+
+
+async def rest_of(client: Client) -> bytes:
+    """All that comes until the server closes."""
+    async with asyncio.timeout(LONG_S / 2):
+        try:
+            return await client[0].read()
+        except ConnectionError:
+            return b""
+
+
+async def answer(client: Client) -> tuple[int, bytes]:
+    """Status and body."""
+    async with asyncio.timeout(LONG_S / 2):
+        head = (await client[0].readuntil(b"\r\n\r\n")).lower()
+        length = int(head.split(b"content-length: ")[1].split(b"\r\n")[0])
+        return int(head.split()[1]), await client[0].readexactly(length)
+
+
+def view(website: str) -> bytes:
+    body = json.dumps({"type": "pageview", "website_id": website, "url": "https://example.com/"}).encode()
+    return HEAD % len(body) + body
+
+
+@contextlib.contextmanager
+def shut(house: House) -> Iterator[None]:
+    """Nothing can be committed while it lasts."""
+    house.store._commits.queue += 1_000_000
+    yield
+    house.store._commits.queue -= 1_000_000
+
+
+@pytest.mark.parametrize("before", [b"", HEALTH, "view"], ids=["at first", "after aiohttp's", "after a short one"])
+async def test_a_head_that_drips(
+    before: bytes | str, house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its time runs from its first byte, and no later byte makes it longer."""
+    monkeypatch.setattr("tally.connections.HEAD_S", 0.2)
+    client = await connect(view(await house.website()) if isinstance(before, str) else before)
+    if before:
+        assert (await answer(client))[0] in (200, 202)
+
+    async def drip() -> None:
+        client[1].write(b"GET / HTTP/1.1\r\nX: ")
+        while True:
+            client[1].write(b"x")
+            await asyncio.sleep(0.01)
+
+    dripping = asyncio.create_task(drip())
+    assert await rest_of(client) == b""
+    dripping.cancel()
+    assert connections(house).late == 1
+
+
+async def test_one_who_waits_in_silence_is_idle_and_no_more(
+    house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tally.connections.HEAD_S", 0.0)
+    client = await connect()
+    await asyncio.sleep(0.2)
+    client[1].write(HEALTH)
+    assert (await answer(client))[0] == 200
+
+
+async def test_idle_connections_are_closed(make_house: MakeHouse) -> None:
+    """On either way, and never one whose request is under way."""
+    house = await make_house(idle_seconds=1)
+    website = await house.website()
+    clients = [await asyncio.open_connection("127.0.0.1", house.client.port) for _ in range(3)]
+    for (_, writer), sends in zip(clients, (b"", view(website), HEALTH), strict=True):
+        writer.write(sends)
+    assert [(await rest_of(client))[9:12] for client in clients] == [b"", b"202", b"200"]
+    for _, writer in clients:
+        writer.close()
+
+
+async def test_one_whose_commit_takes_long_is_not_idle(
+    house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connections(house).idle_s = 0.05
+    website = await house.website()
+    told: list[Callable[[], None]] = []
+    put = house.store._commits.put
+    monkeypatch.setattr(house.store._commits, "put", lambda job, tell: told.append(lambda: put(job, tell)))
+    clients = [await connect(view(website)), await connect(view(website).replace(b": x", b": x\r\nTE: trailers"))]
+    await holds(lambda: len(told) == 2)
+    await asyncio.sleep(0.2)
+    for tell in told:
+        tell()
+    assert [(await answer(client))[0] for client in clients] == [202, 202]
+
+
+async def test_who_goes_to_make_room(house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Silent ones, then idle ones, then those who fetch their answers; never one who asks or was answered just now."""
+    everybody = connections(house)
+    everybody.most = 10
+    with monkeypatch.context() as patch:
+        patch.setattr("tally.connections.MOMENT_S", LONG_S)
+        just_answered = await connect(HEALTH)
+        assert (await answer(just_answered))[0] == 200
+        assert not everybody.make_room()
+    monkeypatch.setattr("tally.connections.MOMENT_S", 0.0)
+    fetching = await connect(BIG * 30)
+    await holds(lambda: everybody.unread_bytes)
+    idle, silent = await connect(HEALTH), await connect()
+    assert (await answer(idle))[0] == 200
+    await holds(lambda: len(everybody.all) == 4)
+    for client in (silent, just_answered, idle):
+        await asyncio.sleep(0.01)
+        assert everybody.make_room()
+        assert await rest_of(client) == b""
+    assert (await answer(fetching))[0] == 200
+    asking = await connect(HEAD % 2 + b"{")
+    await holds(lambda: everybody.bodies)
+    assert everybody.make_room()
+    assert not everybody.make_room()
+    asking[1].write(b"}")
+    assert (await answer(asking))[0] == 400
+    assert everybody.evicted == 4
+
+
+async def test_an_answer_that_nobody_reads(house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tally.connections.STALLED_S", 0.1)
+    everybody = connections(house)
+    await connect(BIG * 30)
+    await holds(lambda: everybody.late == 1)
+
+
+async def test_an_answer_that_is_read_for_ever(house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tally.connections.ANSWER_S", 0.3)
+    everybody = connections(house)
+    # Always less than half read: it never comes to a moment at which all was taken.
+    reader, _ = await connect(BIG * 400)
+    async with asyncio.timeout(LONG_S / 2):
+        while not everybody.late:
+            assert await reader.read(1_024)
+            await asyncio.sleep(0.001)
+
+
+async def test_one_who_reads_slowly_gets_his_answers(house: House, connect: Connect) -> None:
+    reader, _ = await connect(BIG * 30)
+    everybody = connections(house)
+    await holds(lambda: everybody.unread_bytes)
+    size = len((await house.get("/api/v1/openapi.yaml")).body)
+    for _ in range(30):
+        assert len((await answer((reader, _)))[1]) == size  # type: ignore[arg-type]
+    assert (everybody.late, everybody.unread_bytes) == (0, 0)
+
+
+async def test_unread_answers_are_bounded_together(
+    house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who has not read for longest goes first; one alone may have the longest answer."""
+    monkeypatch.setattr("tally.connections.MOST_UNREAD_BYTES", 150_000)
+    everybody = connections(house)
+    clients = []
+    for count in range(1, 6):
+        clients.append(await connect(BIG * 30))
+        await holds(lambda count=count: everybody.late + len(everybody._unread) == count)
+        assert everybody.unread_bytes <= 150_000 or len(everybody._unread) == 1
+    assert everybody.late >= 3
+    assert (await answer(clients[-1]))[0] == 200
+
+
+async def test_heads_are_bounded_together(house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The longest goes."""
+    monkeypatch.setattr("tally.connections.MOST_HEADS_BYTES", 20_000)
+    everybody = connections(house)
+    start = b"GET /healthz HTTP/1.1\r\nHost: x\r\nX: "
+    short, long = await connect(start + b"y" * 4_000), await connect(start + b"y" * 14_000)
+    await holds(lambda: everybody.heads_bytes > 18_000)
+    middle = await connect(start + b"y" * 8_000)
+    assert await rest_of(long) == b""
+    for client in (short, middle):
+        client[1].write(b"\r\n\r\n")
+        assert (await answer(client))[0] == 200
+    assert (everybody.late, everybody.heads_bytes) == (1, 0)
+
+
+async def test_requests_sent_ahead_are_counted(house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They take more than their bytes; asked, they take nothing any more."""
+    everybody = connections(house)
+    reader, writer = await connect(BIG + HEALTH * 20)
+    await holds(lambda: everybody.heads_bytes > 20 * 1_500)
+    for _ in range(21):
+        assert (await answer((reader, writer)))[0] == 200
+    await holds(lambda: everybody.heads_bytes == 0)
+    monkeypatch.setattr("tally.connections.MOST_HEADS_BYTES", 20_000)
+    assert await rest_of(await connect(BIG + HEALTH * 20)) == b""
+
+
+async def test_a_body_that_looks_like_heads_is_not_counted_for_ever(house: House, connect: Connect) -> None:
+    body = b"\r\n\r\n" * 100
+    client = await connect(HEAD % len(body) + body)
+    assert (await answer(client))[0] == 400
+    await holds(lambda: connections(house).heads_bytes == 0)
+    client[1].write(HEALTH)
+    assert (await answer(client))[0] == 200
+
+
+async def test_a_body_that_does_not_come(house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tally.bodies.BODY_S", 0.1)
+    monkeypatch.setattr("tally.errors.THROW_AWAY_S", 0.1)
+    client = await connect(HEAD % 10 + b"{")
+    status, body = await answer(client)
+    assert (status, json.loads(body)["error"]["code"]) == (400, "invalid_json")
+    assert await rest_of(client) == b""
+
+
+async def test_of_many_bodies_the_oldest_goes(house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tally.bodies.MOST_AT_ONCE", 2)
+    monkeypatch.setattr("tally.errors.THROW_AWAY_S", 0.1)
+    everybody, website = connections(house), await house.website()
+    clients = []
+    for count in (1, 2):
+        clients.append(await connect(HEAD % 10 + b"{"))
+        await holds(lambda count=count: len(everybody.bodies) == count)
+    request = view(website)
+    clients.append(await connect(request[:-1]))
+    status, body = await answer(clients[0])
+    assert (status, json.loads(body)["error"]["code"]) == (503, "overloaded")
+    clients[2][1].write(request[-1:])
+    assert (await answer(clients[2]))[0] == 202
+    assert len(everybody.bodies) == 1
+
+
+async def test_overload_is_told_before_the_body_is_read(
+    house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On either way, in the same words."""
+    monkeypatch.setattr("tally.errors.THROW_AWAY_S", 0.1)
+    request = view(await house.website())
+    with shut(house):
+        short, long = await connect(request), await connect(HEAD % 1_000)
+        answers = [await answer(client) for client in (short, long)]
+    assert answers[0] == answers[1]
+    for counter in (house.app[REFUSED], house.store.left_out.requests):
+        assert counter["overloaded"] == 2
+    assert house.app[ANSWERED][COLLECT_PATHS[0], 5] == 1
+    assert (answers[0][0], json.loads(answers[0][1])["error"]["code"]) == (503, "overloaded")
+    short[1].write(request)
+    assert (await answer(short))[0] == 202
+    ways = [way.is_short for way in connections(house).all if way.has_asked]  # type: ignore[attr-defined]
+    assert True in ways, "it stayed on the short way"
+
+
+async def test_the_counts_add_up(house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever clients do, in pieces of any size: at the end nothing is counted (as `connect` looks)."""
+    monkeypatch.setattr("tally.connections.HEAD_S", 0.1)
+    monkeypatch.setattr("tally.connections.STALLED_S", 0.1)
+    monkeypatch.setattr("tally.connections.MOST_HEADS_BYTES", 60_000)
+    monkeypatch.setattr("tally.connections.MOST_UNREAD_BYTES", 200_000)
+    website, chance = await house.website(), random.Random(3)
+    for _ in range(60):
+        sent = b"".join(chance.choices([HEALTH, BIG, view(website), b"\r\n\r\n", HEAD % 20], k=chance.randrange(1, 8)))
+        _, writer = await connect()
+        while sent and chance.random() < 0.95:
+            size = chance.randrange(1, 400)
+            writer.write(sent[:size])
+            sent = sent[size:]
+            await asyncio.sleep(0)
+        if chance.random() < 0.3:
+            writer.transport.abort()
+    assert (await house.get("/healthz")).status == 200
+
+
+def everybody_of(*trusted: str) -> Connections:
+    return Connections(10, 2, 75.0, parse_proxies(trusted or ("none",)))
+
+
+@pytest.mark.parametrize(
+    ("peers", "same"),
+    [
+        (("203.0.113.1", "203.0.113.1"), True),
+        (("203.0.113.1", "203.0.113.2"), False),
+        (("2001:db8::1", "2001:db8::2"), True),
+        (("2001:db8::1", "2001:db8:0:1::1"), False),
+        (("203.0.113.1", "::ffff:203.0.113.1"), True),
+    ],
+)
+def test_who_is_one_client(peers: tuple[str, str], same: bool) -> None:
+    everybody = everybody_of()
+    one, other = (everybody._client_of(peer) for peer in peers)
+    assert (one == other) is same
+    assert everybody_of("203.0.113.0/24", "2001:db8::/32")._client_of(peers[0]) is None

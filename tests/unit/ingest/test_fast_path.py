@@ -1,0 +1,343 @@
+"""tally/shortcut.py: what goes the short way, what does not, and that nobody can tell by the answer."""
+
+import asyncio
+import contextlib
+import json
+import sqlite3
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tally.shortcut import MOST_FIELDS, MOST_HEAD_BYTES, MOST_LINES, Lines, read_plain
+from tests.conftest import House, MakeHouse
+
+BODY = b'{"type": "pageview"}'
+HEAD = b"POST /api/collect HTTP/1.1\r\nHost: x\r\nUser-Agent: a b\r\nContent-Length: 20\r\n\r\n"
+
+
+def test_a_plain_request() -> None:
+    fields = {"host": "x", "user-agent": "a b", "content-length": "20"}
+    assert read_plain(HEAD + BODY, Lines()) == (fields, BODY)
+
+
+VALUES = (
+    *("", "~", "a", " a", "a ", "a\tb", "\ta", "10.0.0.1, ::1"),
+    *("a\x00", "a\x0b", "a\x1c", "a\x7f", "\x85", "a\xa0", "\xe4"),
+)
+
+
+@pytest.mark.parametrize("value", VALUES, ids=ascii)
+def test_lines_that_differ_each_time_are_read_as_all_others_are(value: str) -> None:
+    """X-Forwarded-For and its like go a quicker way than the grammar: no value means another thing there."""
+    for gap in (": ", ":", ":  "):
+        usual, quick = (
+            (HEAD.replace(b"User-Agent: a b", f"{name}{gap}{value}".encode("latin-1")) + BODY)
+            for name in ("X-Forwarded-By", "X-Forwarded-For")
+        )
+        expected, got = read_plain(usual, Lines()), read_plain(quick, Lines())
+        assert (got is None) == (expected is None)
+        if expected is not None and got is not None:
+            assert got[0]["x-forwarded-for"] == expected[0]["x-forwarded-by"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b" HTTP/1.1", b" HTTP/1.1"),
+        (b"/api/collect", b"/api/v1/collect"),
+        (b"Host: x", b"host: x"),
+        (b"a b", b"a\tb"),
+        (b"a b", b"\xff\xc3\xa4"),
+        (b"Host: x", b"Host: x\r\nConnection: Keep-Alive"),
+        (b"Host: x", b"Host:x"),
+    ],
+    ids=str,
+)
+def test_plain(old: bytes, new: bytes) -> None:
+    assert read_plain((HEAD + BODY).replace(old, new, 1), Lines()) is not None
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"POST", b"GET"),
+        (b"POST", b"post"),
+        (b"/api/collect", b"/api/collect?a=b"),
+        (b"/api/collect", b"/api/collect/"),
+        (b"/api/collect", b"/api/v2/collect"),
+        (b"/api/collect", b"http://x/api/collect"),
+        (b"HTTP/1.1", b"HTTP/1.0"),
+        (b"\r\n", b"\n"),
+        (b"Host: x\r\n", b""),
+        (b"Host: x", b"Host : x"),
+        (b"Host: x", b" Host: x"),
+        (b"Host: x", b"Host: x\r\n folded"),
+        (b"Host: x", b"Host: x\r\nhost: x"),
+        (b"Host: x", b"Host: x\r\nContent-Length: 20"),
+        (b"Host: x", b"Host: x\r\nConnection: close"),
+        (b"Host: x", b"Host: x\r\nConnection: keep-alive, Upgrade"),
+        (b"Host: x", b"Host: x\r\nTransfer-Encoding: chunked"),
+        (b"Host: x", b"Host: x\r\nContent-Encoding: identity"),
+        (b"Host: x", b"Host: x\r\nExpect: 100-continue"),
+        (b"Host: x", b"Host: x\r\nUpgrade: h2c"),
+        (b"Host: x", b"Host: x\r\nProxy-Connection: close"),
+        (b"Host: x", b"Host: x" + b"".join(b"\r\nX-%d: y" % n for n in range(MOST_FIELDS))),
+        (b"Host: x", b"Host: x\r\nno colon"),
+        (b"Host: x", b"Host: x\r\n: no name"),
+        (b"a b", b"a\0b"),
+        (b"a b", b"a\rb"),
+        (b"a b", b"a\nb"),
+        (b"a b", b""),
+        (b"a b", b" a"),
+        (b"a b", b"a "),
+        (b"a b", b"a" * MOST_HEAD_BYTES),
+        (b"Content-Length: 20\r\n", b""),
+        (b": 20", b": 19"),
+        (b": 20", b": 21"),
+        (b": 20", b": +20"),
+        (b": 20", b": 2_0"),
+        (b": 20", b": 20, 20"),
+        (b": 20", b": 0000000000000000000020"),
+        (b": 20", b": \xc2\xb2\xc2\xb0"),
+        (BODY, BODY[:-1]),
+        (BODY, BODY + HEAD + BODY),
+        (BODY, b""),
+    ],
+    ids=str,
+)
+def test_not_plain(old: bytes, new: bytes) -> None:
+    sent = HEAD + BODY
+    assert old in sent
+    assert read_plain(sent.replace(old, new, 1), Lines()) is None
+
+
+def test_a_line_that_comes_again_says_the_same() -> None:
+    lines = Lines()
+    first = read_plain(HEAD + BODY, lines)
+    assert lines[b"User-Agent: a b"] == ("user-agent", "a b")
+    assert read_plain(HEAD + BODY, lines) == first
+    assert read_plain(HEAD.replace(b"a b", b"a c") + BODY, lines) != first
+    assert read_plain(HEAD.replace(b"a b", b" a b") + BODY, lines) is None
+
+
+def test_no_line_that_tells_of_somebody_is_kept() -> None:
+    lines = Lines()
+    told = b"\r\nX-Forwarded-For: 203.0.113.7\r\nReferer: https://a.example/?q=1\r\nCookie: a=b\r\nAuthorization: c"
+    assert read_plain(HEAD.replace(b"Host: x", b"Host: x" + told) + BODY, lines) is not None
+    assert sorted(lines) == [b"Content-Length: 20", b"Host: x", b"User-Agent: a b"]
+
+
+def test_kept_lines_are_bounded() -> None:
+    lines = Lines()
+    for number in range(3 * MOST_LINES):
+        assert read_plain(HEAD.replace(b"a b", b"a %d" % number) + BODY, lines) is not None
+        assert len(lines) <= MOST_LINES
+    assert read_plain(HEAD.replace(b"a b", b"long" * 100) + BODY, lines) is not None
+    assert not any(b"long" in line for line in lines)
+
+
+def test_more_than_a_body_may_hold_is_not_plain() -> None:
+    for length, is_plain in ((65_536, True), (65_537, False)):
+        sent = HEAD.replace(b": 20", b": %d" % length) + b" " * length
+        assert (read_plain(sent, Lines()) is not None) is is_plain
+
+
+class Client:
+    """A connection to a house, and how many requests aiohttp has seen of all."""
+
+    def __init__(self, house: House, streams: tuple[asyncio.StreamReader, asyncio.StreamWriter]) -> None:
+        self.reader, self.writer = streams
+        self._house = house
+
+    @property
+    def long_ways(self) -> int:
+        return int(self._house.client.server.runner.server.server.requests_count)
+
+    @property
+    def ways(self) -> tuple[int, int]:
+        """How many connections are aiohttp's, and how many are not."""
+        everybody = self._house.client.server.runner.server.connections.all
+        short = sum(way.is_short for way in everybody)
+        return len(everybody) - short, short
+
+    async def answer(self) -> tuple[str, list[str], bytes]:
+        """Status line, headers in order of the alphabet but for the Date, body."""
+        first, *lines = (await self.reader.readuntil(b"\r\n\r\n")).decode().strip().split("\r\n")
+        length = next(int(line.split(":")[1]) for line in lines if line.startswith("Content-Length"))
+        assert sum(line.startswith("Date: ") for line in lines) == 1
+        headers = sorted(line for line in lines if not line.startswith("Date: "))
+        return first, headers, await self.reader.readexactly(length)
+
+
+Connect = Callable[[], Awaitable[Client]]
+
+
+@pytest.fixture
+async def connect(house: House) -> AsyncIterator[Connect]:
+    """Opens connections; closes them at the end of the test."""
+    clients: list[Client] = []
+
+    async def connection() -> Client:
+        clients.append(Client(house, await asyncio.open_connection("127.0.0.1", house.client.port)))
+        return clients[-1]
+
+    yield connection
+    for client in clients:
+        client.writer.close()
+        with contextlib.suppress(ConnectionError):
+            await client.writer.wait_closed()
+
+
+def post(body: Any, *headers: str) -> bytes:
+    sent = json.dumps(body).encode()
+    lines = ["POST /api/collect HTTP/1.1", "Host: localhost", f"Content-Length: {len(sent)}", *headers, "", ""]
+    return "\r\n".join(lines).encode() + sent
+
+
+def view(website: str, path: str = "/", **more: Any) -> dict[str, Any]:
+    return {"type": "pageview", "website_id": website, "url": f"https://example.com{path}", **more}
+
+
+@contextlib.contextmanager
+def write_lock(house: House) -> Iterator[None]:
+    """Nothing can be committed while it lasts."""
+    connection = sqlite3.connect(house.db, isolation_level=None)
+    connection.execute("begin immediate")
+    yield
+    connection.rollback()
+    connection.close()
+
+
+async def test_both_ways_answer_the_same(house: House, connect: Connect) -> None:
+    website = await house.website()
+    for body in (view(website), {"website_id": website, "events": [view(website, f"/{n}") for n in range(50)]}):
+        short, long = await connect(), await connect()
+        before = short.long_ways
+        request = post(body, "Origin: https://www.example.com", "User-Agent: Mozilla/5.0 (X11; Linux)")
+        short.writer.write(request)
+        answer = await short.answer()
+        assert short.long_ways == before, "it is plain"
+        long.writer.write(request.replace(b"Host: localhost\r\n", b"Host: localhost\r\nContent-Encoding: identity\r\n"))
+        assert await long.answer() == answer
+        assert long.long_ways == before + 1
+    (first, second) = house.sql(
+        "select count(*), count(distinct visitor), count(distinct hostname), max(referrer) from event where id % 2 = 0"
+        " union all select count(*), count(distinct visitor), count(distinct hostname), max(referrer) from event"
+    )
+    assert first[1:] == second[1:] == (1, 1, 0)
+    assert second[0] == 102
+
+
+async def test_what_is_refused_goes_the_long_way_with_its_connection(house: House, connect: Connect) -> None:
+    website = await house.website()
+    client = await connect()
+    requests = [post(view(website)), post({"type": "pageview", "website_id": website}), post(view(website))]
+    statuses, ways = [], []
+    for request in requests:
+        client.writer.write(request)
+        statuses.append((await client.answer())[0].split()[1])
+        ways.append(client.long_ways)
+    assert statuses == ["202", "400", "202"]
+    assert [way - ways[0] for way in ways] == [0, 1, 2]
+
+
+async def test_what_is_sent_ahead_is_answered_in_order(house: House, connect: Connect) -> None:
+    """The first is under way, in one piece; the others come while its commit waits."""
+    website = await house.website()
+    client = await connect()
+    with write_lock(house):
+        client.writer.write(post(view(website, "/0")))
+        while house.store.queue < 1:
+            await house.get("/healthz")
+        client.writer.write(post(b"no object".decode()) + post(view(website, "/1"))[:30])
+        await house.get("/healthz")
+        client.writer.write(post(view(website, "/1"))[30:])
+        await house.get("/healthz")
+    assert [(await client.answer())[0].split()[1] for _ in range(3)] == ["202", "400", "202"]
+    assert house.sql("select count(*) from event") == [(2,)]
+
+
+async def test_a_token_is_taken_and_given_back(house: House, connect: Connect) -> None:
+    """CONTRACT: a refused request takes no token, one that is taken one of each bucket, on either way."""
+    website = await house.website()
+    client = await connect()
+    desk = house.client.server.runner.server.desk
+    key, now_ns = bytes((127, 0, 0, 1)), house.clock.monotonic_ns()
+    client.writer.write(post(view(website)))
+    assert (await client.answer())[0].split()[1] == "202"
+    assert desk.clients.remaining(key, now_ns) == desk.clients.per_minute - 1
+    house.store.health.fault = "damaged"
+    client.writer.write(post(view(website)))
+    assert (await client.answer())[0].split()[1] == "503"
+    assert desk.clients.remaining(key, now_ns) == desk.clients.per_minute - 1
+
+
+async def test_what_only_the_writer_refuses_is_left_out(make_house: MakeHouse) -> None:
+    """Such a request was plain, so it is answered here: a month that filled up meanwhile, a disk that did."""
+    house = await make_house(free_events=1)
+    website = await house.website(plan="free")
+    clients = [Client(house, await asyncio.open_connection("127.0.0.1", house.client.port)) for _ in range(4)]
+    ways = clients[0].long_ways
+
+    async def all_at_once() -> list[str]:
+        with write_lock(house):
+            for client in clients:
+                client.writer.write(post(view(website)))
+            # Not by HTTP, which would be the long way.
+            while house.store.queue < len(clients):
+                await asyncio.sleep(0)
+        return sorted([(await client.answer())[0].split()[1] for client in clients])
+
+    assert await all_at_once() == ["202", "429", "429", "429"]
+    await house.admin(lambda run: run.execute("update account set plan = 'business'"))
+    await house.store._writer.run(lambda run: run.execute("pragma query_only = on").fetchall())
+    assert await all_at_once() == ["503"] * 4
+    assert clients[0].long_ways == ways
+    refusals = {"monthly_limit_reached": 3, "storage_unavailable": 4}
+    assert (house.store.left_out.events, house.store.left_out.requests) == (refusals, refusals)
+    await house.store._writer.run(lambda run: run.execute("pragma query_only = off").fetchall())
+    await house.store.mender.heal()
+    await house.store.tick()
+    assert house.sql("select sum(events) from left_out") == [(7,)]
+    for client in clients:
+        client.writer.close()
+        await client.writer.wait_closed()
+
+
+async def test_somebody_who_goes_away_is_stored_nevertheless(house: House, connect: Connect) -> None:
+    website = await house.website()
+    client = await connect()
+    with write_lock(house):
+        client.writer.write(post(view(website)))
+        while house.store.queue < 1:
+            await house.get("/healthz")
+        client.writer.transport.abort()
+        await house.get("/healthz")
+    while house.store.queue:
+        await house.get("/healthz")
+    assert house.sql("select count(*) from event") == [(1,)]
+
+
+async def test_aiohttp_has_no_clock_on_a_connection_that_is_in_use_here(house: House, connect: Connect) -> None:
+    """aiohttp would close it after its keep-alive time, with a request under way: it has seen none of them."""
+    website = await house.website()
+    client = await connect()
+    before, _ = client.ways
+    for n in range(3):
+        client.writer.write(post(view(website, f"/{n}")))
+        assert (await client.answer())[0].split()[1] == "202"
+        assert client.ways == (before, 1)
+    client.writer.write(post({"type": "pageview", "website_id": website}))
+    assert (await client.answer())[0].split()[1] == "400"
+    assert client.ways == (before + 1, 0)
+
+
+async def test_connections_end_with_the_server(house: House, connect: Connect) -> None:
+    website = await house.website()
+    clients = [await connect(), await connect()]
+    for client, more in zip(clients, ((), ("Proxy-Connection: close",)), strict=True):
+        client.writer.write(post(view(website), *more))
+        assert (await client.answer())[0].split()[1] == "202"
+    await house.close()
+    assert [await client.reader.read() for client in clients] == [b"", b""]

@@ -1,0 +1,372 @@
+"""tally/building.py: killed at any step, overtaken at any step, in short steps; and a real server that is killed.
+
+"Rollups: exact, disposable while their raw rows are there, built in the background in small steps ..., marked stale in
+the same transaction as a late event; killed at any point they are right after the next start."
+"""
+
+import asyncio
+import random
+import shutil
+import sqlite3
+import tracemalloc
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from tally import accounts, building, rollups, visit_days
+from tally.clock import Clock
+from tally.schema import open_database, transaction
+from tally.timerange import Range, buckets
+from tests.conftest import ManualClock, Serve, Server, until
+from tests.support.rollup_database import (
+    DAY_MS,
+    HOUR_MS,
+    MINUTE_MS,
+    Works,
+    fill,
+    left_over,
+    make_file,
+    wrong_tables,
+)
+
+DAY = 20_772  # a multiple of 4
+DAY_0_MS = DAY * DAY_MS
+NOW_MS = DAY_0_MS + 40 * DAY_MS + 15 * HOUR_MS
+FOLD_EVENTS, ROWS_A_STEP = 3, 4
+
+
+def event(day: int, minute: int, session: int = 0, value: str = "/a") -> tuple[int, int, str, tuple[str, ...]]:
+    """A traffic event; every fourth minute's is a custom one."""
+    texts = (value, *("x" if minute % 3 else "" for _ in range(13)), "signup" if minute % 4 == 0 else "")
+    return DAY_0_MS + day * DAY_MS + minute * MINUTE_MS, 2 if minute % 4 == 0 else 0, f"session-{session}", texts
+
+
+def history() -> list[tuple[int, int, str, tuple[str, ...]]]:
+    """Imported days: two neighbours, one further on, and one on which events still arrive."""
+    return [
+        event(day, minute, minute % 3, f"/{minute % 7}")
+        for day in (0, 1, 3, 39)
+        for minute in (1, 2, 14, 15, 16, 60, 75, 1_100, 1_439)
+    ]
+
+
+def recent() -> list[tuple[int, int, str, tuple[str, ...]]]:
+    """Events of today, yesterday and the day before."""
+    return [event(day, minute, minute % 4) for day in (38, 39, 40) for minute in (3, 33, 34, 64, 65, 300, 600, 840)]
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with everything to do: stale days that are over, one that is not, open days, blocks."""
+    path = tmp_path_factory.mktemp("building") / "begun.db"
+    make_file(path)
+    works = Works(path, ManualClock(NOW_MS))
+    works.send(*recent())
+    works.build()
+    works.bring(*history())
+    works.send(event(39, 345, 7), event(38, 61, 2), event(40, 880, 1))
+    works.close()
+    return path
+
+
+Start = Callable[[], Works]
+
+
+@pytest.fixture
+def start(begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    """Copies of that file at work, with the smallest limits."""
+    monkeypatch.setattr(rollups, "FOLD_EVENTS", FOLD_EVENTS)
+    monkeypatch.setattr(rollups, "ROWS_A_STEP", ROWS_A_STEP)
+    monkeypatch.setattr(visit_days, "MOST_PAGES", 2)
+    started: list[Works] = []
+
+    def new() -> Works:
+        path = tmp_path / f"{len(started)}.db"
+        shutil.copyfile(begun, path)
+        started.append(Works(path, ManualClock(NOW_MS)))
+        return started[-1]
+
+    yield new
+    for works in started:
+        works.close()
+
+
+RANGES = (
+    (DAY_0_MS - DAY_MS, NOW_MS + DAY_MS),
+    (DAY_0_MS, DAY_0_MS + 4 * DAY_MS),
+    (DAY_0_MS + 15 * MINUTE_MS + 1, NOW_MS - 7 * MINUTE_MS),
+    (DAY_0_MS + 39 * DAY_MS + 16 * MINUTE_MS, DAY_0_MS + 39 * DAY_MS + 345 * MINUTE_MS + 1),
+)
+
+
+def same(works: Works) -> None:
+    """The figures of some ranges are those of plain counting."""
+    plain = works.plain()
+    for from_ms, to_ms in RANGES:
+        for filters in ((), (("os", ("x", "")),), (("os", ("x",)),)):
+            scope = works.scope(from_ms, to_ms, filters)
+            assert works.stats(scope) == plain.stats(scope)
+            assert works.top(scope, "pathname", 10) == plain.top(scope, "pathname", 10)
+        span = Range(from_ms, to_ms, ZoneInfo("America/New_York"), None)
+        edges = [(bucket.from_ms, bucket.to_ms) for bucket in buckets(span, "day")]
+        scope = works.scope(from_ms, to_ms)
+        assert works.series(scope, edges) == plain.series(scope, edges)
+
+
+def all_right(works: Works) -> None:
+    """Everything is built, and as it is when built anew."""
+    number = works.websites[0].number
+    works.build_all()
+    assert wrong_tables(works.reader, number) == []
+    assert left_over(works.reader, number) == []
+    same(works)
+
+
+def steps_of(works: Works) -> int:
+    """How many steps the work takes from here on."""
+    taken: list[None] = []
+    works.meanwhile = [lambda: taken.append(None)] * 100_000
+    assert works.build()
+    works.meanwhile = []
+    return len(taken)
+
+
+def test_the_work_takes_many_steps(start: Start) -> None:
+    """The tests below stop and overtake at each of them."""
+    works = start()
+    assert steps_of(works) > 200
+    assert steps_of(works) < 30
+    states = Counter(day.state for day in works.days().values())
+    assert states == {rollups.FINAL: 3, rollups.OPEN: 3}
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_killed_at_any_step(start: Start, part: int) -> None:
+    """The rule: "killed at any point they are right after the next start": right at once, and built in the end."""
+    steps = steps_of(start())
+    for stop in range(4 * part, steps, 16):
+        works = start()
+        assert not works.build(stop)
+        same(works)
+        works.build(stop // 2 + 1)
+        same(works)
+        all_right(works)
+        works.close()
+
+
+def send(works: Works) -> None:
+    works.send(event(40, 890, 1, "/new"), event(39, 5, 1), event(39, 346, 7), event(38, 62, 2, "/1"))
+
+
+def bring_to_a_final_day(works: Works) -> None:
+    works.bring(event(0, 500, 0, "/0"))
+
+
+def bring_to_a_gap(works: Works) -> None:
+    works.bring(event(2, 500, 0, "/0"), event(4, 500, 0, "/0"))
+
+
+def bring_to_open_days(works: Works) -> None:
+    works.bring(event(40, 500), event(39, 500), event(37, 500))
+
+
+@pytest.mark.parametrize("what", [send, bring_to_a_final_day, bring_to_a_gap, bring_to_open_days])
+def test_overtaken_at_any_step(start: Start, what: Callable[[Works], None]) -> None:
+    """tally/building.py: "what was counted is added ..., if nobody has marked the day stale again meanwhile"."""
+    steps = steps_of(start())
+    for step in range(0, steps, 13):
+        works = start()
+
+        def happen(works: Works = works) -> None:
+            what(works)
+            same(works)
+
+        works.meanwhile = [*([lambda: None] * step), happen]
+        works.build()
+        assert not works.meanwhile
+        same(works)
+        works.build()
+        assert not [day for day in works.days().values() if day.state == rollups.STALE]
+        same(works)
+        all_right(works)
+        works.close()
+
+
+# --- how much a step writes
+
+FIELDS_A_ROLLUP = rollups.ALL + 2  # the last one is all of the traffic, and event_name
+# What one transaction may write, by step. A fold writes a value of each field and of its visitor for each event,
+# gathers the events and empties what was gathered before; a day has 96 quarters.
+MOST_ROWS = {
+    "_websites": 0,
+    "unfinished": 0,
+    "next_block": 0,
+    "let_go": 0,
+    "drop_values": ROWS_A_STEP,
+    "drop_visitors": ROWS_A_STEP,
+    "add_values": ROWS_A_STEP,
+    "merge": ROWS_A_STEP + 2,
+    "_close": ROWS_A_STEP,
+    "set_block": 1,
+    "_begin": 97,
+    "_end": 97,
+    # tally/vital_days.py's own are weighed by test_web_vitals.py.
+    "due": 0,  # and tally/heat_days.py's by test_heatmaps.py
+    # tally/visit_days.py
+    **dict.fromkeys(("drop", "add"), ROWS_A_STEP),
+    "end": 1,
+    **dict.fromkeys(("version", "next_day"), 0),
+    "_fold": FOLD_EVENTS * (2 * FIELDS_A_ROLLUP + 2) + 1,
+}
+
+
+class Weighed(building.Builder):
+    """A builder that tells how many rows each step writes."""
+
+    most: Counter[str]
+
+    async def _write(self, step: Any, *what: Any, **named: Any) -> Any:
+        def weighed(connection: sqlite3.Connection, *what: Any, **named: Any) -> Any:
+            before = connection.total_changes
+            result = step(connection, *what, **named)
+            self.most[step.__name__] = max(self.most[step.__name__], connection.total_changes - before)
+            return result
+
+        return await super()._write(weighed, *what, **named)
+
+
+def test_no_step_writes_much(start: Start) -> None:
+    """tally/rollups.py: "nothing takes long: a step folds FOLD_EVENTS or deletes or writes ROWS_A_STEP rows"."""
+    works = start()
+    works.builder.__class__ = Weighed
+    works.builder.most = most = Counter()  # type: ignore[attr-defined]
+    works.build()
+    for _ in range(3):
+        works.advance(200 * DAY_MS)
+        works.build()
+    works.bring(event(0, 500), event(3, 500), event(39, 700))
+    works.build()
+    assert most.keys() == MOST_ROWS.keys()
+    assert {name: rows for name, rows in most.items() if rows > MOST_ROWS[name]} == {}
+    # It is the limits that hold them: without, these would write more.
+    assert all(most[name] > ROWS_A_STEP / 2 for name in ("drop_values", "drop_visitors", "add_values", "merge"))
+
+
+def test_very_many_pages_are_counted_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """tally/visit_days.py: "Somebody may make up a million pages". Held at once, as many as here would take 2 MB."""
+    monkeypatch.setattr(visit_days, "MOST_PAGES", 1_000)
+    path = tmp_path / "analytics.db"
+    make_file(path, 1)
+    works = Works(path, ManualClock(NOW_MS))
+    works._steps = 1 << 30
+    day, pages = DAY_0_MS // DAY_MS >> 6 << 6, 7_000
+    with transaction(works.writer):
+        works.writer.executemany("insert into built values (1, 0, ?, 2, 0, 0)", [(day + n,) for n in range(64)])
+        # What it goes by: how many paths these days have.
+        paths = ((day >> 6, value) for value in range(1, pages))
+        works.writer.executemany("insert into rollup values (1, 0, 6, ?, ?, 1, 1, 0)", paths)
+        for n in range(8):
+            rows = ((n, value, value % 7 + n) for value in range(pages))
+            works.writer.executemany(
+                f"insert into visit_page values (1, 3, {day >> 3} + ?, ?, 1, 0, ?, 0, 0, 0, 0, 0)", rows
+            )
+    tracemalloc.start()
+    assert asyncio.run(works.builder._pages(1, 6, day >> 6))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1_000_000
+    statement = "select count(*), min(entries), max(entries), sum(entry_views) from visit_page where level = 6"
+    assert works.writer.execute(statement).fetchall() == [
+        (pages, 8, 8, sum(8 * (value % 7) + 28 for value in range(pages)))
+    ]
+    assert visit_days.is_right(works.looker, 1, 6, day >> 6)
+    for value in (0, 1, pages - 1):
+        with transaction(works.writer):
+            works.writer.execute("update visit_page set exits = 1 where level = 6 and value = ?", (value,))
+        assert not visit_days.is_right(works.looker, 1, 6, day >> 6)
+        with transaction(works.writer):
+            works.writer.execute("update visit_page set exits = 0 where level = 6 and value = ?", (value,))
+    works.close()
+
+
+def test_a_large_day_is_written_in_parts(tmp_path: Path) -> None:
+    """With the limits as they are: 2,500 values of a field, each of a visitor of its own."""
+    make_file(tmp_path / "analytics.db")
+    works = Works(tmp_path / "analytics.db", ManualClock(NOW_MS))
+    fill(tmp_path / "analytics.db", works.websites[0].number, range(DAY, DAY + 2), 2_500)
+    works.builder.__class__ = Weighed
+    works.builder.most = most = Counter()  # type: ignore[attr-defined]
+    works.build()
+    assert 500 <= most["add_values"] <= rollups.ROWS_A_STEP
+    assert 500 <= most["merge"] <= rollups.ROWS_A_STEP + 2
+    assert wrong_tables(works.reader, works.websites[0].number) == []
+    works.close()
+
+
+# --- a real server
+
+
+def test_a_server_killed_while_it_builds(serve: Serve, tmp_path: Path) -> None:
+    """SIGKILL five times while it builds: the figures are those of the raw rows; in the end all is built."""
+    path = tmp_path / "analytics.db"
+    make_file(path)
+    now_ms = Clock().wall_ms()
+    first = now_ms // DAY_MS // 8 * 8 - 24
+    days = range(first, first + 12)
+    reader = open_database(path, create=False)
+    website = accounts.websites(reader)[0]
+    with transaction(reader):
+        owner = accounts.account(reader, "owner@example.com")
+        key = accounts.create_key(reader, owner, "", now_ms)
+    fill(path, website.number, days, 1_200)
+    expected = {"visitors": len(days) * 1_200, "visits": len(days) * 1_200, "pageviews": len(days) * 1_200}
+    chance = random.Random(11)
+
+    def progress() -> int:
+        """Changes with nearly every step: rows of rollup and moment, and of what is built."""
+        counts = "select (select count(*) from rollup) + (select count(*) from moment) + (select count(*) from built)"
+        return int(reader.execute(counts).fetchone()[0])
+
+    def figures_are_right(server: Server) -> None:
+        span = f"from={iso_day(first)}&to={iso_day(first + len(days) - 1)}"
+        for question, seen in ((f"stats?{span}", expected["visitors"]), (f"top/os?{span}", expected["visitors"])):
+            answer = server.request(
+                "GET", f"/api/v1/websites/{website.id}/{question}", headers={"Authorization": f"Bearer {key}"}
+            )
+            assert answer.status == 200, answer.text
+            data = answer.json["data"]
+            visitors = data["visitors"] if isinstance(data, dict) else sum(row["visitors"] for row in data)
+            assert visitors == seen
+            if isinstance(data, dict):
+                assert {name: data[name] for name in expected} == expected
+
+    for _ in range(5):
+        server = serve(db=path)
+        figures_are_right(server)
+        begun, enough = progress(), chance.randrange(1, 4_000)
+        until(lambda begun=begun, enough=enough: progress() - begun > enough or is_built(reader, website.number))
+        figures_are_right(server)
+        server.kill()
+        assert wrong_tables(reader, website.number) == []
+    server = serve(db=path)
+    until(lambda: is_built(reader, website.number), 60)
+    figures_are_right(server)
+    assert server.terminate() == 0
+    assert wrong_tables(reader, website.number) == []
+    reader.close()
+
+
+def is_built(connection: sqlite3.Connection, website: int) -> bool:
+    """Whether no day is stale and both blocks of 8 days are there."""
+    stale = connection.execute("select count(*) from built where website = ? and state = 0", (website,)).fetchone()[0]
+    blocks = connection.execute("select count(*) from built where website = ? and level = 3", (website,)).fetchone()[0]
+    return not stale and blocks == 2
+
+
+def iso_day(day: int) -> str:
+    """A UTC day as a date."""
+    return next(iter(sqlite3.connect(":memory:").execute("select date(?, 'unixepoch')", (day * 86_400,))))[0]

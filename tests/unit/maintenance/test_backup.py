@@ -1,0 +1,595 @@
+"""backup, backup --keep, the nightly backup, restore: a copy is whole or not there, and nothing of anybody else's goes.
+
+CONTRACT, The command: "`backup FILE`, `restore FILE`: a consistent copy while the server runs; and back, refused while
+a server holds the file". What a copy of a running server holds is tested in tests/unit/cli/test_commands.py. Kills are
+real ones: a process gets SIGKILL at each line it comes to, one line after the other.
+"""
+
+import fcntl
+import os
+import resource
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analytics_server import main
+from tally import accounts, backups
+from tally.backups import BackupError, Stopped, make_backup
+from tally.nightly import AGAIN_NS, Nightly
+from tally.restoring import drop_leftovers
+from tally.schema import open_database
+from tally.threads import lock_file
+from tests.conftest import NOON_MS, ROOT, ManualClock, Serve, clean_environment, until
+from tests.support.aged_database import built, sql
+from tests.unit.cli.test_commands import OTHER_FILES, Done, noise, refused, succeeded
+
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    """A file with a past, its log in it."""
+    return built(tmp_path / "data")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "backups").mkdir()
+    return tmp_path / "backups"
+
+
+@pytest.fixture
+def run(db: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    """A command on the file, in this process."""
+
+    def run(*words: object) -> Done:
+        capsys.readouterr()
+        status = main([*map(str, words), "--db", str(db)])
+        return subprocess.CompletedProcess(words, status, *capsys.readouterr())
+
+    return run
+
+
+def content(path: Path) -> list[str]:
+    """All that a database holds, as text."""
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
+        return list(connection.iterdump())
+
+
+def content_with_log(path: Path) -> list[str]:
+    """The same of a file with its log, both of which stay as they are."""
+    with tempfile.TemporaryDirectory() as elsewhere:
+        for file in path.parent.glob(f"{path.name}*"):
+            if file.name in (path.name, f"{path.name}-wal"):
+                shutil.copy(file, elsewhere)
+        return content(Path(elsewhere) / path.name)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def grown(db: Path, pages: int) -> Path:
+    """The file with so many more pages, all in it."""
+    with closing(sqlite3.connect(db, isolation_level=None)) as connection:
+        connection.execute("create table more (page)")
+        connection.execute(
+            "with recursive n (i) as (select 1 union all select i + 1 from n where i < ?)"
+            " insert into more select zeroblob(4000) from n",
+            (pages,),
+        )
+        connection.execute("pragma wal_checkpoint(truncate)")
+    return db
+
+
+def without_rows_in_an_index(path: Path) -> None:
+    """An index that says other than its table, which only a whole look tells: each page by itself is right."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("create table two (a, b)")
+        connection.execute("create index one on two (a)")
+        connection.execute("create index other on two (b)")
+        connection.execute("insert into two values (1, 2), (3, 4)")
+        connection.execute("pragma wal_checkpoint(truncate)")
+        roots = dict(connection.execute("select name, rootpage from sqlite_schema where tbl_name = 'two'"))
+        connection.execute("pragma writable_schema = on")
+        for name, root in (("one", roots["other"]), ("other", roots["one"])):
+            connection.execute("update sqlite_schema set rootpage = ? where name = ?", (root, name))
+
+
+# One copy
+
+
+def test_a_copy_is_all_of_it_in_one_file(run: Run, db: Path, folder: Path) -> None:
+    target = folder / "copy.db"
+    assert succeeded(run("backup", target)) == ""
+    assert content(target) == content(db)
+    assert names(folder) == ["copy.db"]
+    held = target.read_bytes()
+    assert held[18:20] == b"\1\1", "it needs no log beside it: whoever reads it leaves nothing there"
+    assert target.stat().st_mode & 0o777 == 0o600
+    assert target.stat().st_nlink == 1
+
+
+def test_a_copy_is_looked_at_whole(run: Run, db: Path, folder: Path) -> None:
+    without_rows_in_an_index(db)
+    assert sql(db, "pragma quick_check") == [("ok",)], "a quick look does not see it"
+    refused(run("backup", folder / "copy.db"), 1, "damaged")
+    refused(run("backup", "--keep", 2, folder), 1, "damaged")
+    assert names(folder) == []
+
+
+def test_commits_do_not_begin_it_anew(db: Path, folder: Path) -> None:
+    """One snapshot: with a commit after each of its steps it still ends after as many steps as the file has."""
+    steps = 0
+    with closing(sqlite3.connect(grown(db, 9_000), isolation_level=None)) as other:
+        before = content(db)
+
+        def commit() -> bool:
+            nonlocal steps
+            steps += 1
+            if steps < 20:
+                other.execute("insert into more values (zeroblob(4000))")
+            return steps > 100
+
+        size = make_backup(db, folder / "copy.db", commit)
+    assert size > 36_000_000
+    assert content(folder / "copy.db") == before
+
+
+def test_a_copy_that_nobody_wants_ends(db: Path, folder: Path) -> None:
+    with pytest.raises(Stopped):
+        make_backup(db, folder / "copy.db", lambda: True)
+    assert names(folder) == []
+
+
+def test_a_name_taken_meanwhile(db: Path, folder: Path) -> None:
+    def take() -> bool:
+        (folder / "copy.db").write_text("mine")
+        return False
+
+    with pytest.raises(BackupError, match="a backup never overwrites"):
+        make_backup(db, folder / "copy.db", take)
+    assert (folder / "copy.db").read_text() == "mine"
+    assert names(folder) == ["copy.db"]
+
+
+def test_no_room(db: Path, folder: Path, tmp_path: Path) -> None:
+    """A full disk, as a limit on the size of files: said in words, nothing left, nothing changed."""
+    grown(db, 500)
+    shutil.copy(db, tmp_path / "good.db")
+    before = db.read_bytes()
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+
+    for words in (("backup", str(folder / "copy.db")), ("restore", str(tmp_path / "good.db"))):
+        done = subprocess.run(
+            [sys.executable, str(ROOT / "analytics_server.py"), *words, "--db", str(db)],
+            capture_output=True,
+            text=True,
+            env=clean_environment(),
+            preexec_fn=limit,
+        )
+        refused(done, 1, "cannot be written", "full")
+    assert names(folder) == []
+    assert db.read_bytes() == before
+    assert not [name for name in names(db.parent) if "restoring" in name or "replaced" in name]
+
+
+def test_it_does_not_fill_the_disk(run: Run, db: Path, folder: Path, tmp_path: Path) -> None:
+    """A server that writes to the same one would refuse events then. Files with holes, as large as all that is left."""
+    shutil.copy(db, tmp_path / "good.db")
+    free = shutil.disk_usage(tmp_path).free
+    for path, words in (
+        (db, ("backup", folder / "copy.db")),
+        (tmp_path / "good.db", ("restore", tmp_path / "good.db")),
+    ):
+        size = path.stat().st_size
+        os.truncate(path, free)
+        refused(run(*words), 1, "needs room for", "make some first")
+        os.truncate(path, size)
+    assert names(folder) == []
+    assert not [name for name in names(db.parent) if "restoring" in name or "replaced" in name]
+
+
+# A folder of them
+
+
+def test_the_newest_are_kept(run: Run, db: Path, folder: Path) -> None:
+    for n in range(5):
+        made = backups.make_dated(db, folder, 3, NOON_MS + n * 1000)
+        assert len(made.gone) == (n >= 3)
+    assert names(folder) == [f"analytics-20261118T12000{n}Z.db" for n in (2, 3, 4)]
+    printed = succeeded(run("backup", "--keep", 1, folder))
+    assert names(folder) == [Path(printed.strip()).name], "the command prints where it is, and keeps as many as it says"
+    assert content(folder / names(folder)[0]) == content(db)
+
+
+def test_the_one_just_made_stays(db: Path, folder: Path) -> None:
+    """Others may be dated after it, where the clock was ahead."""
+    for n in (9, 8, 1):
+        made = backups.make_dated(db, folder, 2, NOON_MS + n * 1000)
+        assert made.path.exists()
+    assert names(folder) == ["analytics-20261118T120001Z.db", "analytics-20261118T120009Z.db"]
+
+
+def test_nothing_else_is_touched(db: Path, folder: Path, tmp_path: Path) -> None:
+    """Only copies of this very database, under names of ours."""
+    other = tmp_path / "other" / "analytics.db"
+    other.parent.mkdir()
+    open_database(other, create=True).close()
+    theirs = {}
+    make_backup(other, folder / "analytics-20200101T000000Z.db")
+    make_backup(db, folder / "analytics-20200101T000000Z.db.kept")
+    make_backup(db, folder / "my-analytics-20200101T000000Z.db")
+    make_backup(db, folder / "analytics-before-the-move.db")
+    make_backup(db, folder / "analytics-20209999T000000Z.db")
+    (folder / "analytics-20200101T000001Z.db").write_text("a text that is called so")
+    (folder / "analytics-20200101T000002Z.db").write_bytes(noise(20_000))
+    (folder / "analytics-20200101T000003Z.db").mkdir()
+    make_backup(db, tmp_path / "far.db")
+    (folder / "analytics-20200101T000004Z.db").symlink_to(tmp_path / "far.db")
+    (folder / "analytics-20200101T000005Z.db.unfinished").symlink_to(tmp_path / "far.db")
+    (folder / "notes.unfinished").write_text("mine")
+    theirs = set(names(folder))
+    for n in range(3):
+        backups.make_dated(db, folder, 1, NOON_MS + n * 1000)
+    assert set(names(folder)) - theirs == {"analytics-20261118T120002Z.db"}
+    assert theirs < set(names(folder))
+    assert (tmp_path / "far.db").exists()
+
+
+def test_wrong_words(run: Run, folder: Path, db: Path) -> None:
+    refused(run("backup", folder), 1, "is a folder", "--keep N")
+    refused(run("backup", "--keep", 3, db), 1, "is no folder")
+    refused(run("backup", "--keep", 3, folder / "nowhere"), 1, "nowhere is no folder")
+    for number in ("0", "-1", "many", "1.5", ""):
+        with pytest.raises(SystemExit) as usage:
+            run("backup", f"--keep={number}", folder)
+        assert usage.value.code == 2
+    assert names(folder) == []
+
+
+# What killed ones leave
+
+
+KILLER = """
+import os, shutil, signal, sys
+sys.path[:0] = [sys.argv[1]]
+import analytics_server
+
+_, _, places, template, *words = sys.argv
+for n in range(1, 10_000):
+    here = f"{template}{n}"
+    shutil.copytree(template, here)
+    child = os.fork()
+    if not child:
+        left = n
+        def look(frame, event, argument):
+            global left
+            if frame.f_code.co_filename.endswith(places):
+                left -= event == "line"
+                if not left:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return look
+        sys.settrace(look)
+        status = analytics_server.main([word.replace("HERE", here) for word in words])
+        os._exit(status)
+    _, status = os.waitpid(child, 0)
+    if status != signal.SIGKILL:
+        print(n, os.waitstatus_to_exitcode(status))
+        break
+"""
+
+
+def killed_everywhere(place: str, template: Path, *words: str) -> Iterator[Path]:
+    """Copies of a folder; in each, a command has been killed (SIGKILL) at another line of a room, each line it comes to
+    in turn; in the last it has come to its end. HERE in its words is the folder."""
+    program = [sys.executable, "-c", KILLER, str(ROOT), place, str(template), *words]
+    done = subprocess.run(program, capture_output=True, text=True, env=clean_environment())
+    assert done.returncode == 0, done.stderr
+    last, status = map(int, done.stdout.splitlines()[-1].split())
+    assert status == 0, done.stderr
+    assert last > 30, "it comes to some dozen lines"
+    for n in range(1, last + 1):
+        yield template.with_name(f"{template.name}{n}")
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """A file that is dumped in no time."""
+    path = tmp_path / "small" / "analytics.db"
+    path.parent.mkdir()
+    with closing(open_database(path, create=True)) as connection:
+        accounts.create_account(connection, "owner@example.com", "business", None, 0)
+    return path
+
+
+def test_killed_anywhere(small: Path, tmp_path: Path) -> None:
+    """The name is given to a whole copy or to none; the next one sweeps."""
+    db, before, template = small, content(small), tmp_path / "killed"
+    template.mkdir()
+    lefts = wholes = 0
+    for here in killed_everywhere("tally/backups.py", template, "backup", "--keep", "9", "HERE", "--db", str(db)):
+        left = [name for name in names(here) if name.endswith(".unfinished")]
+        whole = [name for name in names(here) if name not in left]
+        assert all(content(here / name) == before for name in whole)
+        assert backups.sweep(here, db) == [here / name for name in left]
+        assert names(here) == whole
+        lefts, wholes = lefts + bool(left), wholes + bool(whole)
+    assert lefts > 10
+    assert wholes > 1
+
+
+def test_one_under_way_is_left_alone(run: Run, db: Path, folder: Path) -> None:
+    unfinished = folder / "analytics-20261118T120000Z.db.unfinished"
+    with unfinished.open("wb") as under_way:
+        fcntl.flock(under_way, fcntl.LOCK_EX)
+        succeeded(run("backup", "--keep", 1, folder))
+        assert unfinished.exists()
+        with pytest.raises(BackupError, match="another backup to the same name is under way"):
+            make_backup(db, unfinished.with_suffix(""))
+        assert unfinished.exists()
+    succeeded(run("backup", "--keep", 2, folder))
+    assert not unfinished.exists()
+
+
+# Every night
+
+
+@pytest.fixture
+def nightly(db: Path, folder: Path, clock: ManualClock) -> Iterator[Nightly]:
+    """At 3 in the morning; it is noon."""
+    nightly = Nightly(db, folder, 2, 3, clock)
+    yield nightly
+    nightly.close()
+
+
+def night(nightly: Nightly, clock: ManualClock, seconds: float = 0) -> tuple[int, int]:
+    """Lets time pass and the server look; how many were made and failed."""
+    clock.advance(seconds)
+    nightly.look(clock.wall_ms())
+    if nightly._thread is not None:
+        nightly._thread.join()
+    return nightly.made, nightly.failed
+
+
+def test_one_a_day(nightly: Nightly, clock: ManualClock, folder: Path, db: Path) -> None:
+    assert night(nightly, clock) == (1, 0), "the night that was slept through is made up for at once"
+    assert nightly.last_ms == clock.wall_ms()
+    assert nightly.bytes == (folder / names(folder)[0]).stat().st_size
+    assert night(nightly, clock, 12 * 3600) == (1, 0)
+    assert night(nightly, clock, 3 * 3600 - 1) == (1, 0)
+    assert night(nightly, clock, 1) == (2, 0), "at three"
+    assert night(nightly, clock, 86_399) == (2, 0)
+    assert night(nightly, clock, 1) == (3, 0)
+    assert names(folder) == ["analytics-20261119T030000Z.db", "analytics-20261120T030000Z.db"]
+
+    again = Nightly(db, folder, 2, 3, clock)
+    assert night(again, clock, 600) == (0, 0), "a restart makes none twice"
+    assert again.last_ms == clock.wall_ms() - 600_000
+
+
+def test_names_of_the_future_mean_nothing(nightly: Nightly, clock: ManualClock, folder: Path, db: Path) -> None:
+    """A clock that was ahead for a moment must not end the backups for years."""
+    backups.make_dated(db, folder, 9, NOON_MS + 4000 * DAY_MS)
+    assert night(nightly, clock) == (1, 0)
+    assert night(nightly, clock, 86_400) == (2, 0)
+    assert len(names(folder)) == 2
+
+
+def test_a_failure_is_told_and_tried_again(
+    nightly: Nightly, clock: ManualClock, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder.rmdir()
+    assert night(nightly, clock) == (0, 1)
+    assert "nightly backup failed" in caplog.text
+    assert str(caplog.records[-1].fields["error"]).startswith(f"{folder} is no folder: create it")
+    assert night(nightly, clock, AGAIN_NS / 1e9 - 1) == (0, 1), "not every second"
+    folder.mkdir()
+    assert night(nightly, clock, 1) == (1, 1)
+
+
+def metrics(server: Any) -> dict[str, float]:
+    lines = server.request("GET", "/metrics").text.splitlines()
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[:1] != "#")}
+
+
+def test_beside_a_running_server(serve: Serve, db: Path, folder: Path) -> None:
+    server = serve("--backup-dir", str(folder), "--backup-keep", "1", db=db)
+    website = sql(db, "select id from website")[0][0]
+
+    def is_made() -> bool:
+        event = {"type": "pageview", "website_id": website, "url": "https://1.example.com/"}
+        assert server.request("POST", "/api/collect", event).status == 202
+        return metrics(server)["tally_backups_total"] == 1
+
+    until(is_made, 60)
+    (name,) = names(folder)
+    with closing(sqlite3.connect(f"{(folder / name).as_uri()}?mode=ro", uri=True)) as connection:
+        assert connection.execute("pragma integrity_check").fetchall() == [("ok",)]
+    told = metrics(server)
+    assert told["tally_backups_failed_total"] == 0
+    assert told["tally_backup_bytes"] == (folder / name).stat().st_size
+    assert 0 <= told["tally_backup_age_seconds"] < 600
+    made = datetime.strptime(name, "analytics-%Y%m%dT%H%M%SZ.db").replace(tzinfo=UTC).timestamp()
+    assert abs(told["tally_backup_last_timestamp_seconds"] - made) < 1
+    assert server.terminate() == 0
+    assert "nightly backup is made and checked" in server.stderr()
+
+
+def test_the_end_of_a_server_in_the_middle_of_one(serve: Serve, db: Path, folder: Path) -> None:
+    """It does not wait for the copy; the next start makes a whole one and takes away what is left."""
+    grown(db, 20_000)
+    server = serve("--backup-dir", str(folder), db=db)
+    until(lambda: names(folder), 60)
+    assert server.terminate() == 0
+    assert all(content(folder / name) == content(db) for name in names(folder) if not name.endswith(".unfinished"))
+    server = serve("--backup-dir", str(folder), db=db)
+    until(lambda: [name for name in names(folder) if not name.endswith(".unfinished")], 60)
+    assert server.terminate() == 0
+    (name,) = names(folder)
+    assert sql(folder / name, "select count(*) from more") == [(20_000,)]
+
+
+# Putting one back
+
+
+@pytest.fixture
+def copy(db: Path, tmp_path: Path) -> Path:
+    """A backup; since then the database has gone on, and its log is not empty."""
+    return gone_on(db, tmp_path / "copy.db")
+
+
+def gone_on(db: Path, copy: Path) -> Path:
+    make_backup(db, copy)
+    keeper = sqlite3.connect(db, isolation_level=None)
+    keeper.execute("insert into meta values ('since', 'the backup')")
+    log = db.with_name(f"{db.name}-wal")
+    held = db.read_bytes(), log.read_bytes()
+    keeper.close()
+    # As a killed server leaves it.
+    db.write_bytes(held[0])
+    log.write_bytes(held[1])
+    assert log.stat().st_size
+    return copy
+
+
+def kept_beside(db: Path) -> list[Path]:
+    return sorted(db.parent.glob("analytics.db.replaced-*"))
+
+
+def test_it_is_as_it_was(run: Run, db: Path, copy: Path) -> None:
+    before, backup = content_with_log(db), content(copy)
+    assert before != backup
+    done = run("restore", copy)
+    assert succeeded(done) == ""
+    assert content(db) == backup
+    (kept,) = kept_beside(db)
+    assert str(kept) in done.stderr
+    assert content(kept) == before, "what was there is all there, what stood in its log alone too"
+    assert db.stat().st_mode & 0o777 == 0o600
+    assert content(copy) == backup
+    assert succeeded(run("website", "list")).count("\n") == 2
+    assert succeeded(run("restore", kept)) == "", "and back"
+    assert content(db) == before
+
+
+def test_where_there_is_none(db: Path, copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On a new machine."""
+    new = tmp_path / "new" / "stats.db"
+    assert main(["restore", str(copy), "--db", str(new)]) == 1
+    assert f"{new.parent} does not exist: create it" in capsys.readouterr().err
+    new.parent.mkdir()
+    assert main(["restore", str(copy), "--db", str(new)]) == 0
+    assert content(new) == content(copy)
+    assert sorted(set(names(new.parent))) == ["stats.db", "stats.db.lock"]
+
+
+def test_not_while_a_server_runs(serve: Serve, run: Run, db: Path, copy: Path) -> None:
+    server = serve(db=db)
+    before = content(db)
+    refused(run("restore", copy), 1, f"{db} is held by a running server: stop that one")
+    assert content(db) == before
+    assert server.request("GET", "/healthz").status == 200
+    assert server.terminate() == 0
+    succeeded(run("restore", copy))
+    assert serve(db=db).request("GET", "/healthz").status == 200
+
+
+def test_not_while_another_program_has_it_open(run: Run, db: Path, copy: Path) -> None:
+    """Such as an import: what it goes on to write would be in a file that is no longer there."""
+    with closing(sqlite3.connect(db)) as other:
+        other.execute("select * from meta").fetchall()
+        before = content(db)
+        refused(run("restore", copy), 1, f"{db} is being used by another program: end it")
+        assert content(db) == before
+        assert kept_beside(db) == []
+
+
+@pytest.mark.parametrize("kind", [*OTHER_FILES, "empty", "index", "missing", "itself"])
+def test_what_is_no_backup(kind: str, run: Run, db: Path, copy: Path, tmp_path: Path) -> None:
+    """Said in a sentence that names the file, before anything is touched."""
+    file, reason = tmp_path / "theirs.db", {"missing": "is no file", "itself": "the database itself"}.get(kind, "")
+    if kind in OTHER_FILES:
+        make, reason = OTHER_FILES[kind]
+        make(file)
+    elif kind == "empty":
+        file.touch()
+        reason = "is empty"
+    elif kind == "index":
+        shutil.copy(copy, file)
+        without_rows_in_an_index(file)
+        reason = "is damaged"
+    elif kind == "itself":
+        file = db
+    before = {path.name: path.read_bytes() for path in db.parent.iterdir()}
+    refused(run("restore", file), 1, str(file), "no file" if kind == "folder" else reason)
+    after = {path.name: path.read_bytes() for path in db.parent.iterdir()}
+    assert after.pop("analytics.db.lock", b"") == b""
+    assert after == before
+
+
+def test_a_file_copied_by_hand_with_its_log(run: Run, db: Path, copy: Path, tmp_path: Path) -> None:
+    for ending in ("", "-wal"):
+        shutil.copy(f"{db}{ending}", tmp_path / f"by-hand.db{ending}")
+    db.unlink()
+    succeeded(run("restore", tmp_path / "by-hand.db"))
+    assert sql(db, "select value from meta where name = 'since'") == [("the backup",)]
+
+
+def test_a_damaged_database_is_kept_with_its_log(run: Run, db: Path, copy: Path) -> None:
+    """The log of the old one must neither be lost nor be taken for the new one's."""
+    held = noise(40_000)
+    db.write_bytes(held)
+    log = db.with_name("analytics.db-wal").read_bytes()
+    succeeded(run("restore", copy))
+    assert content(db) == content(copy)
+    kept, kept_log = kept_beside(db)
+    assert (kept.read_bytes(), kept_log.read_bytes()) == (held, log)
+    assert kept_log.name == f"{kept.name}-wal"
+
+
+def test_it_belongs_to_whose_the_database_was(run: Run, db: Path, copy: Path) -> None:
+    """Root restores, and the server of another user is to open it."""
+    if os.geteuid() == 0:
+        os.chown(db, 4711, 4712)
+    owner = db.stat().st_uid, db.stat().st_gid
+    succeeded(run("restore", copy))
+    assert (db.stat().st_uid, db.stat().st_gid) == owner
+
+
+def test_a_link_to_the_database_stays_one(db: Path, copy: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link.db"
+    link.symlink_to(db)
+    assert main(["restore", str(copy), "--db", str(link)]) == 0
+    assert link.is_symlink()
+    assert content(db) == content(copy)
+
+
+def test_killed_while_it_is_put_back(small: Path, tmp_path: Path) -> None:
+    """At every moment the one or the other stands there, whole; the next restoring takes away what is left."""
+    db, copy = small, gone_on(small, tmp_path / "copy.db")
+    before, backup = content_with_log(db), content(copy)
+    seen = set()
+    words = ("restore", str(copy), "--db", f"HERE/{db.name}")
+    for here in killed_everywhere("tally/restoring.py", db.parent, *words):
+        for kept in kept_beside(here / db.name):
+            assert content_with_log(kept) == before
+        now = content_with_log(here / db.name)
+        assert now in (before, backup)
+        seen.add(now == before)
+        os.close(lock_file(here / db.name))
+        drop_leftovers(here / db.name)
+        assert not list(here.glob("*restoring*"))
+    assert seen == {False, True}

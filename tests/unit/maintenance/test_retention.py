@@ -1,0 +1,695 @@
+"""How long single events are kept: what goes, in which order, what stays equal, what is refused from then on.
+
+The rows that this checks: "raw events older than N days may go (dry run first) while the unfiltered figures of past
+whole UTC days stay exact from the rollups, which from then on are data (backed up, never dropped, passed over by
+verify, which says so); a question that needs raw rows that are gone is answered 400 `beyond_retention`, saying from
+when it can be asked". README, How long events are kept, adds whole hours and local days, but for top lists.
+
+Time stands still at NOON in most of these; the command has the real clock, and a website whose past leaves it room.
+"""
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import pytest
+
+from analytics_server import main
+from tally import accounts, retention, rollups, visit_days
+from tally.instants import iso
+from tally.rollups import KEPT, OPEN, STALE
+from tally.schema import transaction
+from tests.conftest import Command, Serve, until
+from tests.support.aged_database import (
+    DAY_MS,
+    DAYS,
+    KEEP,
+    ONE_BROWSER,
+    QUIET,
+    RAW_TABLES,
+    RECENT_OS,
+    TODAY,
+    VITALS_ONLY,
+    a_past,
+    build,
+    built,
+    make,
+    old_rows,
+    rows,
+    said,
+    sql,
+    states,
+    take,
+    writing,
+)
+from tests.support.read_api import FIELDS, Library, library_at
+
+FIRST_KEPT = TODAY - KEEP
+FROM_MS = FIRST_KEPT * DAY_MS
+NEVER_TOUCHED = ("rollup", "moment", "heat_block", "heat_count")
+ZONES = ("UTC", "America/New_York", "Europe/London", "Asia/Kolkata", "Asia/Kathmandu", "Pacific/Chatham")
+
+
+def day(back: int) -> str:
+    """The date so many days before today."""
+    return iso((TODAY - back) * DAY_MS)[:10]
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    return built(tmp_path)
+
+
+def keep(path: Path, days: int | None = KEEP, website: int = 1) -> None:
+    """Has a website's events kept for so many days, as the command does."""
+    connection = writing(path)
+    with transaction(connection):
+        retention.set_keep_days(connection, website, days)
+    connection.close()
+
+
+def step(path: Path, now_ms: int = TODAY * DAY_MS) -> bool:
+    """One step towards it, by a process that was just started."""
+    connection = writing(path)
+    try:
+        with transaction(connection):
+            going = retention.next_day(connection, 1, 0, now_ms)
+            if going is not None:
+                pages = visit_days.of_block(connection, 1, 0, going)
+                visit_days.add(connection, (1, 0, going), list(pages.items()))
+            return retention.let_go(connection, 1, 0, now_ms)
+    finally:
+        connection.close()
+
+
+# --- what goes
+
+
+def test_days_whose_time_is_over_go(db: Path) -> None:
+    before, raw, old = rows(db, *NEVER_TOUCHED), rows(db, *RAW_TABLES), old_rows(db, FIRST_KEPT)
+    assert min(old.values()) > 20
+    assert min(map(len, before.values())) > 0
+    keep(db)
+    assert build(db)
+    assert old_rows(db, FIRST_KEPT) == dict.fromkeys(RAW_TABLES, 0)
+    for table, left in rows(db, *RAW_TABLES).items():
+        assert left, f"{table}: today and {KEEP} days before it stay"
+        assert set(left) <= set(raw[table])
+        assert len(left) == len(raw[table]) - old[table]
+    assert {day for day, state in states(db).items() if state == KEPT} == {d for d in states(db) if d < FIRST_KEPT}
+    assert rows(db, *NEVER_TOUCHED) == before
+
+
+def test_another_website_is_left_alone(db: Path) -> None:
+    tables = (*RAW_TABLES, *NEVER_TOUCHED, "built")
+    before = rows(db, *tables, website=2)
+    keep(db)
+    assert build(db)
+    assert rows(db, *tables, website=2) == before
+
+
+@pytest.mark.parametrize(
+    ("own", "setting", "goes"),
+    [
+        (None, 0, False),
+        (None, KEEP, True),
+        (KEEP, 0, True),
+        (0, KEEP, False),
+        (KEEP, DAYS - 5, True),
+        (DAYS + 1, 5, False),
+    ],
+    ids=["neither", "the setting", "its own", "for ever wins", "its own is shorter", "its own is longer"],
+)
+def test_a_website_says_how_long_else_the_setting(db: Path, own: int | None, setting: int, goes: bool) -> None:
+    keep(db, own)
+    assert build(db, keep_days=setting)
+    assert (sum(old_rows(db, FIRST_KEPT).values()) == 0) == goes
+    assert (KEPT in states(db).values()) == goes
+
+
+@pytest.mark.parametrize("days", [1, 4, 5], ids=lambda days: f"{days} days")
+def test_a_day_that_may_still_get_events_never_goes(db: Path, days: int) -> None:
+    """72 hours and a margin are over for a day that goes, whatever the file says."""
+    keep(db, days)
+    assert build(db)
+    assert {d for d, state in states(db).items() if state == KEPT} == {d for d in states(db) if d < TODAY - 5}
+
+
+def test_a_stale_day_holds_those_after_it_until_it_is_built(db: Path) -> None:
+    keep(db)
+    connection = writing(db)
+    stale = TODAY - 30
+    with transaction(connection):
+        rollups.mark_stale(connection, 1, [stale])
+    connection.close()
+    while step(db):
+        pass
+    assert {d for d, state in states(db).items() if state == KEPT} == {d for d in states(db) if d < stale}
+    assert states(db)[stale] == STALE
+    assert sum(old_rows(db, stale).values()) == 0
+    assert sql(db, "select count(*) from event where website = 1 and ts < ?", FROM_MS)[0][0] > 100
+    assert build(db)
+    assert sum(old_rows(db, FIRST_KEPT).values()) == 0
+
+
+def test_open_days_wait_for_the_builder(tmp_path: Path) -> None:
+    """A server that was off for months: its last days are open still, though their time is over."""
+    db = make(tmp_path / "analytics.db", a_past(back=(2, 1, 0)))
+    assert set(states(db).values()) == {OPEN}
+    keep(db)
+    later = (TODAY + 90) * DAY_MS
+    before = rows(db, *RAW_TABLES)
+    assert not step(db, later)
+    assert rows(db, *RAW_TABLES) == before
+    assert build(db, later)
+    assert rows(db, *RAW_TABLES) == {key: [] for key in RAW_TABLES}
+    assert set(states(db).values()) == {KEPT}
+
+
+# --- in which order, and killed in between
+
+
+def test_a_day_is_kept_before_its_first_row_goes(db: Path) -> None:
+    """Looked at after every commit, each by a process of its own."""
+    keep(db)
+    whole = dict(sql(db, "select ts / ?, count(*) from event where website = 1 group by 1", DAY_MS))
+    steps, partly = 0, 0
+    while step(db):
+        steps += 1
+        left = dict(sql(db, "select ts / ?, count(*) from event where website = 1 group by 1", DAY_MS))
+        kept = {day for day, state in states(db).items() if state == KEPT}
+        assert {day for day in whole if left.get(day, 0) < whole[day]} <= kept
+        visits = {day for (day,) in sql(db, "select distinct begin_ms / ? from visit where website = 1", DAY_MS)}
+        assert set(whole) - visits <= kept
+        partly += any(0 < left.get(day, 0) < whole[day] for day in whole)
+    assert steps > 2 * KEEP
+    assert partly, "rows go some at a time"
+    assert sum(old_rows(db, FIRST_KEPT).values()) == 0
+
+
+@pytest.mark.parametrize("steps", [*range(0, 5), 15, 25, 28, 29, 30, 31, 32, 33, 35])
+def test_killed_it_goes_on(db: Path, steps: int) -> None:
+    before = rows(db, *NEVER_TOUCHED)
+    keep(db)
+    assert not build(db, steps=2 + steps), "it was killed"
+    state = states(db)
+    assert all(state[d] == KEPT for d in missing_days(db))
+    assert build(db)
+    assert sum(old_rows(db, FIRST_KEPT).values()) == 0
+    assert {d for d, state in states(db).items() if state == KEPT} == {d for d in states(db) if d < FIRST_KEPT}
+    assert rows(db, *NEVER_TOUCHED) == before
+
+
+def missing_days(path: Path) -> set[int]:
+    """Days whose events are fewer than their totals say."""
+    counted = dict(sql(path, "select ts / ?, count(*) from event where website = 1 group by 1", DAY_MS))
+    totals = sql(path, "select quarter / 96, sum(views + events) from moment where website = 1 group by 1")
+    return {day for day, events in totals if counted.get(day, 0) != events}
+
+
+# --- what stays equal
+
+
+class Two(NamedTuple):
+    """A file asked over HTTP, and the same file once its old events are gone."""
+
+    before: Library
+    after: Library
+    path: str
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
+    folder = tmp_path_factory.mktemp("two")
+    whole = built(folder / "whole")
+    part = built(folder / "part")
+    keep(part)
+    assert build(part)
+    website = sql(whole, "select id from website where number = 1")[0][0]
+    with library_at(whole) as before, library_at(part) as after:
+        yield Two(before, after, f"/api/v1/websites/{website}/")
+
+
+SPANS = {
+    "all of it": (DAYS, 0),
+    "all that is kept": (DAYS, KEEP + 1),
+    "across": (DAYS - 7, KEEP - 3),
+    "one day": (KEEP + 1, KEEP + 1),
+    "the last that is gone and the first that is not": (KEEP + 1, KEEP),
+    "without traffic": (QUIET, VITALS_ONLY),
+}
+
+
+def asked_of_whole_days() -> Iterator[str]:
+    for first, last in SPANS.values():
+        span = f"from={day(first)}&to={day(last)}"
+        for zone in ZONES:
+            yield f"stats?{span}&tz={zone}"
+            yield f"timeseries?interval=day&{span}&tz={zone}"
+            yield f"timeseries?interval=hour&{span}&tz={zone}"
+        yield f"stats?{span}&compare=previous"
+        for field in FIELDS:
+            yield f"top/{field}?{span}&limit=1000"
+        for limit in (1, 3, 7):
+            yield f"top/pathname?{span}&limit={limit}"
+        for filter_ in ("hostname=example.com", "utm_source=", "hostname=example.com&filter_device=&filter_os=Linux"):
+            yield f"stats?from={day(DAYS)}&to={day(KEEP + 1)}&filter_{filter_}"
+    kept = f"from={day(DAYS)}&to={day(KEEP + 1)}"
+    one = f"from={day(ONE_BROWSER)}&to={day(ONE_BROWSER)}"
+    for filter_ in (f"os={RECENT_OS}", "browser=Lynx", "utm_source=news", f"os={RECENT_OS}&filter_browser=Chrome"):
+        yield f"stats?{kept}&filter_{filter_}"
+        yield f"timeseries?{kept}&filter_{filter_}&tz=America/New_York"
+        yield f"top/country?{kept}&filter_{filter_}"
+        # Nothing on days that are gone, something on days that are not.
+        yield f"stats?from={day(DAYS)}&to={day(0)}&filter_{filter_}"
+        yield f"top/pathname?from={day(DAYS)}&to={day(0)}&filter_{filter_}"
+    yield f"stats?{one}&filter_browser=Chrome"
+    yield f"timeseries?{one}&filter_browser=Chrome&filter_browser=Firefox&interval=hour"
+    yield f"top/pathname?{one}&filter_browser=Chrome&limit=1000"
+
+
+def asked_of_quarters() -> Iterator[str]:
+    """Ends inside a UTC day, on whole quarters of an hour: whole hours, local days, from or to a midnight."""
+    kept = DAYS - 3
+    for begin, end in (("20:00", "04:00"), ("00:00", "10:00"), ("23:45", "00:15")):
+        next_day = kept if end == "10:00" else kept - 1
+        yield f"stats?from={day(kept)}T{begin}&to={day(next_day)}T{end}"
+    yield f"timeseries?interval=hour&from={day(kept)}T10:00&to={day(kept)}T15:00"
+    yield f"timeseries?interval=hour&from={day(kept)}T10:00&to={day(kept)}T15:00&tz=Asia/Kolkata"
+    yield f"timeseries?interval=hour&from={day(kept)}T10:00&to={day(kept)}T11:00"
+
+
+@pytest.mark.parametrize("question", dict.fromkeys([*asked_of_whole_days(), *asked_of_quarters()]))
+def test_figures_stay_equal(two: Two, question: str) -> None:
+    before, after = (library.get(two.path + question, library.key) for library in (two.before, two.after))
+    assert before.status == 200, before.text
+    assert after.status == 200, after.text
+    assert after.json == before.json
+
+
+def test_the_questions_have_answers(two: Two) -> None:
+    """So that what is compared above is something."""
+    kept = f"from={day(DAYS)}&to={day(KEEP + 1)}"
+    data = two.after.get(f"{two.path}stats?{kept}", two.after.key).json["data"]
+    assert min(data["visitors"], data["visits"], data["pageviews"], data["events"]) > 100
+    one = two.after.get(f"{two.path}stats?{kept}&filter_hostname=example.com", two.after.key)
+    assert one.json["data"] == data
+    recent = f"{two.path}stats?from={day(DAYS)}&to={day(0)}&filter_os={RECENT_OS}"
+    assert two.after.get(recent, two.after.key).json["data"]["visitors"] > 10
+
+
+def test_key_figures_of_a_whole_hour_stay(two: Two) -> None:
+    """README: "unfiltered figures of whole UTC days (and of whole hours and local days, but for top lists)"."""
+    question = f"stats?from={day(DAYS - 3)}T10:00&to={day(DAYS - 3)}T11:00"
+    before, after = (library.get(two.path + question, library.key) for library in (two.before, two.after))
+    assert after.status == 200, after.text
+    assert after.json == before.json
+
+
+# --- what is refused
+
+BACK = f"from={day(DAYS)}&to={day(0)}"
+ONE = f"from={day(KEEP + 1)}&to={day(KEEP + 1)}"
+REFUSED = {
+    "a filter": f"stats?{BACK}&filter_browser=Chrome",
+    "a filter on the day before": f"stats?{ONE}&filter_browser=Chrome",
+    "a filter of a series": f"timeseries?{BACK}&filter_country=DE",
+    "a filter of a top list": f"top/pathname?{BACK}&filter_country=",
+    "a filter by type": f"stats?{BACK}&filter_type=pageview",
+    "a filter by event_name": f"stats?{BACK}&filter_event_name=none",
+    "a ragged beginning": f"stats?from={day(DAYS - 3)}T10:00:00.001&to={day(0)}",
+    "a ragged beginning of a series": f"timeseries?from={day(DAYS - 3)}T10:00:00.001&to={day(0)}",
+    "a ragged end": f"stats?from={day(DAYS)}&to={day(DAYS - 3)}T10:00:00.001",
+    "three hours of a day": f"stats?from={day(DAYS - 3)}T10:00&to={day(DAYS - 3)}T13:00",
+    "a top list that begins within a day": f"top/browser?from={day(KEEP + 1)}T12:00&to={day(0)}",
+    "a top list of local days": f"top/pathname?{BACK}&tz=America/New_York",
+    "a top list of local days elsewhere": f"top/browser?{ONE}&tz=Asia/Kolkata",
+    "events that reach back": f"events?{BACK}",
+    "events that reach back a millisecond": f"events?from={day(KEEP + 1)}T23:59:59.999&to={day(0)}",
+    "what is compared with": f"stats?from={day(KEEP)}T00:30:00.001&to={day(0)}T00:00&compare=previous",
+}
+
+
+@pytest.mark.parametrize("question", REFUSED.values(), ids=REFUSED)
+def test_what_needs_events_that_are_gone_is_refused(two: Two, question: str) -> None:
+    assert two.before.get(two.path + question, two.before.key).status == 200
+    answer = two.after.get(two.path + question, two.after.key)
+    assert (answer.status, answer.json["ok"]) == (400, False)
+    error = answer.json["error"]
+    assert (error["code"], error["field"]) == ("beyond_retention", "from")
+    assert iso(FROM_MS) in error["message"], "it says from when on it can be asked"
+
+
+@pytest.mark.parametrize(
+    "question", [text for name, text in REFUSED.items() if name != "what is compared with"], ids=lambda text: text
+)
+def test_from_the_moment_it_says_it_answers(two: Two, question: str) -> None:
+    error = two.after.get(two.path + question, two.after.key).json["error"]
+    moment = next(word for word in error["message"].split() if word[:4].isdecimal())
+    endpoint, _, query = question.partition("?")
+    kept = [part for part in query.split("&") if not part.startswith(("from=", "to=", "tz="))]
+    question = f"{endpoint}?{'&'.join([*kept, f'from={quote(moment)}'])}"
+    before, after = (library.get(two.path + question, library.key) for library in (two.before, two.after))
+    assert after.status == 200, after.text
+    assert after.json["data"] == before.json["data"]
+
+
+def test_events_of_a_day_without_traffic_are_refused_too(tmp_path: Path) -> None:
+    """Vitals and A/B go as well: a page that reaches back to them must not look as if they had never been."""
+    db = make(tmp_path / "analytics.db", a_past(back=(30, VITALS_ONLY, 0)))
+    keep(db)
+    assert build(db)
+    assert sum(old_rows(db, FIRST_KEPT).values()) == 0
+    website = sql(db, "select id from website")[0][0]
+    with library_at(db) as library:
+        span = f"from={day(VITALS_ONLY)}&to={day(VITALS_ONLY)}"
+        answer = library.get(f"/api/v1/websites/{website}/events?{span}", library.key)
+    assert (answer.status, answer.json.get("error", {}).get("code")) == (400, "beyond_retention"), answer.text
+
+
+LISTS = ("event-names", "entry-pages", "exit-pages")
+FUNNEL = "funnel?step=pathname:/&step=pathname:/pricing"
+
+
+@pytest.mark.parametrize(
+    ("question", "also_helps"),
+    [
+        (f"stats?{BACK}&filter_browser=Chrome", "without filters for whole UTC days."),
+        (f"top/pathname?from={day(DAYS - 3)}T10:00&to={day(0)}", "without filters for whole UTC days."),
+        (f"events?{BACK}", ""),
+        (f"{FUNNEL}&{BACK}", ""),
+        (f"event-data?event_name=signup&{BACK}", ""),
+        *((f"{name}?{BACK}&filter_browser=Chrome", "without filters for whole UTC days.") for name in LISTS),
+    ],
+)
+def test_the_answer_says_what_helps(two: Two, question: str, also_helps: str) -> None:
+    """Not what is refused as well: funnels, event_data and single events need the events whatever is asked."""
+    message = two.after.get(two.path + question, two.after.key).json["error"]["message"]
+    start = f"Single events are kept from {iso(FROM_MS)} on: ask from then on"
+    assert message.startswith(start)
+    assert also_helps in message
+    assert (message == f"{start}.") is (not also_helps)
+
+
+def test_csv_is_refused_the_same(two: Two) -> None:
+    answer = two.after.get(f"{two.path}events?{BACK}&format=csv", two.after.key)
+    assert (answer.status, answer.json["error"]["code"]) == (400, "beyond_retention")
+
+
+# --- from then on it is the data
+
+
+def answers(path: Path, *questions: str) -> list[Any]:
+    """What the file answers, asked over HTTP."""
+    website = sql(path, "select id from website where number = 1")[0][0]
+    with library_at(path) as library:
+        found = [library.get(f"/api/v1/websites/{website}/{question}", library.key) for question in questions]
+    assert {answer.status for answer in found} == {200}, [answer.text for answer in found]
+    return [answer.json for answer in found]
+
+
+FIGURES = (
+    f"stats?{BACK}",
+    f"timeseries?{BACK}&interval=hour&tz=Asia/Kathmandu",
+    f"top/pathname?{BACK}&limit=1000",
+    f"top/browser?{ONE}",
+)
+
+
+def test_a_backup_has_it_and_a_restart_keeps_it(db: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = answers(db, *FIGURES)
+    keep(db)
+    assert build(db)
+    copy = tmp_path / "copy.db"
+    assert said(main, capsys, "backup", str(copy), "--db", str(db))[0] == 0
+    db.unlink()
+    assert answers(copy, *FIGURES) == before
+    assert build(copy)
+    assert answers(copy, *FIGURES) == before
+    assert states(copy)[TODAY - DAYS] == KEPT
+
+
+def test_marking_a_kept_day_drops_nothing(db: Path) -> None:
+    before = answers(db, *FIGURES)
+    keep(db)
+    assert build(db)
+    values = "select * from rollup where website = 1 and level = 0 order by 2, 4, 5"
+    kept, moments = sql(db, values), rows(db, "moment")
+    connection = writing(db)
+    with transaction(connection):
+        rollups.mark_stale(connection, 1, [TODAY - DAYS, TODAY - 30, FIRST_KEPT - 1])
+    connection.close()
+    assert {states(db)[d] for d in (TODAY - DAYS, TODAY - 30, FIRST_KEPT - 1)} == {KEPT}
+    assert answers(db, *FIGURES) == before
+    assert build(db)
+    assert (sql(db, values), rows(db, "moment")) == (kept, moments)
+    assert answers(db, *FIGURES) == before
+
+
+def test_events_kept_for_longer_again_do_not_come_back(db: Path) -> None:
+    before = answers(db, *FIGURES)
+    keep(db)
+    assert build(db)
+    keep(db, 0)
+    assert build(db)
+    assert states(db)[TODAY - 30] == KEPT
+    assert answers(db, *FIGURES) == before
+
+
+@pytest.mark.parametrize("kind", ["pageview", "event", "vitals", "ab_assign"])
+def test_an_import_into_a_kept_day_is_refused(db: Path, kind: str) -> None:
+    """Or its figures would no longer be those of its events, and nobody could count them anew."""
+    keep(db)
+    assert build(db)
+    tables = (*RAW_TABLES, *NEVER_TOUCHED, "built")
+    before = rows(db, *tables)
+    what = {"vitals": {"lcp": 2}, "experiment": "e", "variant": "v", "event_name": "buy", "pathname": "/"}
+    line = what | {"type": kind, "timestamp": FROM_MS - 1}
+    assert take(db, 1, [line]) == (0, 0, 1)
+    assert rows(db, *tables) == before
+    assert take(db, 1, [line | {"timestamp": FROM_MS}]) == (1, 0, 0)
+
+
+# --- the command
+
+
+class Said(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+Here = Callable[..., Said]
+
+
+@pytest.fixture
+def aged(tmp_path: Path) -> Path:
+    """A file whose past is long over or just begun by the real clock: no midnight changes what goes with 10 days."""
+    today = time.time_ns() // 1_000_000 // DAY_MS
+    lines = a_past(today, [40, 39, 38, 37, 3, 2, 1], (today - 1) * DAY_MS)
+    return make(tmp_path / "analytics.db", lines, a_past(today, [40]), now_ms=today * DAY_MS)
+
+
+@pytest.fixture
+def here(aged: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Here:
+    """`retention` with some words, in this process."""
+    monkeypatch.delenv("ANALYTICS_KEEP_DAYS", raising=False)
+
+    def run(*words: str) -> Said:
+        try:
+            return Said(*said(main, capsys, "retention", "--db", str(aged), *words))
+        except SystemExit as end:  # argparse's own
+            return Said(int(end.code or 0), *capsys.readouterr())
+
+    return run
+
+
+def events_of(path: Path) -> int:
+    return sum(len(rows(path, table)[table]) for table in ("event", "vitals", "ab"))
+
+
+def go(aged: Path) -> int:
+    before = events_of(aged)
+    assert build(aged, time.time_ns() // 1_000_000)
+    return before - events_of(aged)
+
+
+def test_a_dry_run_says_what_would_go_and_changes_nothing(here: Here, aged: Path) -> None:
+    tables = (*RAW_TABLES, *NEVER_TOUCHED, "built")
+    before = rows(aged, *tables), sql(aged, "select * from website")
+    days = [time.time_ns() // 1_000_000 // DAY_MS - 10]
+    dry = here("1.example.com", "10")
+    days.append(time.time_ns() // 1_000_000 // DAY_MS - 10)  # another one at midnight
+    assert (dry.status, dry.out) == (0, "")
+    assert "would go" in dry.err
+    assert "add --yes" in dry.err
+    assert any(iso(day * DAY_MS)[:10] in dry.err for day in days)
+    assert (rows(aged, *tables), sql(aged, "select * from website")) == before
+    assert go(aged) == 0
+    done = here("1.example.com", "10", "--yes")
+    assert (done.status, done.out) == (0, "")
+    assert "would go" not in done.err
+    gone = go(aged)
+    assert gone > 100
+    assert f"{gone:,} events" in dry.err
+    assert f"{gone:,} events" in done.err
+
+
+@pytest.mark.parametrize("days", ["forever", "default", "10"])
+def test_every_dry_run_says_that_nothing_was_changed(here: Here, aged: Path, days: str) -> None:
+    """Or somebody believes that his events are safe, or gone."""
+    keep(aged, 20)
+    dry = here("1.example.com", days)
+    assert dry.status == 0
+    assert sql(aged, "select keep_days from website where number = 1") == [(20,)]
+    assert "--yes" in dry.err
+
+
+@pytest.mark.parametrize(("days", "kept"), [("forever", 0), ("default", None), ("10", 10), ("5", 5), ("365", 365)])
+def test_yes_does_it(here: Here, aged: Path, days: str, kept: int | None) -> None:
+    keep(aged, 20)
+    assert here("1.example.com", days, "--yes").status == 0
+    assert sql(aged, "select number, keep_days from website order by 1") == [(1, kept), (2, None)]
+
+
+@pytest.mark.parametrize(
+    ("days", "words"), [("forever", "for ever"), ("default", "for ever"), ("12", "12 days")], ids=lambda text: text
+)
+def test_yes_says_what_holds_now(here: Here, aged: Path, days: str, words: str) -> None:
+    """Not what held before."""
+    keep(aged, 20)
+    assert f"kept {words}" in here("1.example.com", days, "--yes").err
+
+
+def test_the_list(here: Here, aged: Path) -> None:
+    keep(aged, 90)
+    ids = [id for (id,) in sql(aged, "select id from website order by number")]
+    shown = f"{ids[0]}\t1.example.com\t90\n{ids[1]}\t2.example.com\t%s\n"
+    assert here()[:2] == (0, shown % "forever")
+    assert here("--keep-days", "30")[:2] == (0, shown % "30")
+    keep(aged, 0, website=2)
+    assert here("--keep-days", "30")[:2] == (0, shown % "forever")
+
+
+def test_a_website_says_what_holds(here: Here, aged: Path) -> None:
+    assert "kept for ever" in here("1.example.com").err
+    keep(aged, 90)
+    shown = here("1.example.com")
+    assert (shown.status, shown.out) == (0, "")
+    assert "kept 90 days" in shown.err
+
+
+@pytest.mark.parametrize("days", ["0", "4", "-5", "4.5", "abc", "", "5 days", "٧", "9999999", "Forever"])
+def test_days_that_are_none_are_refused(here: Here, aged: Path, days: str) -> None:
+    refused = here("--yes", "--", "1.example.com", days)
+    assert refused.status in (1, 2)
+    assert refused.out == ""
+    assert "5" in refused.err
+    assert "forever" in refused.err
+    assert sql(aged, "select keep_days from website") == [(None,), (None,)]
+
+
+@pytest.mark.parametrize("given", ["nosuch.example.com", "00000000-0000-4000-8000-000000000000", "", "%"])
+def test_an_unknown_website_is_told(here: Here, aged: Path, given: str) -> None:
+    refused = here(given, "10", "--yes")
+    assert (refused.status, refused.out) == (1, "")
+    assert "website list" in refused.err
+    assert sql(aged, "select keep_days from website") == [(None,), (None,)]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--yes", "1.example.com", "10"), ("1.example.com", "--yes", "10"), ("1.example.com", "10", "--yes")],
+    ids=" ".join,
+)
+def test_options_stand_where_they_like(here: Here, aged: Path, words: Sequence[str]) -> None:
+    assert here(*words)[:2] == (0, "")
+    assert sql(aged, "select keep_days from website order by number") == [(10,), (None,)]
+
+
+@pytest.mark.parametrize("how", ["id", "ID", "domain", "DOMAIN"])
+def test_a_website_by_id_or_domain(here: Here, aged: Path, how: str) -> None:
+    (name,) = sql(aged, f"select {how.lower()} from website where number = 2")[0]
+    assert here(name.upper() if how.isupper() else name, "10", "--yes").status == 0
+    assert sql(aged, "select keep_days from website order by number") == [(None,), (10,)]
+
+
+def test_two_websites_of_one_domain_are_told_apart_by_id(here: Here, aged: Path) -> None:
+    connection = writing(aged)
+    with transaction(connection):
+        other = accounts.create_account(connection, "other@example.com", "business", None, 0)
+        id = accounts.add_website(connection, other, "1.example.com", "", (), 0)
+    connection.close()
+    refused = here("1.example.com", "10", "--yes")
+    assert (refused.status, refused.out) == (1, "")
+    assert "2 websites" in refused.err
+    assert "id" in refused.err
+    assert here(id, "10", "--yes").status == 0
+    assert sql(aged, "select keep_days from website order by number") == [(None,), (None,), (10,)]
+
+
+@pytest.mark.parametrize("words", [("1.example.com", "10", "11"), ("--nosuch",), ("--keep-days", "4")], ids=" ".join)
+def test_wrong_usage(here: Here, words: Sequence[str]) -> None:
+    assert here(*words)[:2] == (2, "")
+
+
+def test_what_would_go_is_counted_without_holding_the_file(here: Here, aged: Path) -> None:
+    """The docstring of tally/upkeep.py: "All work beside a running server, in short transactions". Counting 10 million
+    events takes a second or many; a server whose commit waits for more than two answers 503."""
+    seen: list[str] = []
+    connect = sqlite3.connect
+
+    def listening(*arguments: Any, **named: Any) -> sqlite3.Connection:
+        connection = connect(*arguments, **named)
+        connection.set_trace_callback(seen.append)
+        return connection
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sqlite3, "connect", listening)
+        assert here("1.example.com", "10", "--yes").status == 0
+    counting = [number for number, text in enumerate(seen) if "retention.plan" in text]
+    holding = [number for number, text in enumerate(seen) if text.lower() == "begin immediate"]
+    ended = [number for number, text in enumerate(seen) if text.lower() == "commit"]
+    assert counting
+    assert holding
+    for number in counting:
+        begun = [at for at in holding if at < number]
+        over = [at for at in ended if at < number]
+        assert len(begun) == len(over), "it counts while nobody else can write"
+
+
+# --- the running server
+
+
+def test_the_server_does_it(serve: Serve, command: Command, aged: Path, tmp_path: Path) -> None:
+    """By --keep-days for one website, by its own days for another; a third keeps its events for ever."""
+    connection = writing(aged)
+    with transaction(connection):
+        owner = accounts.account(connection, None)
+        accounts.add_website(connection, owner, "3.example.com", "", (), 0)
+    connection.close()
+    today = time.time_ns() // 1_000_000 // DAY_MS
+    assert take(aged, 3, a_past(today, [40]), today * DAY_MS)[2] == 0
+    assert build(aged)
+    before = {website: rows(aged, *NEVER_TOUCHED, website=website) for website in (1, 2, 3)}
+    keep(aged, 0, website=2)
+    server = serve("--keep-days", "10")
+    key = command("key", "create").stdout.strip()
+    until(lambda: sum(old_rows(aged, today - 12, website=1).values()) == 0)
+    until(lambda: sum(old_rows(aged, today - 12, website=3).values()) == 0)
+    assert min(old_rows(aged, today - 12, website=2).values()) > 0
+    changed = command("retention", "2.example.com", "15", "--yes")
+    assert (changed.returncode, changed.stdout) == (0, "")
+    until(lambda: sum(old_rows(aged, today - 17, website=2).values()) == 0)
+    assert {website: rows(aged, *NEVER_TOUCHED, website=website) for website in (1, 2, 3)} == before
+    (id,) = sql(aged, "select id from website where number = 2")[0]
+    bearer = {"Authorization": f"Bearer {key}"}
+    gone = server.request("GET", f"/api/v1/websites/{id}/events?from=2020-01-01", headers=bearer)
+    assert (gone.status, gone.json["error"]["code"]) == (400, "beyond_retention")
+    whole = f"/api/v1/websites/{id}/stats?from={iso((today - 40) * DAY_MS)[:10]}&to={iso((today - 40) * DAY_MS)[:10]}"
+    assert server.request("GET", whole, headers=bearer).json["data"]["pageviews"] > 10
+    assert server.terminate() == 0
+    assert "level=error" not in server.stderr()

@@ -1,0 +1,299 @@
+"""tally/scheduler.py: every kind of background work and every website gets its turn, and an idle server writes nothing.
+
+Real processes: one under strace whose writes are counted, and some whose fsync is slow (tests/support/slow_disk.c,
+preloaded).
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tally import deletion, left_out
+from tally.building import PAUSE_S
+from tally.clock import Clock
+from tally.erasing import LATE_MS
+from tally.rollups import FOLD_AFTER_MS
+from tally.scheduler import FAILED_PAUSE_S, TURN_S, Scheduler, Turn
+from tally.schema import transaction
+from tests.conftest import ROOT, ManualClock, Serve, Server, need_strace, until
+from tests.support.aged_database import a_past, sql, take, writing
+from tests.support.rollup_database import DAY_MS, HOUR_MS, Works, make_file
+
+# --- turns
+
+
+class Endless:
+    """Sources of turns, some of which always have more to do; a step takes an eighth of a turn by the clock."""
+
+    def __init__(self, *turns: tuple[str, int, bool]) -> None:
+        self.now_s, self.steps = 0.0, list[tuple[str, int]]()
+        self._turns = turns
+        self.broken = set[str]()
+
+    async def turns(self) -> list[Turn]:
+        return [Turn(kind, website, self._step(kind, website, has_more)) for kind, website, has_more in self._turns]
+
+    def _step(self, kind: str, website: int, has_more: bool) -> Callable[[], Awaitable[bool]]:
+        async def step() -> bool:
+            self.now_s += TURN_S / 8
+            self.steps.append((kind, website))
+            if kind in self.broken:
+                raise ValueError("a row that cannot be read")
+            return has_more
+
+        return step
+
+
+async def test_work_that_never_ends_starves_no_other() -> None:
+    """Neither the same kind of other websites, nor other kinds, nor other sources."""
+    source = Endless(("fold", 1, True), ("fold", 2, False), ("retention", 1, True), ("retention", 2, False))
+    later = Endless(("deletion", 3, False))
+    scheduler = Scheduler((source, later), now_s=lambda: source.now_s)
+    for rounds in range(1, 4):
+        assert await scheduler.round()
+        counts = {place: source.steps.count(place) for place in source.steps}
+        assert counts == {("fold", 1): 8 * rounds, ("fold", 2): rounds} | {
+            ("retention", 1): 8 * rounds,
+            ("retention", 2): rounds,
+        }
+        assert later.steps == [("deletion", 3)] * rounds
+
+
+async def test_a_turn_that_fails_holds_up_nothing() -> None:
+    """It is passed over for a while, and then tried again."""
+    source = Endless(("vitals", 1, False), ("retention", 1, False))
+    failures = list[Exception]()
+    scheduler = Scheduler((source,), failures.append, lambda: source.now_s)
+    source.broken = {"vitals"}
+    for _ in range(3):
+        assert not await scheduler.round()
+    assert (len(failures), source.steps.count(("retention", 1)), source.steps.count(("vitals", 1))) == (1, 3, 1)
+    source.now_s += FAILED_PAUSE_S
+    source.broken = set()
+    await scheduler.round()
+    assert (len(failures), source.steps.count(("vitals", 1))) == (1, 2)
+
+
+# --- the builder
+
+
+@pytest.fixture
+def works(tmp_path: Path) -> Any:
+    make_file(tmp_path / "analytics.db")
+    works = Works(tmp_path / "analytics.db", ManualClock())
+    yield works
+    works.close()
+
+
+def view(works: Works, before_ms: int) -> tuple[int, int, str, tuple[str, ...]]:
+    return works.now_ms - before_ms, 0, "session-1", ("/a", *[""] * 14)
+
+
+def test_a_clock_that_goes_on_makes_no_new_work(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock is read once a round: with one reading a step, each step found a millisecond more to fold."""
+    works.send(view(works, 60_000))
+    stand = works.clock.wall_ms
+
+    def goes_on() -> int:
+        works.clock.advance(0.001)  # type: ignore[attr-defined]
+        return stand()
+
+    monkeypatch.setattr(works.clock, "wall_ms", goes_on)
+    assert works.build(500), "the work does not end"
+
+
+def test_what_is_done_is_written_once(works: Works) -> None:
+    """As time goes by nothing is committed of a website that gets no events, but the end of its open days."""
+
+    def version() -> int:
+        """Another one after each commit."""
+        return int(works.looker.execute("pragma data_version").fetchone()[0])
+
+    works.send(view(works, 60_000), view(works, HOUR_MS))
+    works.build()
+    before = version()
+    for _ in range(10):
+        works.advance(60_000)
+        works.build()
+    assert version() == before
+    works.advance(DAY_MS)
+    works.build()
+    ended = version()
+    assert ended != before
+    works.advance(HOUR_MS)
+    works.build()
+    assert version() == ended
+
+
+def test_texts_in_use_are_found_while_rows_move(works: Works) -> None:
+    """tally/deletion.py: events become rollups and go between two steps of the reading; every text of theirs stays."""
+    number = works.websites[0].number
+    works.bring((works.now_ms - 20 * DAY_MS, 0, "session-1", tuple(f"text-{n}" for n in range(15))))
+    used = {row[0] for row in works.reader.execute("select id from label where text like 'text-%'")}
+    assert len(used) == 15
+    for moment in range(40):
+        reading = deletion.Reading(works.reader, lambda: False)
+        steps = 0
+        while reading.step(works.reader):
+            steps += 1
+            if steps == moment:
+                works.build()
+                with transaction(works.writer):
+                    works.writer.execute("update website set keep_days = 5 where number = ?", (number,))
+                works.build()
+        assert used.isdisjoint(reading.unused(works.reader))
+
+
+# --- what was not taken
+
+
+async def test_a_flood_of_rejected_events_holds_up_no_other_chore(works: Works) -> None:
+    """What is counted while the counts are written waits for the next second."""
+    noted, calls = left_out.LeftOut(works.clock), list[int]()
+
+    class Flooded:
+        async def run(self, step: Callable[[Any], Any]) -> Any:
+            calls.append(1)
+            assert len(calls) < 50, "it writes as long as events are rejected"
+            noted._counts[1, len(calls), 0] = 1
+            return step(works.writer)
+
+    noted._counts[1, 0, 0] = 1
+    await noted.write(Flooded())  # type: ignore[arg-type]
+    assert len(calls) == 2  # the counts, and a look for old ones
+
+
+# --- a real server
+
+
+def tell(server: Server, website: str, before_ms: int = 0) -> None:
+    event = {"type": "pageview", "website_id": website, "url": "https://example.com/"}
+    sent = event | {"timestamp": Clock().wall_ms() - before_ms}
+    assert server.request("POST", "/api/collect", sent).status == 202
+
+
+def test_an_idle_server_writes_nothing(serve: Serve, tmp_path: Path) -> None:
+    """One event, its fold, and then no write and no fsync; with a new look at the clock a step it was 100 a second."""
+    need_strace()
+    db, trace = tmp_path / "analytics.db", tmp_path / "trace"
+    make_file(db)
+    ((website,),) = sql(db, "select id from website where number = 1")
+    server = serve()
+    words = ["strace", "-f", "-q", "-o", str(trace), "-e", "trace=fsync,fdatasync,pwrite64", "-p", str(server.pid)]
+    tracer = subprocess.Popen(words, stderr=subprocess.DEVNULL)
+    try:
+        until(lambda: f"TracerPid:\t{tracer.pid}\n" in Path(f"/proc/{server.pid}/status").read_text())
+        tell(server, website, 2 * FOLD_AFTER_MS)
+        until(lambda: sql(db, "select 1 from open_day_visitor limit 1"))
+        # Two rounds of the background work. A day that ends meanwhile is one more commit, so it may take longer.
+        until(lambda: is_quiet(trace, 2 * PAUSE_S + 0.5), 40)
+    finally:
+        tracer.send_signal(signal.SIGINT)
+        tracer.wait(timeout=60)
+    assert server.terminate() == 0
+
+
+def is_quiet(trace: Path, seconds: float) -> bool:
+    """Whether the server writes to no file for so long."""
+    before, end = trace.stat().st_size, time.monotonic() + seconds
+    while time.monotonic() < end:
+        time.sleep(0.2)
+        if trace.stat().st_size != before:
+            return False
+    return before > 0
+
+
+@pytest.fixture(scope="module")
+def slow_disk(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The preloaded library's path; skips where there is no compiler, or fails where TALLY_MUST_COMPILE is set."""
+    if shutil.which("gcc") is None:
+        assert not os.environ.get("TALLY_MUST_COMPILE"), "install gcc: apt-get install gcc libc6-dev"
+        pytest.skip("NOT TESTED: background work on a slow disk (apt-get install gcc libc6-dev)")
+    library = tmp_path_factory.mktemp("slow") / "slow_disk.so"
+    source = ROOT / "tests" / "support" / "slow_disk.c"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"], check=True)
+    return str(library)
+
+
+BUSY, OLD, RECENT, DELETED = range(1, 5)
+"""Websites: one that gets events, one with a past to be deleted, one with a recent past, and a deleted one."""
+
+
+def everything_to_do(path: Path) -> str:
+    """A file in which each kind of background work has something to do; the id of the website that gets events."""
+    make_file(path, 4)
+    now_ms = Clock().wall_ms()
+    today = now_ms // DAY_MS
+    # 16 days and more: a block of 8 days is over for good.
+    lines = [line for line in a_past(today, [20]) if line["type"] in ("pageview", "vitals")]
+    for number, taken in ((OLD, lines), (RECENT, a_past(today, [2], now_ms)[:40]), (DELETED, lines[:40])):
+        assert take(path, number, taken, now_ms) == (len(taken), 0, 0)
+    connection = writing(path)
+    with transaction(connection):
+        connection.execute("update website set keep_days = 10 where number = ?", (OLD,))
+        connection.execute("insert into heat values (?, ?, 1, 2, 0, 3, 4, 5)", (OLD, today - 20))
+        ((website,),) = connection.execute("select id from website where number = ?", (BUSY,)).fetchall()
+        deletion.begin(connection, DELETED, now_ms - 2 * LATE_MS)
+    connection.close()
+    return str(website)
+
+
+UNLIMITED = ("--client-per-minute", "1000000", "--website-per-minute", "1000000")
+DONE = (
+    ("stale days are built", "select not exists (select 1 from built where level = 0 and state = 0)"),
+    ("new events are folded", f"select exists (select 1 from open_day_visitor where website = {BUSY})"),
+    ("blocks of days are built", f"select exists (select 1 from built where website = {OLD} and level = 3)"),
+    ("pages are counted", f"select exists (select 1 from visit_page where website = {OLD} and level = 3)"),
+    ("vitals are added up", f"select exists (select 1 from histogram where website = {OLD} and level = 3)"),
+    ("points are packed", "select not exists (select 1 from heat) and exists (select 1 from heat_block)"),
+    ("old events go", f"select not exists (select 1 from event where website = {OLD})"),
+    ("a deleted website is erased", "select is_over from gone"),
+    ("its rows are gone", f"select not exists (select 1 from event where website = {DELETED})"),
+)
+
+
+@pytest.mark.parametrize(("sync_ms", "pause_s"), [(3, 0.0), (30, 0.25)])
+def test_everything_is_done_while_events_arrive(
+    serve: Serve, tmp_path: Path, slow_disk: str, sync_ms: int, pause_s: float
+) -> None:
+    """Sent one after another, so that the writer is always busy, and on the slower disk four a second."""
+    db = tmp_path / "analytics.db"
+    website = everything_to_do(db)
+    server = serve(*UNLIMITED, env={"LD_PRELOAD": slow_disk, "SLOW_SYNC_MS": str(sync_ms)})
+    with events_arriving(server, website, pause_s) as sent:
+        until(lambda: all(sql(db, statement) == [(1,)] for _, statement in DONE), 100)
+        before = len(sent)
+        until(lambda: len(sent) > before)
+    assert set(sent) == {202}
+    assert server.terminate() == 0
+    assert "level=error" not in server.stderr()
+
+
+@contextmanager
+def events_arriving(server: Server, website: str, pause_s: float) -> Iterator[list[int]]:
+    """Sends one event after another, which were a while ago, until it ends; the answers' statuses."""
+    statuses, is_over = list[int](), threading.Event()
+
+    def send() -> None:
+        event = {"type": "pageview", "website_id": website, "url": "https://example.com/"}
+        while not is_over.is_set():
+            late = event | {"timestamp": Clock().wall_ms() - 2 * FOLD_AFTER_MS}
+            statuses.append(server.request("POST", "/api/collect", late).status)
+            is_over.wait(pause_s)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        yield statuses
+    finally:
+        is_over.set()
+        thread.join()

@@ -1,0 +1,354 @@
+"""verify: a right file is called right, every kind of damage is found and told, and what was found is made right again.
+
+The row that this checks: "`analytics-server verify` recomputes rollups from raw rows and compares"; days of which only
+rollups are kept are "passed over by verify, which says so". CONTRACT, The command: "Values go to standard output alone,
+words to standard error"; "exit status 0, 1 for a failure".
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from analytics_server import main
+from tally import moments, retention, rollups
+from tally.instants import iso
+from tally.rollups import KEPT, OPEN, STALE
+from tally.schema import connect_reader, transaction
+from tally.verification import Verdict, verdicts
+from tests.conftest import Command, Serve, until
+from tests.support.aged_database import (
+    DAY_MS,
+    KEEP,
+    QUIET,
+    TODAY,
+    a_past,
+    build,
+    built,
+    make,
+    rows,
+    said,
+    sql,
+    states,
+    writing,
+)
+
+BUILT = ("rollup", "moment", "built")
+# A final day in the middle, and the open one before today.
+FINAL_DAY, OPEN_DAY = TODAY - 22, TODAY - 1
+LEVELS_ABOVE = [level for level in rollups.LEVELS[1:] if level <= 5]
+
+
+class Said(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+Verify = Callable[..., Said]
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    return built(tmp_path)
+
+
+@pytest.fixture
+def verify(db: Path, capsys: pytest.CaptureFixture[str]) -> Verify:
+    return lambda *words: Said(*said(main, capsys, "verify", "--db", str(db), *words))
+
+
+def found(path: Path, website: int = 1) -> list[Verdict]:
+    """What is wrong."""
+    connection = connect_reader(path)
+    try:
+        return [verdict for verdict in verdicts(connection, website) if verdict.fault]
+    finally:
+        connection.close()
+
+
+def date(day: int) -> str:
+    return iso(day * DAY_MS)[:10]
+
+
+def test_a_right_file_is_called_right(db: Path, verify: Verify) -> None:
+    before = rows(db, *BUILT)
+    done = verify()
+    assert (done.status, done.out) == (0, "")
+    built_blocks = sql(db, "select count(*) from built where website = 1")[0][0]
+    assert f"1.example.com: {built_blocks} days and blocks of days are right, 0 are wrong" in done.err
+    assert "2.example.com: " in done.err
+    assert "passed over" not in done.err
+    assert verify("--repair").status == 0
+    assert rows(db, *BUILT) == before
+
+
+@pytest.mark.parametrize("how", ["id", "domain"])
+def test_one_website_alone(db: Path, verify: Verify, how: str) -> None:
+    sql(db, "update moment set views = views + 1 where website = 1")
+    (name,) = sql(db, f"select {how} from website where number = 2")[0]
+    done = verify(name)
+    assert done.status == 0
+    assert "1.example.com" not in done.err
+    assert verify().status == 1
+
+
+def test_an_unknown_website(verify: Verify) -> None:
+    done = verify("nosuch.example.com")
+    assert (done.status, done.out) == (1, "")
+    assert "website list" in done.err
+
+
+def test_a_file_without_websites(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    writing(tmp_path / "empty.db", create=True).close()
+    assert said(main, capsys, "verify", "--db", str(tmp_path / "empty.db"))[:2] == (0, "")
+
+
+# --- damage
+
+
+class Damage(NamedTuple):
+    """A statement with the numbers of a day, and the blocks (level, number) that must be told."""
+
+    statement: str
+    day: int = FINAL_DAY
+    level: int = 0
+
+
+def a_moment(day: int = FINAL_DAY) -> str:
+    """Picks one row of a day's totals."""
+    first = day * moments.QUARTERS_A_DAY
+    chosen = f"(select max(quarter) from moment where website = 1 and quarter between {first} and {first + 95})"
+    return f"website = 1 and quarter = {chosen}"
+
+
+def a_value(field: int, level: int = 0, day: int = FINAL_DAY) -> str:
+    """Picks one value of a field."""
+    place = f"website = 1 and field = {field} and level = {level} and block = {day >> level}"
+    return f"{place} and value = (select max(value) from rollup where {place})"
+
+
+EMPTY_QUARTER = (
+    f"(select q.key from json_each('[{', '.join(['0'] * 96)}]') as q where q.key not in"
+    f" (select quarter - {FINAL_DAY * 96} from moment where website = 1))"
+)
+
+DAMAGES = {
+    **{
+        f"moment: {name}": Damage(f"update moment set {name} = {name} + 1 where {a_moment()}")
+        for name in moments.COLUMNS
+    },
+    "moment: one less": Damage(f"update moment set visit_ms = visit_ms - 1 where {a_moment()}"),
+    "moment: a missing row": Damage(f"delete from moment where {a_moment()}"),
+    "moment: a whole day missing": Damage(f"delete from moment where website = 1 and quarter / 96 = {FINAL_DAY}"),
+    "moment: an extra row": Damage(
+        f"insert into moment select 1, {FINAL_DAY * 96} + {EMPTY_QUARTER}, 1, 0, 0, 0, 0, 0, 0, 0, 0"
+    ),
+    "moment: a row on another quarter": Damage(
+        f"update moment set quarter = {FINAL_DAY * 96} + {EMPTY_QUARTER} where {a_moment()}"
+    ),
+    "moment: of an open day": Damage(f"update moment set firsts = firsts + 1 where {a_moment(OPEN_DAY)}", OPEN_DAY),
+    "moment: of a day without traffic": Damage(
+        f"insert into moment values (1, {(TODAY - QUIET) * 96}, 1, 0, 1, 1, 1, 1, 1, 1, 0)", TODAY - QUIET
+    ),
+    **{
+        f"values: {name}": Damage(f"update rollup set {name} = {name} + 1 where {a_value(0)}")
+        for name in ("visitors", "views", "events")
+    },
+    **{
+        f"values: of {rollups.name_of(field)}": Damage(
+            f"update rollup set visitors = visitors - 1 where {a_value(field)}"
+        )
+        for field in range(rollups.ALL + 1)
+    },
+    "values: one missing": Damage(f"delete from rollup where {a_value(3)}"),
+    "values: all missing": Damage(f"delete from rollup where website = 1 and level = 0 and block = {FINAL_DAY}"),
+    "values: an extra one": Damage(f"insert into rollup values (1, 0, 0, {FINAL_DAY}, 0, 1, 1, 0)"),
+    "values: under another label": Damage(f"update rollup set value = 0 where {a_value(0)}"),
+    "values: of an open day": Damage(f"update rollup set views = views + 1 where {a_value(0, 0, OPEN_DAY)}", OPEN_DAY),
+    "values: of a day without traffic": Damage(
+        f"insert into rollup values (1, 0, 0, {TODAY - QUIET}, 1, 1, 1, 0)", TODAY - QUIET
+    ),
+    **{
+        f"level {level}: a number": Damage(
+            f"update rollup set visitors = visitors + 1 where {a_value(0, level)}", FINAL_DAY, level
+        )
+        for level in LEVELS_ABOVE
+    },
+    "level 2: a missing value": Damage(f"delete from rollup where {a_value(3, 2)}", FINAL_DAY, 2),
+    "level 3: all values missing": Damage(
+        f"delete from rollup where website = 1 and level = 3 and block = {FINAL_DAY >> 3}", FINAL_DAY, 3
+    ),
+    "level 2: an extra value": Damage(
+        f"insert into rollup values (1, 14, 2, {FINAL_DAY >> 2}, 99, 1, 1, 0)", FINAL_DAY, 2
+    ),
+    "built: a day with traffic has no row": Damage(
+        f"delete from built where website = 1 and level = 0 and block = {FINAL_DAY}"
+    ),
+}
+by_damage = pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+
+
+@by_damage
+def test_damage_is_found_told_and_made_right(db: Path, verify: Verify, damage: Damage) -> None:
+    right, before = rows(db, "rollup", "moment"), rows(db, *BUILT)
+    sql(db, damage.statement)
+    damaged = rows(db, *BUILT)
+    assert damaged != before
+    wrong = found(db)
+    assert (damage.level, damage.day >> damage.level) in {(one.level, one.block) for one in wrong}
+    # Nothing else is blamed than what has the day in it.
+    assert {(one.level, one.block) for one in wrong} <= {(level, damage.day >> level) for level in rollups.LEVELS}
+    done = verify()
+    assert (done.status, done.out) == (1, "")
+    assert f"{len(wrong)} are wrong" in done.err
+    assert done.err.count("  wrong: ") == len(wrong)
+    assert date((damage.day >> damage.level) << damage.level) in done.err
+    assert "verify --repair" in done.err
+    assert rows(db, *BUILT) == damaged, "without --repair nothing is changed"
+    repairing = verify("--repair")
+    assert (repairing.status, repairing.out) == (0, "")
+    assert build(db)
+    assert found(db) == []
+    assert verify().status == 0
+    assert rows(db, "rollup", "moment") == right
+
+
+@pytest.mark.parametrize("event", ["an event more", "an event less"])
+def test_events_that_came_or_went_unseen_are_found(db: Path, verify: Verify, event: str) -> None:
+    some = f"website = 1 and ts / {DAY_MS} = {FINAL_DAY} limit 1"
+    if event == "an event less":
+        sql(db, f"delete from event where (website, ts, id) in (select website, ts, id from event where {some})")
+    else:
+        columns = [row[1] for row in sql(db, "pragma table_info(event)")]
+        values = ", ".join("id + 1000000" if name == "id" else name for name in columns)
+        sql(db, f"insert into event select {values} from event where {some}")
+    assert verify().status == 1
+    assert verify("--repair").status == 0
+    assert build(db)
+    assert verify().status == 0
+
+
+def test_nulls_and_zeros_are_no_damage(db: Path, verify: Verify) -> None:
+    """Deltas that cancel out leave a row of zeros."""
+    sql(db, f"insert into moment select 1, {FINAL_DAY * 96} + {EMPTY_QUARTER}, 0, 0, 0, 0, 0, 0, 0, 0, 0")
+    assert verify().status == 0
+
+
+def test_many_faults_are_counted_and_some_are_told(db: Path, verify: Verify) -> None:
+    sql(db, "update moment set views = views + 1 where website = 1")
+    done = verify()
+    days = len(states(db))
+    assert days > 20
+    assert f"{days} are wrong" in done.err
+    assert done.err.count("  wrong: totals") == 20
+    assert verify("--repair").status == 0
+    assert build(db)
+    assert verify().status == 0
+
+
+# --- what is passed over
+
+
+def test_stale_days_are_passed_over_and_said(db: Path, verify: Verify) -> None:
+    connection = writing(db)
+    with transaction(connection):
+        rollups.mark_stale(connection, 1, [FINAL_DAY, FINAL_DAY + 1])
+    connection.close()
+    sql(db, f"update moment set views = views + 1 where {a_moment()}")
+    done = verify()
+    assert done.status == 0, "no question uses a stale day"
+    assert "passed over 2 days: to be built" in done.err
+    assert build(db)
+    assert "passed over" not in verify().err
+
+
+def test_kept_days_are_passed_over_and_said(db: Path, verify: Verify) -> None:
+    connection = writing(db)
+    with transaction(connection):
+        retention.set_keep_days(connection, 1, KEEP)
+    connection.close()
+    assert build(db)
+    kept = [day for day, state in states(db).items() if state == KEPT]
+    before = rows(db, *BUILT)
+    done = verify("--repair")
+    assert done.status == 0
+    assert f"passed over {len(kept)} days" in done.err
+    assert "gone" in done.err
+    assert f"{len(sql(db, 'select 1 from built where website = 1')) - len(kept)} days and blocks" in done.err
+    assert rows(db, *BUILT) == before, "nothing drops them"
+
+
+def test_a_block_above_kept_days_is_made_right_from_them(db: Path, verify: Verify) -> None:
+    connection = writing(db)
+    with transaction(connection):
+        retention.set_keep_days(connection, 1, KEEP)
+    connection.close()
+    assert build(db)
+    right = rows(db, "rollup", "moment")
+    sql(db, f"update rollup set views = views + 1 where {a_value(0, 4)}")
+    assert verify().status == 1
+    assert verify("--repair").status == 0
+    assert states(db)[FINAL_DAY] == KEPT
+    assert build(db)
+    assert verify().status == 0
+    assert rows(db, "rollup", "moment") == right
+
+
+def test_open_days_are_compared(db: Path) -> None:
+    """Today too, as far as it is folded: what is counted of it is not passed over."""
+    assert states(db)[TODAY] == OPEN
+    sql(db, f"update rollup set views = views + 1 where {a_value(0, 0, TODAY)}")
+    assert [(one.level, one.block) for one in found(db)] == [(0, TODAY)]
+
+
+def test_only_what_is_wrong_is_marked(db: Path, verify: Verify) -> None:
+    sql(db, f"update moment set views = views + 1 where {a_moment()}")
+    assert verify("--repair").status == 0
+    assert [day for day, state in states(db).items() if state == STALE] == [FINAL_DAY]
+    above = set(sql(db, "select level, block from built where website = 1 and level > 0"))
+    assert not above & {(level, FINAL_DAY >> level) for level in rollups.LEVELS[1:]}
+    assert above
+
+
+# --- beside a running server
+
+
+def test_beside_a_running_server(serve: Serve, command: Command, tmp_path: Path) -> None:
+    """Events arrive all the while, and are counted and folded; each day is compared in one snapshot."""
+    now_ms = time.time_ns() // 1_000_000
+    today = now_ms // DAY_MS
+    db = make(tmp_path / "analytics.db", a_past(today, range(12, -1, -1), now_ms), now_ms=now_ms)
+    server = serve("--website-per-minute", "1000000", "--client-per-minute", "1000000")
+    (id,) = sql(db, "select id from website")[0]
+    statuses: list[int] = []
+    over = threading.Event()
+
+    def send() -> None:
+        while not over.is_set():
+            number = len(statuses)
+            body = {"type": "pageview", "website_id": id, "url": f"https://1.example.com/{number % 7}"}
+            late = {"timestamp": now_ms - number % 50 * 3_600_000, "session_id": f"session-{number % 30}"}
+            statuses.append(server.request("POST", "/api/collect", body | late).status)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        for _ in range(4):
+            sent = len(statuses)
+            done = command("verify")
+            assert done.returncode == 0, done.stderr
+            assert " 0 are wrong" in done.stderr
+            until(lambda sent=sent: len(statuses) > sent + 20)
+    finally:
+        over.set()
+        sender.join()
+    assert set(statuses) == {202}
+    sql(db, f"update moment set views = views + 1 where website = 1 and quarter / 96 = {today - 8}")
+    assert command("verify").returncode == 1
+    assert command("verify", "--repair").returncode == 0
+    until(lambda: "passed over" not in (done := command("verify")).stderr and done.returncode == 0)
+    assert server.terminate() == 0

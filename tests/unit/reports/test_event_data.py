@@ -1,0 +1,262 @@
+"""tally/properties.py against plain counting of what JSON says, over random histories; and its bounds."""
+
+import json
+import random
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tally import properties, scalars
+from tally.ground import BeyondRetention
+from tally.properties import Data, TooManyValues
+from tally.queries import Scope
+from tally.rollups import KEPT
+from tests.support import histories
+from tests.support.histories import NAMES, PHASES, History, texts
+from tests.support.rollup_database import DAY_MS, Works, make_file
+
+
+def ask(works: Works, scope: Scope, name: str, only: str | None = None, limit: int = 10) -> Data:
+    return works.ask(lambda run: properties.data(run, scope, name, only, limit, works.remembered))
+
+
+def check(found: Data, known: list[histories.Fact], scope: Scope, name: str, only: str | None, limit: int) -> None:
+    """All of an answer, by its definition."""
+    own = [fact for fact in known if histories.matches(fact, scope) and fact.event_name == name]
+    of = histories.values(known, scope, name)
+    if only is not None:
+        of = {key: value for key, value in of.items() if key == only}
+    assert (found.events, found.visitors) == (len(own), len({fact.visitor for fact in own}))
+    assert found.properties == len(of)
+    names = sorted(of, key=lambda key: (-len(of[key]), key))
+    assert [one.name for one in found.first] == names[: properties.MOST_PROPERTIES]
+    for one in found.first:
+        rows = histories.counted(of[one.name])
+        assert (one.events, one.distinct) == (len(of[one.name]), len(rows))
+        assert len(one.values) == min(limit, len(rows))
+        for told, row in zip(one.values, rows, strict=False):
+            assert histories.same(told[0], row[0]), (told, row)
+            assert told[1:] == row[1:]
+        numbers = histories.numbers(of[one.name])
+        if numbers is None:
+            assert one.numbers is None
+            continue
+        assert one.numbers is not None
+        assert one.numbers.samples == numbers["samples"]
+        assert (one.numbers.min, *one.numbers.percentiles, one.numbers.max) == tuple(
+            numbers[name] for name in ("min", "p50", "p95", "max")
+        )
+        for told, exact in ((one.numbers.sum, numbers["sum"]), (one.numbers.mean, numbers["mean"])):
+            if told is None:
+                assert abs(exact) > Fraction(1.7e308)
+            else:
+                assert told == exact or told == float(exact)
+
+
+@settings(max_examples=25, deadline=None, phases=PHASES, suppress_health_check=list(HealthCheck))
+@given(
+    chance=st.randoms(use_true_random=False),
+    most=st.sampled_from((1_000, 3_000, 8_000_000)),
+    rows=st.sampled_from((2, 1_000)),
+)
+def test_against_plain_counting(chance: random.Random, most: int, rows: int) -> None:
+    """Whatever came late, was imported, built or not; whole days twice, since they are remembered; in memory and, where
+    there is room for a handful of values alone, in a file."""
+    usual = properties.MOST_BYTES, properties._ROWS
+    with tempfile.TemporaryDirectory() as folder:
+        history = History(Path(folder), chance)
+        try:
+            properties.MOST_BYTES, properties._ROWS = most, rows
+            for _ in range(6):
+                for _ in range(chance.randrange(1, 8)):
+                    history.play()
+                known = histories.facts(history.works)
+                for scope in history.scopes(4):
+                    name, only = (
+                        chance.choice((*NAMES, *NAMES, "never")),
+                        chance.choice((None, None, "plan", "", "never")),
+                    )
+                    limit = chance.choice((1, 2, 10))
+                    for _ in range(2):
+                        check(ask(history.works, scope, name, only, limit), known, scope, name, only, limit)
+        finally:
+            properties.MOST_BYTES, properties._ROWS = usual
+            history.works.close()
+
+
+@pytest.fixture
+def works(tmp_path: Path) -> Iterator[Works]:
+    make_file(tmp_path / "analytics.db")
+    works = Works(tmp_path / "analytics.db")
+    yield works
+    works.close()
+
+
+def day_of(works: Works) -> Scope:
+    """The day before today."""
+    begin_ms = (works.now_ms // DAY_MS - 1) * DAY_MS
+    return works.scope(begin_ms, begin_ms + DAY_MS)
+
+
+def send(works: Works, *data: str | None, who: str = "session-1") -> None:
+    """Custom events of one visitor, a millisecond apart."""
+    begin_ms = day_of(works).from_ms + 600 * 60_000
+    facts = [(begin_ms + n, 2, who, texts("/", "mobile", "signup")) for n in range(len(data))]
+    works.send(*facts, data=data)
+
+
+SCALARS = (
+    *(
+        None,
+        False,
+        True,
+        -1e308,
+        -(2**63),
+        -(2**53) - 1,
+        -1.5,
+        -5e-324,
+        0,
+        5e-324,
+        0.1,
+        1,
+        1.5,
+        2**53 - 1,
+        2**53,
+        2**53 + 1,
+    ),
+    *(
+        2**63 - 1,
+        2**63,
+        2**64 - 2049,
+        2**64 - 2048,
+        2**64 - 1,
+        2.0**64,
+        1e308,
+        "",
+        "0",
+        "1",
+        "A",
+        "a",
+        "é",
+        "\uffff",
+        "\U0001f600",
+    ),
+)
+
+
+def test_bytes_are_in_the_order_of_the_values() -> None:
+    """And equal values are the same bytes, which give the value again."""
+    written = [scalars.written(value) for value in SCALARS]
+    assert sorted(set(written)) == written
+    assert [scalars.read(value) for value in written] == list(SCALARS)
+    assert [type(scalars.read(value)) for value in written] == [type(value) for value in SCALARS]
+    for one, other in ((1, 1.0), (0, -0.0), (2**60, 2.0**60), (-(2**63), -(2.0**63))):
+        assert scalars.written(one) == scalars.written(other)
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**63), 2**64 - 1)))
+def test_numbers_are_in_their_order(numbers: list[float]) -> None:
+    written = sorted((scalars.written(number) for number in numbers), key=bytes)
+    assert [scalars.read(value) for value in written] == sorted(numbers)
+
+
+def test_sums_do_not_depend_on_an_order(works: Works) -> None:
+    """1e308 and its like cancel out, ten times 0.1 is the sum of ten doubles; what is beyond a double is not told."""
+    send(works, *(f'{{"a":{number}}}' for number in ("1e308", "1e308", "1", "-1e308", "-1e308")))
+    send(works, *['{"b":0.1}'] * 10, '{"c":1e308}', '{"c":1e308}', '{"d":18446744073709551615}', '{"d":1}')
+    numbers = {one.name: one.numbers for one in ask(works, day_of(works), "signup").first}
+    told = {name: of and (of.sum, of.mean) for name, of in numbers.items()}
+    assert told == {"a": (1, 0.2), "b": (1.0, 0.1), "c": (None, 1e308), "d": (2.0**64, 2**63)}
+
+
+def test_more_than_fits_into_memory(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file has all of it, and has gone with the question."""
+    for n in range(20):
+        send(works, *(f'{{"id":"{n}-{m}","n":{m},"p{n}":true}}' for m in range(20)), who=f"session-{n}")
+    known, scope = histories.facts(works), day_of(works)
+    files: list[sqlite3.Connection] = []
+    make = properties._new_file
+    monkeypatch.setattr(properties, "_new_file", lambda connection: files.append(make(connection)) or files[-1])
+    check(ask(works, scope, "signup"), known, scope, "signup", None, 10)
+    assert not files
+    monkeypatch.setattr(properties, "MOST_BYTES", 20_000)
+    check(ask(works, scope, "signup", limit=7), known, scope, "signup", None, 7)
+    (file,) = files
+    with pytest.raises(sqlite3.ProgrammingError):
+        file.execute("select 1")
+    monkeypatch.setattr(properties, "MOST_FILE_BYTES", 5_000)
+    with pytest.raises(TooManyValues):
+        ask(works, scope, "signup")
+
+
+def test_more_than_one_visitor_may_send(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:
+    """His values cannot be parted: counted up to a bound, refused above it."""
+    send(works, *(f'{{"id":{n}}}' for n in range(100)), *(f'{{"id":{n}}}' for n in range(100)))
+    monkeypatch.setattr(properties, "MOST_BYTES", 10_000)
+    (only,) = ask(works, day_of(works), "signup").first
+    assert (only.distinct, only.values[0]) == (100, (0, 2, 1))
+    monkeypatch.setattr(properties, "_MOST_OF_VISITOR", 20_000)
+    with pytest.raises(TooManyValues):
+        ask(works, day_of(works), "signup")
+
+
+def test_a_file_is_given_up_with_its_question(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its statements ask whether the question's are to be given up, which only those can tell."""
+    send(works, *(f'{{"id":{n}}}' for n in range(50)))
+    monkeypatch.setattr(properties, "MOST_BYTES", 0)
+    monkeypatch.setattr(properties, "_STEPS_BETWEEN_LOOKS", 10)
+    assert ask(works, day_of(works), "signup").events == 50
+    make, is_over = properties._new_file, [False]
+
+    def made(connection: sqlite3.Connection) -> sqlite3.Connection:
+        is_over[0] = True
+        return make(connection)
+
+    monkeypatch.setattr(properties, "_new_file", made)
+    works.reader.set_progress_handler(lambda: is_over[0], 100_000)
+    with pytest.raises(sqlite3.OperationalError) as given_up:
+        ask(works, day_of(works), "signup")
+    assert given_up.value.sqlite_errorname == "SQLITE_INTERRUPT"
+
+
+def test_days_that_are_over_are_remembered(works: Works) -> None:
+    """Asked again, no event of them is read; a late event makes it another day."""
+    scope = day_of(works)
+    send(works, '{"plan":"pro"}', '{"plan":"pro"}')
+    works.build()
+    first = ask(works, scope, "signup")
+    statements: list[str] = []
+    works.reader.set_trace_callback(statements.append)
+    assert ask(works, scope, "signup") == first
+    assert not [statement for statement in statements if "from event" in statement]
+    assert ask(works, scope, "signup", "plan").first == first.first
+    send(works, '{"plan":"pro"}', who="session-2")
+    (only,) = ask(works, scope, "signup").first
+    assert only.values == [("pro", 3, 2)]
+
+
+def test_where_events_are_gone(works: Works) -> None:
+    """Refused, remembered or not, also where no event has the name."""
+    scope = day_of(works)
+    send(works, '{"plan":"pro"}')
+    works.build()
+    ask(works, scope, "signup")
+    works.writer.execute("update built set state = ? where level = 0", (KEPT,))
+    for name in ("signup", "never"):
+        with pytest.raises(BeyondRetention) as gone:
+            ask(works, scope, name)
+        assert gone.value.from_ms == scope.to_ms
+
+
+def test_all_of_many_properties(works: Works) -> None:
+    """The first fifty are told, in their order, and how many there are; one that is named in any case."""
+    send(works, *(json.dumps({f"p{m}": 1 for m in range(n, 60)}, separators=(",", ":")) for n in range(60)))
+    found = ask(works, day_of(works), "signup")
+    assert (found.properties, [one.name for one in found.first]) == (60, [f"p{59 - n}" for n in range(50)])
+    assert [one.name for one in ask(works, day_of(works), "signup", "p0").first] == ["p0"]

@@ -1,0 +1,507 @@
+"""tally/figures.py where a question meets days in different states: what is remembered, what is gone, what ties.
+
+CONTRACT, Words: "Every figure about traffic is exact. Any faster way to compute one (a rollup, a cache) gives the same
+number as the plain query over raw events, and a test proves it." At random that is tests/unit/rollups/test_rollups.py;
+here are the ways in which what was complete changes, one by one, each after a question has been asked.
+"""
+
+import sqlite3
+import tracemalloc
+from array import array
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from tally import cuts, figures, ranking, visit_days
+from tally.ground import BeyondRetention
+from tally.queries import Scope
+from tally.remembered import _ENTRY_BYTES, KEPT_MS, Remembered, packed, unpacked
+from tally.rollups import FINAL
+from tally.timerange import Interval, Range, buckets
+from tests.conftest import ManualClock
+from tests.support.rollup_database import DAY_MS, HOUR_MS, MINUTE_MS, QUARTER_MS, Plain, Works, at_once, make_file
+
+DAY = 20_772  # 2026-11-15, a multiple of 4: days DAY to DAY + 3 are one block of level 2
+DAY_0_MS = DAY * DAY_MS
+WEB = ("/a", *("x",) * 13, "")
+OTHER = ("/b", *("y",) * 13, "")
+
+
+@pytest.fixture
+def works(tmp_path: Path) -> Iterator[Works]:
+    """A file at work on the first hour of DAY."""
+    make_file(tmp_path / "analytics.db")
+    works = Works(tmp_path / "analytics.db", ManualClock(DAY_0_MS + HOUR_MS))
+    yield works
+    works.close()
+
+
+def seen_on(day: int, texts: tuple[str, ...] = WEB, minute: int = 5) -> tuple[int, int, str, tuple[str, ...]]:
+    """A view of somebody on a day of the block."""
+    return DAY_0_MS + day * DAY_MS + minute * MINUTE_MS, 0, "session-1", texts
+
+
+def same(
+    works: Works,
+    from_ms: int = DAY_0_MS,
+    to_ms: int = DAY_0_MS + 4 * DAY_MS,
+    filters: tuple[tuple[str, tuple[str, ...]], ...] = (),
+) -> None:
+    """Every kind of question about a range is answered as by plain counting."""
+    plain, scope = works.plain(), works.scope(from_ms, to_ms, filters)
+    assert works.stats(scope) == plain.stats(scope)
+    edges = [(bucket.from_ms, bucket.to_ms) for bucket in buckets(Range(from_ms, to_ms, ZoneInfo("UTC"), None), "day")]
+    assert works.series(scope, edges) == plain.series(scope, edges)
+    for field in ("pathname", "os"):
+        assert works.top(scope, field, 10) == plain.top(scope, field, 10)
+    same_lists(works, plain, scope)
+
+
+def same_lists(works: Works, plain: Plain, scope: Scope) -> None:
+    """The names of custom events, entry and exit pages are those of plain counting."""
+    assert works.names(scope, 10) == plain.names(scope, 10)
+    for side in ("entry", "exit"):
+        assert works.pages(scope, side, 10) == plain.pages(scope, side, 10)
+
+
+# --- what is remembered follows every change
+
+
+def late_event(works: Works) -> None:
+    works.send(seen_on(0, OTHER))
+
+
+def late_event_of_a_known_value(works: Works) -> None:
+    works.send(seen_on(0, WEB, 10))
+
+
+def import_into_a_day_with_traffic(works: Works) -> None:
+    works.bring(seen_on(0, OTHER))
+
+
+def import_into_a_day_without(works: Works) -> None:
+    works.bring(seen_on(1, OTHER))
+
+
+def clock_set_back(works: Works) -> None:
+    """The clock was weeks ahead for a while: days were called final, and built, that are still to come."""
+    works.clock.set_wall(DAY_0_MS + DAY_MS + HOUR_MS)  # type: ignore[attr-defined]
+    works.send(seen_on(1, OTHER))
+    works.clock.set_wall(DAY_0_MS + 2 * DAY_MS + HOUR_MS)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("wait_ms", "change"),
+    [
+        pytest.param(2 * DAY_MS, late_event, id="late event"),
+        pytest.param(2 * DAY_MS, late_event_of_a_known_value, id="late event of a known value"),
+        pytest.param(2 * DAY_MS, import_into_a_day_with_traffic, id="import into an open day"),
+        pytest.param(40 * DAY_MS, import_into_a_day_with_traffic, id="import into a final day"),
+        pytest.param(40 * DAY_MS, import_into_a_day_without, id="import into a gap of a built block"),
+        pytest.param(40 * DAY_MS, clock_set_back, id="clock set back to a gap of a built block"),
+    ],
+)
+def test_what_is_remembered_follows_every_change(works: Works, wait_ms: int, change: Callable[[Works], None]) -> None:
+    """tally/rollups.py: "`version` grows with every change of what was complete"."""
+    works.send(seen_on(0))
+    works.bring(seen_on(3))
+    works.advance(wait_ms)
+    works.build()
+    same(works)
+    change(works)
+    same(works)
+    works.build()
+    same(works)
+    works.build()
+    same(works)
+
+
+@pytest.mark.parametrize("cut_ms", [0, 6 * HOUR_MS], ids=["whole days", "a day that is cut"])
+def test_what_is_remembered_of_filtered_figures_and_of_cut_days_follows_every_change(works: Works, cut_ms: int) -> None:
+    """Whole final days that a filter covers in part are remembered one by one, cut ones as lists: under a version."""
+    works.send(seen_on(0), seen_on(0, OTHER, 400), seen_on(0, WEB, 800))
+    works.bring(seen_on(1, OTHER, 700), seen_on(1, WEB, 700), seen_on(3))
+    works.advance(40 * DAY_MS)
+    works.build()
+    for minute in (1, 401, 801):
+        for filters in ((), (("pathname", ("/a",)),)):
+            for _ in range(2):  # counted, and remembered
+                same(works, DAY_0_MS + cut_ms, filters=filters)
+        works.bring(seen_on(0, WEB, minute), seen_on(1, WEB, minute))
+        works.build()
+    same(works, DAY_0_MS + cut_ms, filters=(("pathname", ("/a",)),))
+
+
+def nothing(works: Works) -> None:
+    """No day changes."""
+
+
+def import_that_is_built_in_already(works: Works) -> None:
+    """The day is final again, as one of another version."""
+    works.bring(seen_on(0, OTHER))
+    at_once(works.builder._build(works.websites[0].number, DAY, works.clock.sure_ms()))
+    assert works.days()[DAY].state == FINAL
+
+
+@pytest.mark.parametrize("after", ["the version", "the counting", "the writing"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        nothing,
+        import_into_a_day_with_traffic,
+        import_into_a_day_without,
+        clock_set_back,
+        import_that_is_built_in_already,
+    ],
+)
+def test_pages_of_days_that_change_while_they_are_counted(
+    works: Works, change: Callable[[Works], None], after: str
+) -> None:
+    """tally/visit_days.py, end: "False where one of its days has changed since version `before`"."""
+    works.send(seen_on(0), seen_on(0, OTHER, 10))
+    works.bring(seen_on(3))
+    works.advance(40 * DAY_MS)
+    works.build()
+    website = works.websites[0].number
+    place, days = (website, 3, DAY >> 3), [DAY, DAY + 3]
+    for level in (6, 3):
+        visit_days.take_down(works.writer, website, level, DAY >> level)
+    assert visit_days.drop(works.writer, *place) == 2
+    # As tally/building.py does it, each line a step.
+    before = visit_days.version(works.writer, *place)
+    happens = {"the version": nothing, "the counting": nothing, "the writing": nothing} | {after: change}
+    happens["the version"](works)
+    counts = visit_days.of_block(works.looker, *place)
+    happens["the counting"](works)
+    without_view = counts.pop(0)
+    visit_days.add(works.writer, place, list(counts.items()))
+    happens["the writing"](works)
+    is_unchanged = change is nothing
+    assert visit_days.end(works.writer, place, before, without_view) is is_unchanged
+    assert ((3, DAY >> 3) in visit_days.built(works.writer, website, days)) is is_unchanged
+    same(works)
+    works.build()
+    same(works)
+    works.advance(40 * DAY_MS)
+    works.build()
+    same(works)
+    assert (3, DAY >> 3) in visit_days.built(works.writer, website, days)
+
+
+def test_a_day_that_was_called_final_takes_events_again(works: Works) -> None:
+    """The clock was ahead while a day was built; it is set back before the building has ended, and events arrive."""
+    works.bring(seen_on(0))
+    for step in range(60):
+        works.advance(40 * DAY_MS)
+        works.bring(seen_on(0, WEB, 20 + step))
+
+        def set_back(step: int = step) -> None:
+            works.advance(-40 * DAY_MS)
+            works.send(seen_on(0, OTHER, 21 + step))
+
+        works.meanwhile = [*([lambda: None] * step), set_back]
+        works.build()
+        if not works.meanwhile:
+            same(works)
+        else:
+            works.meanwhile = []
+            works.advance(-40 * DAY_MS)
+        works.build()
+        same(works)
+
+
+@pytest.mark.parametrize("limit", [1, 9, 10, 11, 1_500, 5_000])
+def test_a_list_of_which_thousands_tie(limit: int) -> None:
+    """Texts decide among what ranks alike, and no more of them are held than that takes."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("create table label (id integer primary key, text text)")
+        connection.executemany("insert into label values (?, ?)", [(n, f"{-n % 4_999:0200}") for n in range(1, 5_000)])
+        counts = {n: [9, n % 5] if n % 500 == 7 else [1, n % 5] for n in range(1, 5_000)}
+        sums = ranking.Sums(2)
+        sums.add((n, *figures) for n, figures in counts.items())
+        tracemalloc.start()
+        found = ranking.first(connection, sums, limit, ranks=1).rows
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    rows = [(n, f"{-n % 4_999:0200}", tuple(figures)) for n, figures in counts.items()]
+    assert found == sorted(rows, key=lambda row: (-row[2][0], row[1]))[:limit]
+    assert limit > 1_000 or peak < 1_000_000
+
+
+@pytest.mark.parametrize("most", [1, 7, 1_000])
+def test_sums_of_few_and_of_many_labels(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each label is told once, with all that was added, however much was put by and however often it is told."""
+    monkeypatch.setattr(ranking, "MOST_HELD", most)
+    monkeypatch.setattr(ranking, "_ROWS_AT_ONCE", 2)
+    sums, plain = ranking.Sums(2), dict[int, list[int]]()
+    for n in range(300):
+        rows = [(n * n % 101, n, 1), (n % 7, 0, n)]
+        sums.add(rows)
+        ranking.merge(plain, rows)
+        if n % 50 == 49:
+            for _ in range(2):
+                assert sorted(sums) == sorted((value, *figures) for value, figures in plain.items())
+
+
+def test_what_very_many_labels_take(tmp_path: Path) -> None:
+    """Three times as many labels as are held, each again and again: a dictionary of them would take 80 MB, and their
+    rows 48."""
+    sums, remembered = ranking.Sums(3), Remembered()
+    rows = ((n % 250_000, 1_000 + n, n, n) for n in range(1_500_000))
+    tracemalloc.start()
+    sums.add_remembered(remembered, ("these",), lambda own: own.add(rows))
+    assert sum(1 for _ in sums) == 250_000
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert remembered.get(("these",)) is None
+    assert peak < 45_000_000
+
+
+def test_many_labels_are_remembered_as_long_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranking, "MOST_HELD", 10)
+    rows = [(n, n + 1) for n in range(100)]
+    for room, is_known in ((8 * 2 * 100, True), (8 * 2 * 100 - 1, False)):
+        remembered = Remembered(most_bytes=room + _ENTRY_BYTES)
+        for _ in range(2):
+            sums = ranking.Sums(1)
+            sums.add_remembered(remembered, ("these",), lambda own: own.add(rows))
+            assert sorted(sums) == rows
+        assert (remembered.get(("these",)) is not None) == is_known
+
+
+def test_remembered_is_bounded() -> None:
+    """The rule: "bounded, least recently used go first"."""
+    remembered = Remembered(most_bytes=5 * 32 + 3 * _ENTRY_BYTES)
+    remembered.put(("a",), packed([(1, 2, 3, 4), (5, 6, 7, 8)]))
+    remembered.put(("b",), packed([(9, 1, 1, 1)]))
+    remembered.put(("c",), packed([(1, 1, 1, 1), (2, 2, 2, 2)]))
+    assert list(unpacked(remembered.get(("a",)) or array("q"), 4)) == [(1, 2, 3, 4), (5, 6, 7, 8)]
+    remembered.put(("d",), packed([(3, 3, 3, 3)]))
+    assert [remembered.get((name,)) is not None for name in "abcd"] == [True, False, True, True]
+
+
+def test_remembered_replaces() -> None:
+    """The same key twice counts once; what is larger than all there is room for is not kept."""
+    remembered = Remembered(most_bytes=2 * 32 + _ENTRY_BYTES)
+    for _ in range(5):
+        remembered.put(("a",), packed([(1, 1, 1, 1), (2, 2, 2, 2)]))
+    assert list(unpacked(remembered.get(("a",)) or array("q"), 4)) == [(1, 1, 1, 1), (2, 2, 2, 2)]
+    remembered.put(("b",), packed([(n, 1, 1, 1) for n in range(3)]))
+    assert remembered.get(("b",)) is None
+    assert remembered.get(("a",)) is not None, "nor is anything forgotten for it"
+
+
+def test_what_nobody_asks_for_is_forgotten() -> None:
+    """The rule: "what nobody asked for in an hour goes too"."""
+    remembered = Remembered()
+    remembered.sweep(0)
+    remembered.put(("a",), packed([(1,)]))
+    remembered.put(("b",), packed([(2,)]))
+    remembered.sweep(KEPT_MS)
+    assert remembered.get(("a",)) is not None
+    remembered.sweep(KEPT_MS + 1)
+    assert [remembered.get((name,)) is not None for name in "ab"] == [True, False]
+    remembered.sweep(-KEPT_MS)  # the clock was set back
+    assert remembered.get(("a",)) is not None
+
+
+def test_of_a_long_filter_only_a_digest_is_kept() -> None:
+    """The rule: "a filter may be 8 KB long": thousands of them are no more than thousands of short ones."""
+    remembered = Remembered(most_bytes=100 * (_ENTRY_BYTES + 8))
+    tracemalloc.start()
+    try:
+        for n in range(1_000):
+            remembered.put(("stats", n, (("pathname", (f"/{n}" + "x" * 8_000 + "\U0001f600",)),)), packed([(n,)]))
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert len(remembered._arrays) == 100
+    assert held < 200_000
+    assert remembered.get(("a", "\ud800")) is None  # a lone surrogate is a key too
+
+
+def test_what_was_answered_does_not_change_what_is_remembered(works: Works) -> None:
+    """Parts of today are added to the sums of complete days: to a copy of them."""
+    works.send(seen_on(0))
+    works.advance(2 * DAY_MS)
+    works.send(seen_on(1), seen_on(2))
+    works.build()
+    for _ in range(3):
+        same(works, to_ms=DAY_0_MS + 2 * DAY_MS + 6 * MINUTE_MS)
+
+
+def series_of(
+    works: Works, days: tuple[float, float], interval: Interval, filters: tuple[tuple[str, tuple[str, ...]], ...] = ()
+) -> None:
+    """A series over some of the days is the plain one."""
+    scope = works.scope(DAY_0_MS + round(days[0] * DAY_MS), DAY_0_MS + round(days[1] * DAY_MS), filters)
+    span = Range(scope.from_ms, scope.to_ms, ZoneInfo("UTC"), None)
+    edges = [(bucket.from_ms, bucket.to_ms) for bucket in buckets(span, interval)]
+    assert works.series(scope, edges) == works.plain().series(scope, edges)
+
+
+@pytest.mark.parametrize("interval", ["day", "hour"])
+@pytest.mark.parametrize("hours", [1, 2, 0.5, 23])
+@pytest.mark.parametrize("built", [True, False])
+def test_a_series_that_begins_or_ends_amid_a_day(works: Works, interval: Interval, hours: float, built: bool) -> None:
+    """Where an hour is all that the range has of a day, its bucket is as long as one of an hour; the next is not."""
+    works.bring(*(seen_on(day, minute=60 * hour) for day in range(5) for hour in (0, 1, 12, 22, 23)))
+    works.advance(40 * DAY_MS)
+    if built:
+        works.build()
+    for days in (
+        (1 - hours / 24, 4),
+        (1 - hours / 24, 3 + hours / 24),
+        (1, 3 + hours / 24),
+        (1 - hours / 24, 1 + hours / 24),
+    ):
+        series_of(works, days, interval)
+
+
+@pytest.mark.parametrize("interval", ["day", "hour"])
+@pytest.mark.parametrize("changes", [1, 2, 3])
+def test_a_series_that_was_remembered_within_a_longer_one(works: Works, interval: Interval, changes: int) -> None:
+    """tally/remembered.py: "The sum of the days' versions has to be a part of that": of the days that are remembered.
+
+    A longer question has the versions of other days in its sum; a shorter one, asked after as many changes, must not
+    find what the longer one has remembered.
+    """
+    works.bring(seen_on(0), seen_on(1), seen_on(2, OTHER), seen_on(2, WEB, 50), seen_on(3, OTHER))
+    works.advance(40 * DAY_MS)
+    works.build()
+    # All of days 0 and 1 has /a, of day 2 only a part: a stretch of two days, in a range of three or four.
+    for last in (3, 4):
+        series_of(works, (0, last), interval, (("pathname", ("/a",)),))
+    for change in range(changes):
+        works.bring(seen_on(0, WEB, 100 + change))
+        works.build()
+        series_of(works, (0, 2), interval)
+
+
+# --- ties
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 5])
+def test_ties_go_by_text_whatever_the_number_of_a_label(works: Works, limit: int) -> None:
+    """CONTRACT: "by visitors, pageviews, events descending, then value ascending by code point"."""
+    for minute, text in enumerate(("\U0001f600", "\uffff", "b", "a", "b")):
+        works.send(seen_on(0, (text, *WEB[1:]), minute))
+    works.advance(2 * DAY_MS)
+    works.build()
+    scope = works.scope(DAY_0_MS, DAY_0_MS + DAY_MS)
+    assert works.top(scope, "pathname", limit) == works.plain().top(scope, "pathname", limit)
+    assert [row[0] for row in works.top(scope, "pathname", 5)[1]] == ["b", "a", "\uffff", "\U0001f600"]
+
+
+# --- inside one UTC day
+
+
+@pytest.mark.parametrize("later", [0, 1, figures._FEW - 1, figures._FEW, figures._FEW + 1])
+def test_visitors_of_a_part_of_a_day(works: Works, later: int) -> None:
+    """From the range's beginning on, without those who only came afterwards; with many of those, counted, and where
+    less lies in the range than behind it."""
+    events = [(DAY_0_MS + n * MINUTE_MS, 0, f"session-{n}", WEB) for n in range(40)]
+    events += [(DAY_0_MS + 20 * MINUTE_MS + n, 0, f"session-{n % 7}", WEB) for n in range(2 * later)]
+    events += [(DAY_0_MS + 41 * MINUTE_MS + n, 0, f"session-{n % (later + 3)}", WEB) for n in range(2 * later)]
+    works.send(*events)
+    same(works, DAY_0_MS + 3 * MINUTE_MS, DAY_0_MS + 40 * MINUTE_MS)
+    same(works, DAY_0_MS + 15 * MINUTE_MS, DAY_0_MS + 41 * MINUTE_MS)
+    same(works, DAY_0_MS + 21 * MINUTE_MS, DAY_0_MS + 40 * MINUTE_MS)
+
+
+# --- what is gone
+
+
+@pytest.fixture
+def let_go(works: Works) -> tuple[Works, Plain]:
+    """Days 0, 1 and 3, whose rows are gone, 11, the last to go, and days 20 and 21, whose rows are there."""
+    works.writer.execute("update website set keep_days = 10 where number = ?", (works.websites[0].number,))
+    works.send(seen_on(0), (DAY_0_MS + 2 * MINUTE_MS + 7, 2, "session-2", OTHER))
+    works.bring(*(seen_on(day, texts, minute) for day in (1, 3, 20, 21) for texts, minute in ((WEB, 5), (OTHER, 70))))
+    works.advance(22 * DAY_MS)
+    plain = works.plain()
+    while works.reader.execute("select min(ts) from event").fetchone()[0] < DAY_0_MS + 20 * DAY_MS:
+        works.build()
+    assert {day - DAY: known.state for day, known in works.days().items()} == {0: 3, 1: 3, 3: 3, 11: 3, 20: 1, 21: 1}
+    return works, plain
+
+
+GONE_EDGES = [-5, 0, 1, 2, 3, 4, 7, 20, 21, 22]
+
+
+@pytest.mark.parametrize(
+    ("first", "last"), [(first, last) for first in GONE_EDGES for last in GONE_EDGES if first < last]
+)
+def test_unfiltered_figures_of_whole_utc_days_stay(let_go: tuple[Works, Plain], first: int, last: int) -> None:
+    """Contract of retention: "the unfiltered figures of past whole UTC days stay exact from the rollups"."""
+    works, plain = let_go
+    scope = works.scope(DAY_0_MS + first * DAY_MS, DAY_0_MS + last * DAY_MS)
+    assert works.stats(scope) == plain.stats(scope)
+    assert works.top(scope, "pathname", 3) == plain.top(scope, "pathname", 3)
+    same_lists(works, plain, scope)
+    for interval in ("day", "hour"):
+        span = Range(scope.from_ms, scope.to_ms, ZoneInfo("UTC"), None)
+        edges = [(bucket.from_ms, bucket.to_ms) for bucket in buckets(span, interval)]
+        assert works.series(scope, edges) == plain.series(scope, edges)
+
+
+@pytest.mark.parametrize(
+    ("from_ms", "to_ms", "filters"),
+    [
+        pytest.param(1, DAY_MS, (), id="odd beginning"),
+        pytest.param(0, DAY_MS + 1, (), id="odd end"),
+        pytest.param(HOUR_MS, 3 * HOUR_MS, (), id="inside a day"),
+        pytest.param(0, 4 * DAY_MS, (("pathname", ("/a",)),), id="filter"),
+        pytest.param(0, 4 * DAY_MS, (("type", ("pageview",)),), id="type"),
+    ],
+)
+def test_what_needs_rows_that_are_gone_is_refused(
+    let_go: tuple[Works, Plain], from_ms: int, to_ms: int, filters: tuple[tuple[str, tuple[str, ...]], ...]
+) -> None:
+    """The answer says from when on there are rows: from the day after the last whose rows are gone."""
+    works, _ = let_go
+    scope = works.scope(DAY_0_MS + from_ms, DAY_0_MS + to_ms, filters)
+    with pytest.raises(BeyondRetention) as refused:
+        works.stats(scope)
+    assert refused.value.from_ms == DAY_0_MS + 12 * DAY_MS
+
+
+def test_after_what_is_gone_every_question_is_answered(let_go: tuple[Works, Plain]) -> None:
+    works, plain = let_go
+    for filters in ((), (("pathname", ("/a",)),), (("type", ("pageview",)),)):
+        scope = works.scope(DAY_0_MS + 19 * DAY_MS + 1, DAY_0_MS + 21 * DAY_MS + QUARTER_MS + 3, filters)
+        assert works.stats(scope) == plain.stats(scope)
+        assert works.top(scope, "os", 3) == plain.top(scope, "os", 3)
+        same_lists(works, plain, scope)
+
+
+def test_a_filter_that_covers_everything_needs_no_rows(let_go: tuple[Works, Plain]) -> None:
+    """tally/figures.py: "ROLLED days (unfiltered, or a day on which the filtered values cover everything)"."""
+    works, plain = let_go
+    scope = works.scope(DAY_0_MS, DAY_0_MS + 4 * DAY_MS, (("os", ("x", "y")),))
+    assert works.stats(scope) == plain.stats(scope)
+    nobody = works.scope(DAY_0_MS, DAY_0_MS + 4 * DAY_MS, (("os", ("z",)),))
+    assert works.stats(nobody) == plain.stats(nobody)
+
+
+def test_day_is_where_the_comment_says() -> None:
+    assert datetime.fromtimestamp(DAY * 86_400, UTC).date().isoformat() == "2026-11-15"
+    assert DAY % 4 == 0
+
+
+def test_a_day_too_large_to_be_listed(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:
+    """tally/cuts.py: "larger days are counted from raw rows", to the same figures; the others are listed."""
+    works.send(seen_on(0), seen_on(0, OTHER, 400), seen_on(0, WEB, 410))
+    works.advance(10 * DAY_MS)
+    works.build()
+    span = (DAY_0_MS + 6 * HOUR_MS, DAY_0_MS + 3 * DAY_MS)
+    for most in (2, 3):
+        monkeypatch.setattr(cuts, "MOST_EVENTS", most)
+        works.remembered = Remembered()
+        same(works, *span)
+        kinds = {numbers.typecode for numbers, _ in works.remembered._arrays.values()}
+        assert ("I" in kinds) == (most == 3)  # milliseconds of the day

@@ -1,0 +1,1297 @@
+"""Export and import: a line of a file both ways, what an import leaves in the tables after each commit, equal answers.
+
+CONTRACT: "NDJSON, one event a line in the shape of /events plus `visitor` (a string; lines without one are visitors of
+their own), any order, any age up to now, `.gz` understood. A visitor is (the file's visitor, UTC day); visits follow
+the 30-minute rule, a `visit` in the file is ignored; `id` makes a second import of the same line harmless".
+"""
+
+import contextlib
+import gzip
+import io
+import itertools
+import json
+import os
+import random
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tally import accounts, portable, rollups
+from tally.answers import EVENT_COLUMNS
+from tally.events import Rejection
+from tally.exporting import count_events, export_events
+from tally.importing import Sizes, Summary, import_events
+from tally.ndjson import MOST_LINE_BYTES, BadFile, open_source, open_target
+from tally.portable import Line, LineReader
+from tally.schema import connect_reader, open_database, transaction
+from tally.sessions import Visit
+from tally.verification import verdicts
+from tally.visits import cut
+from tests.conftest import NOON_MS, ROOT, Command, House, MakeHouse, Serve, clean_environment, until
+from tests.support.read_api import DAY, FIELDS, custom, event, view
+
+MINUTE = 60_000
+DAY_MS = 86_400_000
+MIDNIGHT_MS = NOON_MS - NOON_MS % DAY_MS
+SALT = b"salt" * 4
+WEBSITE = 1
+SMALL = Sizes(chunk_lines=7, part_lines=3)
+
+
+def a_line(**fields: Any) -> dict[str, Any]:
+    """A sound pageview of NOON, with other fields or other values."""
+    return {"type": "pageview", "timestamp": NOON_MS, "pathname": "/", "visitor": "ann"} | fields
+
+
+def read(item: Any, website: int = WEBSITE, now_ms: int = NOON_MS) -> Any:
+    raw = item if isinstance(item, bytes) else json.dumps(item).encode()
+    return LineReader(SALT, website, now_ms).read(1, raw)
+
+
+# --- a line
+
+
+def test_the_keys_of_a_line_are_those_of_events_and_visitor() -> None:
+    assert (*EVENT_COLUMNS, "visitor") == portable.COLUMNS
+
+
+def test_a_line_goes_in_as_it_is() -> None:
+    texts = {name: f"{name} of it" for name in FIELDS} | {"referrer": "example.org"}
+    line = read(
+        a_line(type="event", id=7, event_name="signup", event_data={"a": 1, "b": None}, visit="x", more=[], **texts)
+    )
+    assert line[:3] == (1, NOON_MS, 2)
+    assert line.texts == (*texts.values(), "signup")
+    assert line.rest == ('{"a":1,"b":null}',)
+
+
+@pytest.mark.parametrize("value", [None, ""], ids=["null", "empty"])
+def test_what_is_null_or_empty_is_absent(value: Any) -> None:
+    absent = dict.fromkeys((*FIELDS, "event_name", "id", "visitor"), value)
+    line = read({"type": "app_event", "timestamp": NOON_MS} | absent)
+    assert (line.texts, line.key, line.row, line.is_named) == (("",) * 15, None, None, False)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "ms"),
+    [
+        (0, 0),
+        (NOON_MS, NOON_MS),
+        (float(NOON_MS), NOON_MS),
+        ("1970-01-01", 0),
+        ("2026-11-18T12:00:00.000+00:00", NOON_MS),
+        ("2026-11-18T12:00:00.000Z", NOON_MS),
+        ("2026-11-18T13:30:00.5+01:30", NOON_MS + 500),
+        ("2026-11-18 11:59:59.999+00:00", NOON_MS - 1),
+        ("2026-11-18T12:00", NOON_MS),
+        (NOON_MS + 5 * MINUTE, NOON_MS),
+        ("2026-11-18T12:05:00.000Z", NOON_MS),
+    ],
+    ids=str,
+)
+def test_times_up_to_now_are_taken(timestamp: Any, ms: int) -> None:
+    """CONTRACT: "any age up to now"; "Ahead by up to 5 minutes: taken as now"."""
+    assert read(a_line(timestamp=timestamp), now_ms=max(NOON_MS, min(ms, NOON_MS + 500))).ts_ms == ms
+
+
+BAD_LINES: dict[str, tuple[Any, str, str]] = {
+    "no JSON": (b"{", "invalid_json", ""),
+    "not UTF-8": (b'{"type": "pageview", "pathname": "\xff"}', "invalid_json", ""),
+    "a lone surrogate": (b'{"type": "pageview", "pathname": "\\ud800"}', "invalid_json", ""),
+    "NaN": (b'{"type": "ab_convert", "value": NaN}', "invalid_json", ""),
+    "no object": ([], "invalid_type", "type"),
+    "no type": ({}, "invalid_type", "type"),
+    "an unknown type": (a_line(type="click"), "invalid_type", "type"),
+    "a heatmap": (a_line(type="heatmap", points=[]), "invalid_type", "type"),
+    "no time": (a_line(timestamp=None), "missing_field", "timestamp"),
+    "not a time": (a_line(timestamp="noon"), "invalid_field", "timestamp"),
+    "a 61st second": (a_line(timestamp="2026-11-17T12:00:60.000Z"), "invalid_field", "timestamp"),
+    "a 60th minute": (a_line(timestamp="2026-11-17T12:60:00.000Z"), "invalid_field", "timestamp"),
+    "other digits": (a_line(timestamp="2026-11-17T12:0\u0661:00.000Z"), "invalid_field", "timestamp"),
+    "a day that is none": (a_line(timestamp="2026-02-30T12:00:00.000Z"), "invalid_field", "timestamp"),
+    "a list for a time": (a_line(timestamp=[]), "invalid_field", "timestamp"),
+    "before 1970": (a_line(timestamp=-1), "timestamp_too_old", "timestamp"),
+    "ahead": (a_line(timestamp=NOON_MS + 5 * MINUTE + 1), "timestamp_in_future", "timestamp"),
+    "a view without a path": (a_line(pathname=""), "missing_field", "pathname"),
+    "a screen without a path": (a_line(type="screen_view", pathname=None), "missing_field", "pathname"),
+    "an event without a name": (a_line(type="event"), "missing_field", "event_name"),
+    "a long path": (a_line(pathname="/" * 8_193), "invalid_field", "pathname"),
+    "a long host": (a_line(hostname="h" * 254), "invalid_field", "hostname"),
+    "a long referrer": (a_line(referrer="h" * 254), "invalid_url", "referrer"),
+    "a referrer that is no host": (a_line(referrer="Hacker News"), "invalid_url", "referrer"),
+    "a referrer of another scheme": (a_line(referrer="ftp://example.org/"), "invalid_url", "referrer"),
+    "a number for a referrer": (a_line(referrer=5), "invalid_field", "referrer"),
+    "a long label": (a_line(utm_source="s" * 101), "invalid_field", "utm_source"),
+    "a long name": (a_line(type="event", event_name="n" * 201), "invalid_field", "event_name"),
+    "a number for a text": (a_line(os=11), "invalid_field", "os"),
+    "NUL": (a_line(browser="a\0"), "invalid_field", "browser"),
+    "data that is not flat": (a_line(type="app_event", event_data={"a": {}}), "invalid_event_data", "event_data"),
+    "data that is long": (
+        a_line(type="app_event", event_data={"a": "x" * 4_090}),
+        "event_data_too_large",
+        "event_data",
+    ),
+    "unknown vitals": (a_line(type="vitals", vitals={"fid": 1}), "invalid_field", "vitals"),
+    "a text for a value": (a_line(type="ab_convert", experiment="e", value="1"), "invalid_field", "value"),
+    "a number for a visitor": (a_line(visitor=1), "invalid_field", "visitor"),
+    "a list for an id": (a_line(id=[1]), "invalid_field", "id"),
+    "true for an id": (a_line(id=True), "invalid_field", "id"),
+}
+
+
+@pytest.mark.parametrize(("item", "code", "field"), BAD_LINES.values(), ids=BAD_LINES)
+def test_bad_lines(item: Any, code: str, field: str) -> None:
+    rejection = read(item)
+    assert isinstance(rejection, Rejection)
+    assert (rejection.code, rejection.field) == (code, field)
+
+
+def test_the_longest_texts_are_taken() -> None:
+    longest = {
+        "pathname": "ä" * 8_192,
+        "hostname": "h" * 253,
+        "referrer": f"{'h' * 63}." * 3 + "h" * 61,
+        "utm_source": "s" * 100,
+    }
+    line = read(a_line(type="event", event_name="n" * 200, event_data={"a": "x" * 4_088}, **longest))
+    assert isinstance(line, Line)
+
+
+REFERRERS = {
+    "www.Example.org": "example.org",
+    "https://www.example.org/page?q=1": "example.org",
+    "HTTP://EXAMPLE.ORG:8080": "example.org",
+    "example.org/page": "example.org",
+    "bücher.example": "xn--bcher-kva.example",
+    "android-app://com.google.android.gm/": "com.google.android.gm",
+    "com.google.android.gm": "com.google.android.gm",
+    "ios-app://544007664/": "544007664",
+    "544007664": "544007664",
+    "192.0.2.7": "192.0.2.7",
+    "[2001:DB8::7]": "[2001:db8::7]",
+    "https://shop.example.com/": "",
+    "www.example.com": "",
+    "example.com": "",
+    "notexample.com": "notexample.com",
+}
+
+
+@pytest.mark.parametrize(("sent", "kept"), REFERRERS.items(), ids=REFERRERS)
+def test_a_referrer_is_what_collect_stores(sent: str, kept: str) -> None:
+    """A URL or a host becomes the host, lower case, without www.; the website's own domain is none; twice is once."""
+    reader = LineReader(SALT, WEBSITE, NOON_MS, "example.com", frozenset())
+    for referrer in (sent, kept):
+        line = reader.read(1, json.dumps(a_line(referrer=referrer)).encode())
+        assert isinstance(line, Line)
+        assert line.texts[FIELDS.index("referrer")] == kept
+
+
+def test_keys_of_lines() -> None:
+    """A line is known by its id, type and visitor; whatever the id, the key is 64 bits and not the id itself."""
+    ids = [5, "5", 5.5, -5, 0, 1 << 40, 1 << 63, -(1 << 63), 1e300, "a", "x" * 1_000]
+    lines = [a_line(id=id) for id in ids]
+    lines += [a_line(id=5, type="screen_view"), a_line(id=5, visitor="bob"), a_line(id=5, visitor=None)]
+    lines += [a_line(id=5, type="vitals", vitals={"lcp": 1})]
+    keys = [read(line).key for line in lines]
+    assert keys == [read(line | {"os": "Linux", "country": "DE"}).key for line in lines]
+    assert len({*keys, read(a_line(id=5), website=2).key, LineReader(b"other", 1, NOON_MS)._number(b"id", b"")}) == (
+        len(lines) + 2
+    )
+    assert all(-(1 << 63) <= key < 1 << 63 for key in keys)
+
+
+@pytest.mark.parametrize(
+    ("line", "row"),
+    [
+        (a_line(id=7, visitor="1f"), (7, 31)),
+        (a_line(id=(1 << 63) - 1, visitor="7fffffffffffffff"), ((1 << 63) - 1, (1 << 63) - 1)),
+        (a_line(id=7, type="vitals", vitals={"lcp": 1}, visitor=None), (7, 0)),
+        *[(a_line(id=id, visitor="1f"), None) for id in (None, "7", 7.0, 0, -7, 1 << 63)],
+        *[
+            (a_line(id=7, visitor=visitor), None)
+            for visitor in (None, "1F", "01f", "0x1f", "1_f", " 1f", "ann", "8" + "0" * 15, "1" * 17)
+        ],
+    ],
+    ids=str,
+)
+def test_what_may_be_an_export_of_a_row(line: dict[str, Any], row: tuple[int, int] | None) -> None:
+    assert read(line).row == row
+
+
+def test_a_visitor_is_the_files_visitor_and_a_utc_day() -> None:
+    """CONTRACT: "A visitor is (the file's visitor, UTC day)"."""
+    late = MIDNIGHT_MS - 1
+    ann = read(a_line(timestamp=MIDNIGHT_MS)).visitor
+    others = [
+        read(a_line(timestamp=late)).visitor,
+        read(a_line(timestamp=MIDNIGHT_MS, visitor="bob")).visitor,
+        read(a_line(timestamp=MIDNIGHT_MS), website=2).visitor,
+        LineReader(b"other salt", WEBSITE, NOON_MS).read(1, json.dumps(a_line(timestamp=MIDNIGHT_MS)).encode()).visitor,  # type: ignore[union-attr]
+    ]
+    assert ann == read(a_line(timestamp=NOON_MS, type="app_event")).visitor
+    assert len({ann, *others}) == 5
+    assert all(0 <= visitor < 1 << 62 for visitor in (ann, *others))
+
+
+def test_lines_without_a_visitor_are_visitors_of_their_own() -> None:
+    line = a_line(visitor=None)
+    assert read(line).visitor != read(line).visitor
+
+
+@pytest.mark.parametrize("raw", [b"", b"  ", b"\r"])
+def test_a_blank_line_is_none(raw: bytes) -> None:
+    assert read(raw) is None
+
+
+# --- files
+
+
+def lines_of(path: Path, start: int = 0) -> list[tuple[bytes | None, int]]:
+    with open_source(str(path)) as source:
+        return list(source.lines(start))
+
+
+LONG = b"x" * (MOST_LINE_BYTES + 1)
+FILES: dict[str, tuple[bytes, list[bytes | None]]] = {
+    "nothing": (b"", []),
+    "one line": (b"a\n", [b"a"]),
+    "no end": (b"a\nb", [b"a", b"b"]),
+    "blank lines": (b"a\n\n\nb\n", [b"a", b"", b"", b"b"]),
+    "Windows": (b"a\r\nb\r\n", [b"a\r", b"b\r"]),
+    "a byte order mark": (b"\xef\xbb\xbfa\nb\n", [b"a", b"b"]),
+    "the longest line": (LONG[1:] + b"\nb\n", [LONG[1:], b"b"]),
+    "a line too long": (b"a\n" + LONG + b"\nb\n", [b"a", None, b"b"]),
+    "one that never ends": (b"a\n" + LONG * 3, [b"a", None]),
+}
+
+
+@pytest.mark.parametrize("is_gzip", [False, True], ids=["plain", "gzip"])
+@pytest.mark.parametrize(("content", "lines"), FILES.values(), ids=FILES)
+def test_lines_of_a_file(tmp_path: Path, content: bytes, lines: list[bytes | None], is_gzip: bool) -> None:
+    path = tmp_path / "file"
+    half = len(content) // 2
+    path.write_bytes(gzip.compress(content[:half]) + gzip.compress(content[half:]) if is_gzip else content)
+    found = lines_of(path)
+    assert [line for line, _ in found] == lines
+    at = 0
+    for number, (_, size) in enumerate(found):
+        # from any line on, but for a mark at the beginning, which is a part of the first line's bytes
+        if at and not content.startswith(b"\xef"):
+            assert lines_of(path, at) == found[number:]
+        at += size
+
+
+def test_a_source_is_known_again_by_its_head_and_size(tmp_path: Path) -> None:
+    digests = []
+    for content in (b"a\n", b"a\n", b"b\n", b"a\na\n"):
+        (tmp_path / "file").write_bytes(content)
+        with open_source(str(tmp_path / "file")) as source:
+            digests.append(source.digest)
+    assert digests[0] == digests[1]
+    assert len(set(digests)) == 3
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [("a\n".encode("utf-16"), "no text in UTF-8"), (b"PK\x03\x04\0\0", "no text in UTF-8")],
+    ids=["UTF-16", "zip"],
+)
+def test_what_is_no_text_is_refused(tmp_path: Path, content: bytes, says: str) -> None:
+    (tmp_path / "file").write_bytes(content)
+    with pytest.raises(BadFile, match=says):
+        lines_of(tmp_path / "file")
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(BadFile, match="folder"), open_source(str(tmp_path)):
+        pass
+    with pytest.raises(BadFile, match="No such file"), open_source(str(tmp_path / "none")):
+        pass
+
+
+@pytest.mark.parametrize("name", ["out.ndjson", "out.ndjson.gz"])
+def test_a_target_has_its_name_when_it_is_whole(tmp_path: Path, name: str) -> None:
+    with open_target(str(tmp_path / name)) as out:
+        out.write(b"a\n")
+        assert not (tmp_path / name).exists()
+    assert lines_of(tmp_path / name) == [(b"a", 2)]
+    assert ((tmp_path / name).read_bytes() == b"a\n") == (not name.endswith(".gz"))
+    assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+    with pytest.raises(BadFile, match="exists already"), open_target(str(tmp_path / name)):
+        pass
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_a_target_that_failed_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), open_target(str(tmp_path / "out")) as out:
+        out.write(b"a" * (1 // 0))
+    assert os.listdir(tmp_path) == []
+    with pytest.raises(BadFile, match="does not exist"), open_target(str(tmp_path / "none" / "out")):
+        pass
+
+
+# --- visits
+
+
+def runs(times: Sequence[int]) -> list[list[int]]:
+    """CONTRACT: "a maximal run ... in which no gap is longer than 30 minutes (a gap of exactly 30:00.000 joins)"."""
+    found: list[list[int]] = []
+    for ts_ms in sorted(times):
+        if found and ts_ms - found[-1][-1] <= 30 * MINUTE:
+            found[-1].append(ts_ms)
+        else:
+            found.append([ts_ms])
+    return found
+
+
+# Close to the gap and to multiples of it, over a whole day, so that visits touch, join and fill it.
+times_of_day = st.builds(
+    lambda steps, off: min(max(steps * 15 * MINUTE + off, 0), DAY_MS - 1),
+    st.integers(0, 96),
+    st.sampled_from([-1, 0, 1, 7 * MINUTE]),
+)
+
+
+@given(st.lists(st.lists(st.tuples(times_of_day, st.booleans()), min_size=1, max_size=12), max_size=8))
+def test_visits_are_a_function_of_the_times(deliveries: list[list[tuple[int, bool]]]) -> None:
+    known: list[Visit] = []
+    numbered: list[tuple[int, bool, int]] = []
+    for news in deliveries:
+        before = known
+        known, changed, ordinals = cut(known, news)
+        moved = {old.ordinal: now.ordinal for now, olds in changed for old in olds}
+        numbered = [(ts_ms, is_view, moved.get(n, n)) for ts_ms, is_view, n in numbered]
+        numbered += [(*one, ordinal) for one, ordinal in zip(news, ordinals, strict=True)]
+        untouched = [visit for visit in before if visit.ordinal not in moved]
+        assert sorted([*untouched, *(now for now, _ in changed)]) == sorted(known)
+    assert [(v.begin_ms, v.end_ms) for v in sorted(known, key=lambda v: v.begin_ms)] == [
+        (run[0], run[-1]) for run in runs([ts_ms for ts_ms, _, _ in numbered])
+    ]
+    for visit in known:
+        own = [(ts_ms, is_view) for ts_ms, is_view, ordinal in numbered if ordinal == visit.ordinal]
+        assert (min(own)[0], max(own)[0]) == (visit.begin_ms, visit.end_ms)
+        assert (sum(is_view for _, is_view in own), len(own)) == (visit.views, visit.views + visit.events)
+    assert len({visit.ordinal for visit in known}) == len(known)
+    assert all(0 <= visit.ordinal < 48 for visit in known)
+
+
+def test_a_day_holds_48_visits() -> None:
+    known: list[Visit] = []
+    for n in reversed(range(48)):
+        known, _, _ = cut(known, [(n * (30 * MINUTE + 1), True)])
+    assert sorted(visit.ordinal for visit in known) == list(range(48))
+
+
+# --- imports
+
+
+@dataclass
+class Port:
+    """A database with websites, imported into and exported from."""
+
+    folder: Path
+    told: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.db = self.folder / "analytics.db"
+        self.connection = open_database(self.db, create=True)
+        self.connection.execute("pragma synchronous = off")  # nothing here pulls the plug
+        with transaction(self.connection):
+            owner = accounts.create_account(self.connection, "owner@example.com", "business", None, 0)
+            for domain in ("example.com", "example.net"):
+                accounts.add_website(self.connection, owner, domain, domain, (), 0)
+
+    def file(self, lines: Sequence[Any], name: str = "in.ndjson") -> Path:
+        path = self.folder / name
+        path.write_bytes(
+            b"".join((one if isinstance(one, bytes) else json.dumps(one).encode()) + b"\n" for one in lines)
+        )
+        return path
+
+    def take(
+        self,
+        lines: Sequence[Any] | Path,
+        *,
+        website: int = WEBSITE,
+        strict: bool = False,
+        sizes: Sizes = SMALL,
+        progress: Callable[[int], None] = lambda position: None,
+        connection: sqlite3.Connection | None = None,
+        now_ms: int = NOON_MS,
+    ) -> Summary:
+        path = lines if isinstance(lines, Path) else self.file(lines)
+        with open_source(str(path)) as source:
+            return import_events(
+                connection or self.connection,
+                website,
+                source,
+                now_ms=now_ms,
+                strict=strict,
+                sizes=sizes,
+                told=self.told.append,
+                progress=progress,
+            )
+
+    def lines(self, website: int = WEBSITE) -> list[dict[str, Any]]:
+        """What an export writes."""
+        out = io.BytesIO()
+        reader = connect_reader(self.db)
+        try:
+            assert export_events(reader, website, out) == count_events(reader, website)
+        finally:
+            reader.close()
+        return [json.loads(line) for line in out.getvalue().splitlines()]
+
+    def sql(self, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        return self.connection.execute(query, parameters).fetchall()
+
+    def next_id(self) -> int:
+        return int(self.sql("select value from meta where name = 'next_id'")[0][0])
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+@contextlib.contextmanager
+def port_at(folder: Path) -> Iterator[Port]:
+    folder.mkdir(exist_ok=True)
+    port = Port(folder)
+    try:
+        yield port
+    finally:
+        port.close()
+
+
+@pytest.fixture
+def port(tmp_path: Path) -> Iterator[Port]:
+    with port_at(tmp_path / "port") as port:
+        yield port
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[Port]:
+    with port_at(tmp_path / "other") as port:
+        yield port
+
+
+def check_visits(connection: sqlite3.Connection) -> None:
+    """The visits are what the stored events say, and each event is in its own; days with traffic are marked stale."""
+    of_visitor: dict[tuple[int, int, int], list[tuple[int, int, int]]] = {}
+    for website, ts_ms, type_, visitor, visit in connection.execute(
+        "select website, ts, type, visitor, visit from event"
+    ):
+        of_visitor.setdefault((website, ts_ms // DAY_MS, visitor), []).append((ts_ms, type_, visit))
+    expected = []
+    for (website, _, visitor), events in of_visitor.items():
+        for run in runs([ts_ms for ts_ms, _, _ in events]):
+            own = [one for one in events if run[0] <= one[0] <= run[-1]]
+            (number,) = {visit for _, _, visit in own}
+            views = sum(type_ <= 1 for _, type_, _ in own)
+            expected.append((website, run[0], visitor, number, run[-1] - run[0], views, len(own) - views))
+    assert (
+        sorted(expected)
+        == connection.execute(
+            "select website, begin_ms, visitor, visit, ms, views, events from visit order by 1, 2, 3, 4"
+        ).fetchall()
+    )
+    days = {(website, day) for website, day, _ in of_visitor}
+    assert days == set(connection.execute("select website, block from built where level = 0 and state = 0"))
+
+
+VARIETY = [
+    a_line(id=1, timestamp=NOON_MS - 60 * MINUTE, country="DE", os="Linux"),
+    a_line(id=2, timestamp=NOON_MS - 30 * MINUTE, type="event", event_name="buy", event_data={"n": 1.5, "t": "ü"}),
+    a_line(id=3, type="screen_view", pathname="/Home", visitor="bob", hostname=None, app_version="1.2"),
+    a_line(id=4, type="app_event", pathname=None, visitor="bob"),
+    a_line(id=5, type="vitals", vitals={"lcp": 1_200.5, "cls": 0.1}, visitor=None, device="mobile"),
+    a_line(id=6, type="ab_assign", experiment="e", variant="v"),
+    a_line(id=7, type="ab_convert", experiment="e", goal="g", value=3),
+    a_line(id="text", timestamp=0, referrer="example.org"),
+]
+
+
+def bare(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Lines with ids, visitors and visits numbered in the order in which they come, since each database has its own."""
+    visitors: dict[Any, int] = {}
+    assert len({line["id"] for line in lines}) == len(lines)
+    return [
+        line
+        | {
+            "id": number,
+            "visitor": line["visitor"] and visitors.setdefault(line["visitor"], len(visitors)),
+            "visit": line["visit"] and line["visit"].split("-")[1],
+        }
+        for number, line in enumerate(lines)
+    ]
+
+
+def test_what_is_imported_is_exported(port: Port) -> None:
+    assert port.take(VARIETY) == (8, 0, 0)
+    check_visits(port.connection)
+    lines = port.lines()
+    # Ids are the database's own, in the order of a chunk's lines.
+    assert [line["id"] for line in lines] == [8, *range(1, 8)]
+    assert all(tuple(line) == portable.COLUMNS for line in lines)
+    for line, item in zip(lines, [VARIETY[-1], *VARIETY[:-1]], strict=True):
+        own = {"id": line["id"], "visit": line["visit"], "visitor": line["visitor"], "timestamp": line["timestamp"]}
+        own |= {"variant": "v"} if line["type"] == "ab_convert" else {}
+        assert line == dict.fromkeys(portable.COLUMNS) | item | own
+    assert lines[0]["timestamp"] == "1970-01-01T00:00:00.000+00:00"
+    assert lines[-1]["timestamp"] == "2026-11-18T12:00:00.000+00:00"
+    assert {line["type"]: line["visitor"] is None for line in lines}["vitals"]
+    assert len({line["visitor"] for line in lines}) == 4  # ann, ann of another day, bob, none
+
+
+def test_export_then_import_gives_equal_lines(port: Port, other: Port) -> None:
+    port.take(VARIETY)
+    lines = port.lines()
+    assert other.take(lines) == (8, 0, 0)
+    assert bare(other.lines()) == bare(lines)
+    check_visits(other.connection)
+
+
+TABLES = ("event", "vitals", "ab", "visit", "built", "meta", "import_id", "assignment", "conversion", "trial")
+
+
+def whole(port: Port) -> list[list[tuple[Any, ...]]]:
+    return [port.sql(f"select * from {table}") for table in TABLES]
+
+
+def test_a_second_import_changes_nothing(port: Port) -> None:
+    """CONTRACT: "`id` makes a second import of the same line harmless": in any order, in one file, of an export."""
+    port.take(VARIETY)
+    before = whole(port)
+    assert port.take([*VARIETY, *VARIETY]) == (0, 16, 0)
+    assert port.take(VARIETY[::-1]) == (0, 8, 0)
+    export = port.lines()
+    assert port.take(export) == (0, 8, 0)
+    assert port.take(export[::-1]) == (0, 8, 0)
+    assert before == whole(port)
+    again = [
+        a_line(id=100),
+        a_line(id=100),
+        *[a_line(id=n, timestamp=NOON_MS - 1) for n in range(101, 110)],
+        a_line(id=100),
+    ]
+    assert port.take(again) == (10, 2, 0)
+
+
+def test_an_export_into_another_website_twice(port: Port) -> None:
+    """Its ids are keys there, also after that website's own lines took the same ids, and after a crash."""
+    port.take(VARIETY)
+    export = port.lines()
+    port.take([a_line(id=n, visitor="cat") for n in range(1, 9)], website=2)
+    with pytest.raises(Crash):
+        port.take(export, website=2, progress=interrupting(1, Crash()))
+    assert port.take(export[::-1], website=2) == (5, 3, 0)
+    assert port.take(export, website=2) == (3, 5, 0)  # the first file, begun before, is gone on with
+    assert port.take(export, website=2) == (0, 8, 0)
+    assert len(port.lines(2)) == 16
+
+
+def test_ids_of_a_file_are_no_ids_of_ours(port: Port) -> None:
+    """A file whose ids are those of our rows by chance, at the same time: everything is taken."""
+    lines = [a_line(id=n, visitor=f"visitor {n}") for n in (3, 1, 2, 5, 4)]
+    lines += [a_line(id=n, visitor=None) for n in (6, 9, 8, 7)]
+    lines += [a_line(id=n, type="vitals", vitals={"lcp": n}, visitor=None) for n in (12, 13, 11, 10)]
+    assert port.take(lines) == (13, 0, 0)
+    assert port.take([line | {"visitor": "f"} for line in lines[:9]]) == (9, 0, 0)
+    assert port.take([line | {"id": 25 - line["id"]} for line in lines[9:]]) == (4, 0, 0)
+    ids = [line["id"] for line in port.lines()]
+    assert sorted(ids) == list(range(1, 27))
+    assert port.take(lines) == (0, 13, 0)
+
+
+def test_one_id_of_several_types_is_several_events(port: Port) -> None:
+    """Systems number views and events apart: one line of each type is taken, however often."""
+    copies = [
+        a_line(id=1),
+        a_line(id=1, type="screen_view"),
+        a_line(id=1, type="vitals", vitals={"lcp": 1}),
+        a_line(id=1, type="ab_assign", experiment="e", variant="v"),
+    ]
+    assert port.take(copies * 2) == (4, 4, 0)
+    assert port.take(copies[::-1]) == (0, 4, 0)
+
+
+def test_ids_are_unique_and_grow_with_imports(port: Port) -> None:
+    """Whatever a file brings: a client that keeps rows of /events by id keeps all of them."""
+    first = port.next_id()
+    sent = [5_000, -5, 1 << 50, "text", None, None, 3.5]
+    for n, id in enumerate(sent):
+        port.take([a_line(id=id, timestamp=NOON_MS - n)])
+    ids = [line["id"] for line in reversed(port.lines())]
+    assert ids == list(range(first, first + len(sent)))
+    # A server holds a block of ids up to what `meta` says: it shows what others wrote where that has grown.
+    assert port.next_id() == first + len(sent)
+
+
+def test_lines_of_another_website_stay_apart(port: Port) -> None:
+    port.take(VARIETY)
+    port.take(VARIETY[:3], website=2)
+    assert len(port.lines(1)) == 8
+    assert len(port.lines(2)) == 3
+    assert {line["visitor"] for line in port.lines(1)} & {line["visitor"] for line in port.lines(2)} == set()
+
+
+def convert(**fields: Any) -> dict[str, Any]:
+    return a_line(type="ab_convert", experiment="e") | fields
+
+
+def assign(variant: str = "v", **fields: Any) -> dict[str, Any]:
+    return a_line(type="ab_assign", experiment="e", variant=variant) | fields
+
+
+AB: dict[str, tuple[list[Any], list[str | None], int]] = {
+    "assigned before": ([assign(), convert()], ["v", "v"], 0),
+    "assigned after": ([convert(), assign()], ["v"], 1),
+    "the first wins": ([assign("a"), assign("b"), convert()], ["a", "b", "a"], 0),
+    "a variant of its own": ([convert(variant="x")], ["x"], 0),
+    "another experiment": ([assign(experiment="f"), convert()], ["v"], 1),
+    "another visitor": ([assign(visitor="bob"), convert()], ["v"], 1),
+    "nobody": ([assign(visitor=None), convert(visitor=None)], ["v"], 1),
+    "another day": ([assign(timestamp=MIDNIGHT_MS - 1), convert(timestamp=MIDNIGHT_MS)], ["v"], 1),
+    "a rejected copy claims nothing": ([convert(id=1), assign(), convert(id=1)], ["v", "v"], 1),
+    "far apart": ([assign(), *[a_line(visitor="bob")] * 20, convert()], ["v", "v"], 0),
+}
+
+
+@pytest.mark.parametrize(("lines", "variants", "bad"), AB.values(), ids=AB)
+def test_assignments(port: Port, lines: list[Any], variants: list[str], bad: int) -> None:
+    """CONTRACT: "without one it needs the assignment that its visitor sent that day, else `no_assignment`"."""
+    assert port.take(lines).bad == bad
+    assert sorted(line["variant"] for line in port.lines() if line["type"][:2] == "ab") == sorted(variants)
+    assert len(port.told) == bad
+    assert all("no_assignment (variant)" in words for words in port.told)
+    # Checked beforehand the same lines are bad.
+    with contextlib.ExitStack() as raises:
+        if bad:
+            raises.enter_context(pytest.raises(BadFile, match=f"{bad} of {len(lines)} lines are bad"))
+        assert port.take(lines, website=2, strict=True) == (len(lines), 0, 0)
+
+
+def test_an_assignment_of_an_earlier_import_counts(port: Port) -> None:
+    port.take([assign("a")])
+    assert port.take([assign("b"), convert()], strict=True) == (2, 0, 0)
+    assert [line["variant"] for line in port.lines()] == ["a", "b", "a"]
+
+
+def test_days_whose_events_were_given_up_take_nothing(port: Port) -> None:
+    port.take([a_line()])
+    port.sql("update built set state = ?", rollups.KEPT)
+    # With a day's events go those of all days before it, with traffic or without.
+    lines = [a_line(visitor="bob"), a_line(timestamp=MIDNIGHT_MS - 1), a_line(type="vitals", vitals={"lcp": 1})]
+    with pytest.raises(BadFile, match="3 of 3 lines are bad: nothing was taken"):
+        port.take(lines, strict=True)
+    assert port.take(lines) == (0, 0, 3)
+    assert [words.split(":")[1].strip() for words in port.told] == ["beyond_retention (timestamp)"] * 6
+    assert port.sql("select state from built where level = 0 order by block") == [(rollups.KEPT,)]
+
+
+def test_only_days_with_traffic_are_marked_stale(port: Port) -> None:
+    port.take(VARIETY)
+    day = NOON_MS // DAY_MS
+    assert port.sql("select block, state from built order by block") == [(0, 0), (day, 0)]
+    port.sql("update built set state = 2")
+    level = rollups.LEVELS[1]
+    port.sql("insert into built values (1, ?, ?, 2, 0, 0)", level, day >> level)
+    port.take([a_line(type="vitals", vitals={"lcp": 1}), a_line(id=1, timestamp=NOON_MS - 60 * MINUTE)])
+    assert port.sql("select state from built where level = 0") == [(2,), (2,)]
+    port.take([a_line()])
+    assert port.sql("select level, block, state from built order by block") == [(0, 0, 2), (0, day, 0)]
+
+
+def test_bad_lines_are_told_with_their_numbers(port: Port) -> None:
+    lines = [a_line(), b"", b"{", a_line(os=1), b" ", a_line(timestamp=None), a_line(visitor="bob")]
+    assert port.take(lines) == (2, 0, 3)
+    assert [words.split(":")[:2] for words in port.told] == [
+        ["line 3", " invalid_json"],
+        ["line 4", " invalid_field (os)"],
+        ["line 6", " missing_field (timestamp)"],
+    ]
+
+
+def test_many_bad_lines_are_counted(port: Port) -> None:
+    assert port.take([b"{"] * 50) == (0, 0, 50)
+    assert len(port.told) == 21
+    assert port.told[-1] == "and 30 more rejected lines: 30 invalid_json"
+    port.told.clear()
+    port.take([b"{"] * 19 + [a_line(os=1)] * 3 + [b"["] + [a_line(os=2)] * 2)
+    assert port.told[-1] == "and 5 more rejected lines: 4 invalid_field (os), 1 invalid_json"
+
+
+def test_strict_takes_all_or_nothing(port: Port) -> None:
+    lines = [a_line(), assign(), b"{", *[a_line(visitor="bob")] * 20]
+    with pytest.raises(BadFile, match="1 of 23 lines are bad: nothing was taken"):
+        port.take(lines, strict=True)
+    assert port.lines() == []
+    assert port.told == ["line 3: invalid_json: This is no JSON in UTF-8."]
+    assert port.take([*lines[:2], *lines[3:]], strict=True) == (22, 0, 0)
+
+
+def test_a_file_that_is_not_whole_is_taken_as_far_as_it_goes(port: Port) -> None:
+    path = port.folder / "in.gz"
+    # Random names, so that what is cut off is a part of the lines.
+    whole = b"".join(json.dumps(a_line(id=n, visitor=os.urandom(90).hex())).encode() + b"\n" for n in range(1, 101))
+    path.write_bytes(gzip.compress(whole)[:-3_000])
+    with pytest.raises(BadFile, match="cannot be unpacked any further") as failure:
+        port.take(path)
+    taken = len(port.lines())
+    assert 0 < taken < 100
+    assert f"up to line {taken:,}." in str(failure.value)
+    check_visits(port.connection)
+    path.write_bytes(gzip.compress(whole))
+    assert port.take(path) == (100 - taken, taken, 0)
+
+
+class Crash(Exception):
+    pass
+
+
+def interrupting(after: int, failure: BaseException) -> Callable[[int], None]:
+    """Raises once so many parts have been taken."""
+    parts = itertools.count(1)
+
+    def progress(position: int) -> None:
+        if next(parts) == after:
+            raise failure
+
+    return progress
+
+
+@pytest.mark.parametrize("after", range(1, 7))
+def test_an_import_goes_on_where_it_was_interrupted(port: Port, after: int) -> None:
+    """Lines without ids, some of them bad, in chunks of 7 and parts of 3."""
+    lines = [a_line(timestamp=NOON_MS - n % 4 * DAY_MS, pathname=f"/{n}") if n % 5 else b"{" for n in range(20)]
+    # Bad when the import begins, and so for all of it: else it would move the others' places.
+    lines[2] = a_line(timestamp=NOON_MS + 6 * MINUTE, pathname="/ahead")
+    with pytest.raises(Crash):
+        port.take(lines, progress=interrupting(after, Crash()))
+    assert len(port.sql("select * from meta where name like 'import:%'")) == 1
+    told = len(port.told)
+    assert port.take(lines, now_ms=NOON_MS + DAY_MS) == (15, 0, 5)
+    assert "begun before" in port.told[told]
+    assert sorted(line["pathname"] for line in port.lines()) == sorted(f"/{n}" for n in range(20) if n % 5 and n != 2)
+    assert port.sql("select * from meta where name like 'import%'") == []
+    check_visits(port.connection)
+
+
+def test_an_interrupted_import_says_how_to_go_on(port: Port) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        port.take([a_line()] * 20, progress=interrupting(2, KeyboardInterrupt()))
+    assert port.told == ["interrupted: 6 lines are done; the same command goes on there"]
+    assert len(port.lines()) == 6
+
+
+def test_another_file_begins_anew(port: Port) -> None:
+    with pytest.raises(Crash):
+        port.take([a_line()] * 20, progress=interrupting(1, Crash()))
+    assert port.take([a_line()] * 21) == (21, 0, 0)
+    assert port.take([a_line()] * 20) == (20, 0, 0)
+
+
+def test_two_imports_into_one_website_at_once(port: Port) -> None:
+    """One joins the visits that the other, in the middle of a chunk, has just written."""
+    second = open_database(port.db, create=False)
+    joining = port.file([a_line(timestamp=NOON_MS - n * 25 * MINUTE - 10) for n in range(20)], "second.ndjson")
+
+    def progress(position: int) -> None:
+        check_visits(port.connection)
+        nonlocal second
+        if len(port.lines()) == 6:
+            assert port.take(joining, connection=second) == (20, 0, 0)
+            check_visits(port.connection)
+
+    try:
+        lines = [a_line(timestamp=NOON_MS - n * 35 * MINUTE) for n in range(20)]
+        assert port.take(lines, progress=progress, sizes=Sizes(chunk_lines=20, part_lines=3)) == (20, 0, 0)
+    finally:
+        second.close()
+    assert len(port.lines()) == 40
+    check_visits(port.connection)
+
+
+def test_the_same_file_twice_at_once_is_refused(port: Port) -> None:
+    second = open_database(port.db, create=False)
+    path = port.file([a_line()] * 20)
+
+    def progress(position: int) -> None:
+        if len(port.lines()) == 6:
+            with open_source(str(path)) as source:
+                import_events(second, WEBSITE, source, now_ms=NOON_MS, sizes=SMALL)
+
+    try:
+        with pytest.raises(BadFile, match="under way"):
+            port.take(path, progress=progress)
+    finally:
+        second.close()
+    assert len(port.lines()) == 20
+
+
+def test_an_import_beside_one_that_writes(port: Port) -> None:
+    """What is committed between two parts by others stays, and so does what is theirs."""
+    beside = sqlite3.connect(port.db, isolation_level=None)
+
+    def progress(position: int) -> None:
+        beside.execute("insert into label (text) values (?)", (f"beside {len(port.lines())}",))
+
+    try:
+        assert port.take([a_line(pathname=f"/{n}") for n in range(20)], progress=progress) == (20, 0, 0)
+    finally:
+        beside.close()
+    assert sorted(line["pathname"] for line in port.lines()) == sorted(f"/{n}" for n in range(20))
+
+
+@pytest.mark.parametrize(
+    ("lines", "sizes"),
+    [(20, Sizes(5, 1_000, 2)), (20, Sizes(100, 200, 100)), (21, Sizes(7, 1 << 20, 7)), (1, SMALL), (0, SMALL)],
+    ids=["lines", "bytes", "whole chunks", "one", "none"],
+)
+def test_all_sizes_give_the_same(port: Port, lines: int, sizes: Sizes) -> None:
+    sent = [a_line(id=n + 1, pathname=f"/{n}", timestamp=NOON_MS - n * 7 * MINUTE) for n in range(lines)]
+    assert port.take(sent, sizes=sizes) == (lines, 0, 0)
+    assert [line["pathname"] for line in port.lines()] == [f"/{n}" for n in reversed(range(lines))]
+    assert port.take(sent[::-1], sizes=sizes) == (0, lines, 0)
+    check_visits(port.connection)
+
+
+# --- any order, any division into files, interrupted anywhere
+
+
+@dataclass
+class Sent:
+    """Some imports: their lines, and where in SQLite's work, if at all, each is interrupted the first time."""
+
+    imports: list[tuple[list[dict[str, Any]], Sizes, int | None]]
+
+
+@st.composite
+def sendings(draw: st.DrawFn) -> Sent:
+    """Lines of a few visitors on a few days, close to the gap; some with the same ids again, some without."""
+    line = st.builds(
+        lambda type_, day, at, visitor, id: {
+            "type": type_,
+            "timestamp": MIDNIGHT_MS - day * DAY_MS + (at if day else at % (DAY_MS // 2)),
+            "pathname": "/",
+            "event_name": "n",
+            "visitor": visitor,
+            "id": id,
+        },
+        st.sampled_from(["pageview", "event", "screen_view", "app_event"]),
+        st.integers(0, 2),
+        times_of_day,
+        st.sampled_from(["ann", "ann", "bob", None]),
+        # Some of them are ids of ours.
+        st.none() | st.integers(1, 30) | st.sampled_from(["x", "y", -3]),
+    )
+    imports = draw(
+        st.lists(
+            st.tuples(
+                st.lists(line, min_size=1, max_size=30),
+                st.builds(Sizes, st.integers(1, 12), st.just(1 << 20), st.integers(1, 6)),
+                st.none() | st.integers(10, 1_000),
+            ),
+            min_size=1,
+            max_size=4,
+        )
+    )
+    return Sent(imports)
+
+
+def expected(sent: Sent) -> dict[tuple[Any, ...], int]:
+    """How many events of (time, type, visitor of the file and day) there have to be; None for each of its own."""
+    seen: set[tuple[int, str]] = set()
+    counts: dict[tuple[Any, ...], int] = {}
+    for lines, _, _ in sent.imports:
+        # The order of a chunk is that of its days, so of copies in a file the first of the same time is taken anyway.
+        for line in lines:
+            key = line["timestamp"], json.dumps([line["id"], line["type"], line["visitor"]])
+            if line["id"] is not None and key in seen:
+                continue
+            seen.add(key)
+            what = line["timestamp"], line["type"], line["visitor"]
+            counts[what] = counts.get(what, 0) + 1
+    return counts
+
+
+@settings(max_examples=120, deadline=None)
+@given(sendings())
+def test_any_imports_leave_what_the_lines_say(sent: Sent) -> None:
+    """Exact after every commit: the visits are looked at between any two parts."""
+    with tempfile.TemporaryDirectory() as folder, port_at(Path(folder)) as port:
+        named = {}
+        for ann_or_bob, day in itertools.product(("ann", "bob"), range(3)):
+            reader = LineReader(accounts.key_salt(port.connection), WEBSITE, NOON_MS)
+            at = MIDNIGHT_MS - day * DAY_MS
+            line = reader.read(1, json.dumps(a_line(visitor=ann_or_bob, timestamp=at)).encode())
+            assert isinstance(line, Line)
+            named[line.visitor] = ann_or_bob
+        for number, (lines, sizes, interrupted) in enumerate(sent.imports):
+            path = port.file(lines, f"{number}.ndjson")
+            steps = itertools.count()
+            port.connection.set_progress_handler(lambda steps=steps, end=interrupted: next(steps) == end, 10)
+            try:
+                port.take(path, sizes=sizes)
+            except sqlite3.OperationalError:
+                port.connection.set_progress_handler(None, 0)
+                if port.connection.in_transaction:  # it was BEGIN itself that was interrupted
+                    port.connection.execute("rollback")
+                check_visits(port.connection)
+                port.take(path, sizes=sizes, progress=lambda position: check_visits(port.connection))
+            port.connection.set_progress_handler(None, 0)
+            check_visits(port.connection)
+        counts: dict[tuple[Any, ...], int] = {}
+        for ts_ms, type_, visitor in port.sql("select ts, type, visitor from event"):
+            what = ts_ms, ("pageview", "screen_view", "event", "app_event")[type_], named.get(visitor)
+            counts[what] = counts.get(what, 0) + 1
+        assert counts == expected(sent)
+        with tempfile.TemporaryDirectory() as elsewhere, port_at(Path(elsewhere)) as other:
+            lines = port.lines()
+            other.take(lines)
+            assert [line | {"visit": None} for line in bare(other.lines())] == [
+                line | {"visit": None} for line in bare(lines)
+            ]
+            check_visits(other.connection)
+
+
+# --- over HTTP
+
+
+async def everything(house: House, website: str) -> None:
+    """Events of all types, visits that cross and join, two visitors, three days."""
+    events = [
+        view("10:00:00", "/a?utm_source=news", referrer="https://www.example.org/x"),
+        view("10:50:00", "/b"),
+        custom("10:25:00", event_data={"a": 1, "b": "ü"}),
+        event("screen_view", "10:00:00", "bob", name="Home", app_version="2.0"),
+        event("app_event", "23:59:59", "bob"),
+        event("vitals", "10:00:00", "bob", vitals={"lcp": 1, "cls": 0.25}, url="https://example.com/a"),
+        event("ab_assign", "10:00:00", "bob", experiment="e", variant="v"),
+        event("ab_convert", "10:00:01", "bob", experiment="e", value=2),
+        view(NOON_MS, "/now", who="cat"),
+        view(NOON_MS - DAY_MS * 2, "/long ago", who="cat"),
+    ]
+    answer = await house.collect({"website_id": website, "events": events})
+    assert answer.json == {"ok": True, "accepted": len(events), "rejected": 0}
+
+
+def questions() -> list[str]:
+    whole, ragged = "from=2026-11-14&to=2026-11-18", "from=2026-11-16T10:10:00Z&to=2026-11-17T10:30:00Z"
+    of_range = ["stats", "stats?compare=previous", "timeseries", "timeseries?interval=hour&tz=Asia/Kolkata"]
+    of_range += [f"top/{name}" for name in FIELDS] + ["stats?filter_os=Windows", "events"]
+    asked = [f"{ask}{'&' if '?' in ask else '?'}{span}" for ask in of_range for span in (whole, ragged)]
+    return [*asked, "realtime"]
+
+
+async def answers(house: House, website: str) -> list[Any]:
+    key = await house.key()
+    found = []
+    for question in questions():
+        answer = await house.get(f"/api/v1/websites/{website}/{question}", key)
+        assert answer.status == 200, (question, answer.text)
+        data = answer.json["data"]
+        if question.startswith("events"):
+            visits: dict[str, int] = {}
+            assert len({row["id"] for row in data}) == len(data)
+            data = [
+                row | {"id": None, "visit": row["visit"] and visits.setdefault(row["visit"], len(visits))}
+                for row in data
+            ]
+        found.append((question, data, answer.json["meta"].get("unset")))
+    return found
+
+
+async def test_answers_over_http_are_equal(make_house: MakeHouse, tmp_path: Path) -> None:
+    """Also of a server that was running all the while and had ids of its own, and an export is what /events shows."""
+    house = await make_house(client_per_minute=10_000, key_per_minute=10_000)
+    website, beside = await house.website(), await house.website("example.net")
+    await everything(house, website)
+    await house.collect(view(NOON_MS) | {"website_id": beside})
+    reader = connect_reader(house.db)
+    with open_target(str(tmp_path / "out.ndjson.gz")) as out:
+        export_events(reader, 1, out)
+    reader.close()
+    new = await make_house(db=tmp_path / "new.db", client_per_minute=10_000, key_per_minute=10_000)
+    target = await new.website()
+    await new.collect(view(NOON_MS) | {"website_id": await new.website("example.net")})
+    connection = open_database(new.db, create=False)
+    with open_source(str(tmp_path / "out.ndjson.gz")) as source:
+        assert import_events(connection, 1, source, now_ms=NOON_MS) == (10, 0, 0)
+    connection.close()
+    await new.store.refresh()
+    assert await answers(new, target) == await answers(house, website)
+    with gzip.open(tmp_path / "out.ndjson.gz") as file:
+        lines = [json.loads(line) for line in file]
+    key = await house.key()
+    shown = (await house.get(f"/api/v1/websites/{website}/events?from=2026-11-14&to=2026-11-18", key)).json["data"]
+    assert [{name: line[name] for name in EVENT_COLUMNS} for line in reversed(lines)] == shown
+    assert (await house.get(f"/api/v1/websites/{website}/events?from={DAY}&to={DAY}", key)).json["data"] != []
+
+
+def imported(house: House, lines: Sequence[Any], website: int = 1) -> Summary:
+    """An import by another process: the server has not heard of it yet."""
+    path = house.db.with_name("lines.ndjson")
+    path.write_bytes(b"".join((one if isinstance(one, bytes) else json.dumps(one).encode()) + b"\n" for one in lines))
+    connection = open_database(house.db, create=False)
+    with contextlib.closing(connection), open_source(str(path)) as source:
+        return import_events(connection, website, source, now_ms=house.clock.wall_ms())
+
+
+async def test_pages_of_events_stand_still_beside_imports(house: House) -> None:
+    """CONTRACT: the cursor is "stable while events arrive", whoever brings them, while and after imports and across
+    restarts; a first page shows what was imported just now."""
+    website, key = await house.website(), await house.key()
+    path = f"/api/v1/websites/{website}/events?limit=2"
+    before: list[str] = []
+
+    async def arrive(name: str) -> None:
+        """One event by each way, both older than all others."""
+        hours = len(before)
+        sent = view(NOON_MS - hours * 3_600_000, f"/sent {name}") | {"website_id": website}
+        assert (await house.collect(sent)).status == 202
+        line = a_line(id=f"line {len(before)}", pathname=f"/imported {name}", timestamp=NOON_MS - hours * 3_600_000)
+        assert imported(house, [line]) == (1, 0, 0)
+        before.extend([f"/sent {name}", f"/imported {name}"])
+
+    for round_ in range(4):
+        await arrive(f"{round_}")
+        there = list(before)
+        page = (await house.get(path, key)).json
+        rows = page["data"]
+        while cursor := page["meta"]["next_cursor"]:
+            await arrive(f"{round_} {len(rows)}")
+            if round_ % 2:
+                await house.restart()
+            if round_ % 3:
+                await house.store.refresh()
+            page = (await house.get(f"{path}&cursor={cursor}", key)).json
+            rows += page["data"]
+        assert sorted(row["pathname"] for row in rows) == sorted(there)
+        assert len({row["id"] for row in rows}) == len(rows)
+    ids = [row[0] for row in house.sql("select id from event")]
+    assert len(set(ids)) == len(ids)
+
+
+async def test_an_answer_is_not_unchanged_after_an_import(house: House) -> None:
+    """A conditional GET sees an import as soon as a plain GET does."""
+    website, key = await house.website(), await house.key()
+    for path in ("stats", "events", "top/pathname", "realtime"):
+        path = f"/api/v1/websites/{website}/{path}"
+        first = await house.get(path, key)
+        tag = {"If-None-Match": first.headers["ETag"]}
+        assert (await house.get(path, key, headers=tag)).status == 304
+        assert imported(house, [a_line(pathname=path)]) == (1, 0, 0)
+        again = await house.get(path, key, headers=tag)
+        assert (again.status, again.headers["ETag"] != first.headers["ETag"]) == (200, True)
+        assert again.json["data"] == (await house.get(path, key)).json["data"]
+
+
+# --- histories
+
+KINDS = ("pageview",) * 4 + ("screen_view", "event", "event", "app_event", "vitals") + ("ab_assign", "ab_convert") * 4
+
+
+def a_history(chance: random.Random) -> list[list[dict[str, Any]]]:
+    """Batches of a few visitors over three days; many events come late, and variants differ by event."""
+    batches = []
+    for _ in range(12):
+        events = []
+        for _ in range(chance.randrange(1, 12)):
+            kind = chance.choice(KINDS)
+            own: dict[str, Any] = {
+                "url": f"https://example.com/{chance.choice('abc')}?utm_source={chance.choice('xy')}"
+            }
+            own |= {"name": "Home"} if kind == "screen_view" else {}
+            own |= {"referrer": chance.choice(("https://www.example.org/", "https://t.co/x"))} if kind[0] == "p" else {}
+            own |= {"event_name": chance.choice("mn")} if kind in ("event", "app_event") else {}
+            own |= {"event_data": {"n": chance.randrange(3)}} if kind in ("event", "app_event") else {}
+            own |= {"vitals": {"lcp": chance.randrange(5_000), "cls": chance.random()}} if kind == "vitals" else {}
+            if kind[:2] == "ab":
+                own |= {"experiment": chance.choice(("e", "f")), "variant": chance.choice(("a", "b", "c"))}
+            if kind == "ab_convert":
+                own |= {"variant": chance.choice((None, None, "a")), "goal": chance.choice(("g", None)), "value": 1.5}
+            own |= {"session_id": f"session-{chance.randrange(4)}", "os": chance.choice(("Linux", "iOS"))}
+            # Few times, so that some are equal.
+            own["timestamp"] = NOON_MS - chance.randrange(0, 70 * 60, 7) * MINUTE
+            events.append({"type": kind, **own})
+        batches.append(events)
+    return batches
+
+
+REPORTS = (
+    *("stats", "timeseries?interval=hour", "top/pathname", "top/referrer", "top/utm_source", "events?limit=1000"),
+    *("vitals", "vitals?by=pathname&metric=lcp", "experiments", "event-names", "entry-pages", "exit-pages"),
+    *("event-data?event_name=m", "funnel?step=pathname:/a&step=pathname:/b", "stats?filter_os=iOS"),
+    *("experiments?filter_os=iOS", "realtime"),
+)
+
+
+async def reports(house: House, website: str, key: str) -> dict[str, Any]:
+    found = {}
+    for report in REPORTS:
+        span = "" if report == "realtime" else f"{'&' if '?' in report else '?'}from=2026-11-14&to=2026-11-18"
+        answer = await house.get(f"/api/v1/websites/{website}/{report}{span}", key)
+        assert answer.status == 200, (report, answer.text)
+        found[report] = answer.json["data"]
+    visits: dict[str, int] = {}
+    found["events?limit=1000"] = [
+        row | {"id": None, "visit": row["visit"] and visits.setdefault(row["visit"], len(visits))}
+        for row in found["events?limit=1000"]
+    ]
+    return found
+
+
+async def test_histories_that_are_exported_and_imported_give_equal_reports(make_house: MakeHouse) -> None:
+    """Whatever the order of arrival: the first assignment of a day is the first by timestamp, here and there; of equal
+    ones the first to arrive, whose line comes first. Lines in no order give equal reports too, but for rows of equal
+    times."""
+    house = await make_house(client_per_minute=10_000, website_per_minute=10_000, key_per_minute=10_000)
+    key = await house.key()
+    shuffles = 0
+    for number in range(1, 7):
+        chance = random.Random(f"history {number}")
+        website, copy, shuffled = [await house.website() for _ in range(3)]
+        for events in a_history(chance):
+            answer = await house.collect({"website_id": website, "events": events}, ip=f"203.0.113.{number}")
+            assert answer.status in (202, 400), answer.text
+        out = io.BytesIO()
+        with contextlib.closing(connect_reader(house.db)) as reader:
+            export_events(reader, number * 3 - 2, out)
+        lines = out.getvalue().splitlines()
+        assert imported(house, lines, number * 3 - 1) == (len(lines), 0, 0)
+        want = await reports(house, website, key)
+        assert want["experiments"]
+        assert await reports(house, copy, key) == want
+        assert imported(house, lines, number * 3 - 1) == (0, len(lines), 0)
+        assert imported(house, lines, number * 3 - 2) == (0, len(lines), 0)
+        times = [(line["timestamp"], line["visitor"]) for line in map(json.loads, lines) if line["type"] == "ab_assign"]
+        if len(set(times)) == len(times):
+            shuffles += 1
+            chance.shuffle(lines)
+            assert imported(house, lines, number * 3) == (len(lines), 0, 0)
+            found = await reports(house, shuffled, key)
+            assert {k: v for k, v in found.items() if k[:6] != "events"} == (
+                {k: v for k, v in want.items() if k[:6] != "events"}
+            )
+        with contextlib.closing(connect_reader(house.db)) as reader:
+            assert [one for one in verdicts(reader, number * 3) if one.fault] == []
+    assert shuffles
+
+
+# --- the command
+
+
+def test_the_commands_beside_a_running_server(serve: Serve, command: Command, tmp_path: Path) -> None:
+    """CONTRACT: "All commands but restore work while the server runs, and the running server sees the result"."""
+    server = serve()
+    website = command("website", "add", "example.com").stdout.strip()
+    key = command("key", "create").stdout.strip()
+    lines = "".join(json.dumps(item) + "\n" for item in VARIETY)
+    taken = command("import", "-", "--website", website, stdin=lines + "{\n")
+    assert (taken.returncode, taken.stdout) == (0, "8\n")
+    assert "line 9: invalid_json" in taken.stderr
+    assert "imported 8 events, skipped 0 duplicates, rejected 1 of 9 lines" in taken.stderr
+    question = f"/api/v1/websites/{website}/stats?from=1970-01-01&to=2026-11-18"
+
+    def data() -> Any:
+        return server.request("GET", question, headers={"Authorization": f"Bearer {key}"}).json["data"]
+
+    assert until(lambda: data() if data()["pageviews"] else None) == {
+        **{"visitors": 3, "visits": 3, "pageviews": 3, "events": 2},
+        **{"bounce_rate": 33.3, "views_per_visit": 1.0, "visit_duration": 600},
+    }
+    out = command("export", "example.com", "-")
+    assert (out.returncode, len(out.stdout.splitlines())) == (0, 8)
+    assert command("export", website, "out.ndjson.gz").returncode == 0
+    assert gzip.decompress((tmp_path / "out.ndjson.gz").read_bytes()).decode() == out.stdout
+    assert command("import", "out.ndjson.gz", "--website", website).stdout == "0\n"
+
+
+def test_an_import_of_bad_lines_alone_fails(command: Command) -> None:
+    """Exit code 1 where no line could be imported, 0 where some were or had been; what was wrong is told either way."""
+    command("website", "add", "example.com")
+    sound = json.dumps(VARIETY[0])
+    for lines, code, says in (
+        (["{"] * 30, 1, "imported 0 events, skipped 0 duplicates, rejected 30 of 30 lines"),
+        (["", "[]", " "], 1, "rejected 1 of 1 lines"),
+        (["{", sound], 0, "imported 1 events, skipped 0 duplicates, rejected 1 of 2 lines"),
+        (["{", sound], 0, "imported 0 events, skipped 1 duplicates, rejected 1 of 2 lines"),
+        ([], 0, "imported 0 events, skipped 0 duplicates, rejected 0 of 0 lines"),
+    ):
+        ended = command("import", "-", "--website", "example.com", stdin="\n".join(lines))
+        assert ended.returncode == code, lines
+        assert says in ended.stderr
+        assert ("No line could be imported" in ended.stderr) == (code == 1)
+        assert ("line 1: invalid_json: " in ended.stderr) == ("{" in lines)
+        assert ended.stdout == ("" if code else says.split()[1] + "\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("import", "none", "--website", "example.com"), "No such file"),
+        (("import", "bad", "--website", "example.com", "--strict"), "1 of 1 lines are bad: nothing was taken"),
+        (("import", "-", "--website", "example.com", "--strict"), "1 of 1 lines are bad: nothing was taken"),
+        (("import", "bad", "--website", "example.org"), "No website is called example.org"),
+        (("export", "example.org", "out"), "No website is called example.org"),
+        (("export", "example.com", "bad"), "bad exists already"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_what_cannot_be_done_is_told(command: Command, tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:
+    command("website", "add", "example.com")
+    (tmp_path / "bad").write_text("{\n")
+    failed = command(*arguments, stdin="{\n")
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert says in failed.stderr
+    assert "Traceback" not in failed.stderr
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "kill"])
+def test_a_process_that_is_ended_can_be_gone_on_with(command: Command, tmp_path: Path, end: signal.Signals) -> None:
+    """Lines without ids: each is taken once."""
+    many = 60_000
+    command("website", "add", "example.com")
+    with (tmp_path / "in").open("w") as file:
+        file.writelines(json.dumps(a_line(timestamp=n * 60_000, pathname=f"/{n % 100}")) + "\n" for n in range(many))
+    words = [sys.executable, str(ROOT / "analytics_server.py"), "import", "in", "--website", "example.com"]
+    process = subprocess.Popen(
+        words,
+        cwd=tmp_path,
+        env=clean_environment(),
+        # Tests that run in the background were begun with Ctrl-C ignored, and would hand that down.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    connection = sqlite3.connect(tmp_path / "analytics.db")
+    try:
+        until(lambda: connection.execute("select 1 from meta where name like 'import:%'").fetchone())
+        process.send_signal(end)
+        out, words_said = process.communicate(timeout=60)
+        assert process.returncode == (130 if end == signal.SIGINT else -signal.SIGKILL), (out, words_said)
+        (taken,) = connection.execute("select count(*) from event").fetchone()
+        assert 0 < taken < many
+        assert ("the same command goes on there" in words_said) == (end == signal.SIGINT)
+        check_visits(connection)
+        again = command("import", "in", "--website", "example.com")
+        assert (again.returncode, again.stdout) == (0, f"{many}\n"), again.stderr
+        assert f"going on after {taken:,} lines" in again.stderr
+        assert connection.execute("select count(*), count(distinct ts) from event").fetchone() == (many, many)
+        check_visits(connection)
+    finally:
+        process.kill()
+        process.communicate()
+        connection.close()
