@@ -25,15 +25,15 @@ from tally.clock import Clock
 from tally.collect import DESK, Desk
 from tally.connections import CONNECTIONS, Connections, watched
 from tally.country import Countries
-from tally.errors import ANSWERED, COLLECT_PATH, NOT_FOUND_PAGE, REFUSED, UNDER_WAY, answer_errors, expectation
 from tally.events import MOST_BODY_BYTES
 from tally.gate import GATE, Gate
 from tally.ingest import Ingest
 from tally.limits import Buckets
+from tally.middleware import ANSWERED, COLLECT_PATH, NOT_FOUND_PAGE, REFUSED, UNDER_WAY, answer_errors, expectation
 from tally.nightly import Nightly
 from tally.origin import Network, is_proxy, parse_proxies
-from tally.paths import BASE_PATH, IS_PROXY
 from tally.reader import READER, Reader
+from tally.request_paths import BASE_PATH, IS_PROXY
 from tally.reuse import refuse_uncertain
 from tally.running import opened
 from tally.sessions import Sessions

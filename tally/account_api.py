@@ -29,10 +29,12 @@ from tally.accounts import (
     month_ends_in_s,
 )
 from tally.assets import tally_version
-from tally.errors import ApiError, json_answer
+from tally.errors import ApiError
 from tally.gate import GATE, Gate, body, flag, invalid, text
 from tally.instants import BadTime, iso
-from tally.paths import public_prefix, public_url
+from tally.middleware import json_answer
+from tally.paths import public_url
+from tally.request_paths import public_prefix
 from tally.sign_in import Try
 from tally.timerange import zone
 

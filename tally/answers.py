@@ -21,17 +21,17 @@ from tally import errors, figures, left_out, queries, tables, toplists, value_li
 from tally.accounts import Website
 from tally.asking import Question
 from tally.enrich import FIELDS
-from tally.errors import ApiError, json_answer
+from tally.errors import ApiError
 from tally.events import TYPES
 from tally.figures import Stats
 from tally.ground import refuse_gone
 from tally.ingest import ids_end
-from tally.instants import BadTime, iso
+from tally.instants import DAY_MS, BadTime, iso
 from tally.live import WINDOW_MS, Present, look, most_visited
+from tally.middleware import json_answer
 from tally.paths import public_url
 from tally.queries import Place
 from tally.reader import Answer, Reader, View, scope_of
-from tally.sessions import DAY_MS
 from tally.tables import round_half_away
 from tally.timerange import buckets, previous
 from tally.vitals import told

@@ -22,8 +22,8 @@ from tally.errors import ApiError
 from tally.events import METRICS, MOST_EVENT_DATA_BYTES, TYPES
 from tally.heat import WIDTHS
 from tally.instants import BadTime, iso
-from tally.paths import local_path, public_prefix
 from tally.queries import FILTERS
+from tally.request_paths import local_path, public_prefix
 from tally.threads import SERVER, Claim
 from tally.timerange import Interval, Range, parse_days, parse_range
 

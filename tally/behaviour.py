@@ -11,7 +11,8 @@ from aiohttp import web
 
 from tally import errors, funnels, properties, tables
 from tally.asking import Question
-from tally.errors import ApiError, json_answer
+from tally.errors import ApiError
+from tally.middleware import json_answer
 from tally.properties import PERCENTILES, Numbers, TooManyValues
 from tally.reader import Answer, Reader, View, scope_of
 from tally.tables import round_half_away

@@ -14,6 +14,7 @@ from tally import errors
 from tally.connections import CONNECTIONS
 from tally.errors import ApiError
 from tally.events import MOST_BODY_BYTES, BadBody, Batch, parse_body
+from tally.middleware import BROKEN_BODY
 
 # our choice: 64 KB in this time is the slowest phone there is; a sender that drips holds a connection no longer.
 BODY_S = 15.0
@@ -38,7 +39,7 @@ async def read_body(request: web.Request) -> bytes:
         return await _rest_of(request)
     except web.HTTPRequestEntityTooLarge:
         raise ApiError(errors.BODY_TOO_LARGE) from None
-    except (*errors.BROKEN_BODY, TimeoutError):
+    except (*BROKEN_BODY, TimeoutError):
         raise ApiError(errors.INVALID_JSON, "The body did not arrive whole: send it again.") from None
 
 

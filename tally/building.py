@@ -27,11 +27,11 @@ from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from tally import heat_days, moments, retention, rollups, visit_days, vital_days
 from tally.clock import Clock
-from tally.ranking import Counts
+from tally.counts import Counts
+from tally.instants import DAY_MS
 from tally.rollups import FINAL, OPEN, STALE
 from tally.scheduler import Scheduler, Turn
 from tally.schema import transaction
-from tally.sessions import DAY_MS
 from tally.threads import Thread
 
 T = TypeVar("T")

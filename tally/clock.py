@@ -18,7 +18,8 @@ What is deleted is gone for good, so deletions do not believe the wall at once. 
 import time
 from typing import NamedTuple
 
-HOUR_MS = 3_600_000
+from tally.instants import HOUR_MS
+
 # our choice: a day is long enough for somebody to see wrong dates, and short enough to keep what would have gone.
 HELD_MS = 24 * HOUR_MS
 # our choice, as far ahead as a client's clock may be; a jump within it is as good as none.

@@ -27,11 +27,12 @@ from tally.budgets import Budgets
 from tally.callers import Callers, Sender
 from tally.clock import Clock
 from tally.enrich import Surroundings, dimensions, first_language
-from tally.errors import ApiError, json_answer
+from tally.errors import ApiError
 from tally.events import AB_ASSIGN, APP_EVENT, Batch, Event, Rejection, read_event, type_of
 from tally.ingest import MONTH_FULL, NO_ASSIGNMENT, Job, Outcome, Row
 from tally.left_out import Source
 from tally.limits import Buckets
+from tally.middleware import json_answer
 from tally.origin import Asker, allows
 from tally.sessions import Salts
 from tally.store import Store

@@ -25,7 +25,7 @@ from typing import cast
 
 from aiohttp import web
 
-from tally.errors import Handler
+from tally.middleware import Handler
 from tally.origin import Network, bucket_key, client_address, is_proxy
 
 # RELIABILITY of slow heads: 10 seconds.

@@ -25,9 +25,8 @@ from tally.backups import backups
 from tally.country import Countries, CountryDataError
 from tally.health import min_free_bytes
 from tally.instants import DAY_MS, HOUR_MS
-from tally.schema import BadDatabase
+from tally.schema import MOST_LOG_BYTES, BadDatabase
 from tally.settings import Settings
-from tally.store import MOST_LOG_BYTES
 from tally.timerange import zone, zone_names
 
 # our choice: beside the log's 64 MB there has to be room for what comes in until somebody looks.

@@ -30,12 +30,12 @@ import orjson
 
 from tally.accounts import key_salt, own_hosts, website_is_there
 from tally.events import APP_EVENT, Rejection
+from tally.instants import DAY_MS
 from tally.intake import Check, Part
 from tally.labels import Labels
 from tally.ndjson import BadFile, Source
 from tally.portable import Line, LineReader
-from tally.schema import BadDatabase, transaction
-from tally.sessions import DAY_MS
+from tally.schema import MOST_LOG_BYTES, BadDatabase, transaction
 from tally.threads import lock_file
 from tally.visits import Visits
 
@@ -44,8 +44,6 @@ _FEWEST_PART_LINES = 50
 _PART_S = 0.025
 # our choice: a file of another program has every line bad.
 _MOST_TOLD = 20
-# our choice, the same as schema.py's journal_size_limit.
-_MOST_LOG_BYTES = 64 * 1_048_576
 
 
 class Sizes(NamedTuple):
@@ -345,7 +343,7 @@ def _empty_log(connection: sqlite3.Connection) -> None:
     """Empties SQLite's log where it has grown and no server is there to do it: two at that at once must not be."""
     path = Path(connection.execute("pragma database_list").fetchone()[2])
     log = path.with_name(path.name + "-wal")
-    if not log.exists() or log.stat().st_size < _MOST_LOG_BYTES:
+    if not log.exists() or log.stat().st_size < MOST_LOG_BYTES:
         return
     try:
         lock = lock_file(path)

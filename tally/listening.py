@@ -15,10 +15,11 @@ import contextlib
 import errno
 import resource
 import socket
+from collections.abc import Callable
 
 from tally.connections import Connections
-from tally.errors import COLLECT_HEADERS, OVERLOADED, ApiError, error_answer, log
-from tally.shortcut import Door, raw
+from tally.errors import OVERLOADED, ApiError, log
+from tally.middleware import COLLECT_HEADERS, error_answer, raw
 from tally.sockets import Sockets
 
 # our choice: the database's connections, questions, a backup and the runtime take less than 40.
@@ -54,8 +55,10 @@ def room_for(most: int) -> int:
 class Listener:
     """Takes in whoever comes to some sockets."""
 
-    def __init__(self, sockets: Sockets, door: Door, connections: Connections) -> None:
-        self._sockets, self._door, self._connections = sockets, door, connections
+    def __init__(
+        self, sockets: Sockets, protocol_factory: Callable[[], asyncio.BaseProtocol], connections: Connections
+    ) -> None:
+        self._sockets, self._protocol_factory, self._connections = sockets, protocol_factory, connections
         self._loop = asyncio.get_running_loop()
         self._coming: set[asyncio.Task[None]] = set()
         self._warned_s = -_WARN_S
@@ -91,7 +94,7 @@ class Listener:
 
     async def _connect(self, one: socket.socket) -> None:
         try:
-            await self._loop.connect_accepted_socket(self._door, one)
+            await self._loop.connect_accepted_socket(self._protocol_factory, one)
         except OSError:
             self._connections.coming -= 1
             one.close()

@@ -19,7 +19,8 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import NamedTuple
 
-DAY_MS = 86_400_000
+from tally.instants import DAY_MS
+
 # our choice, as many pages of this kind have it.
 LASTS_MS = 30 * DAY_MS
 # our choice: more browsers than a person has; the oldest make room.

@@ -21,10 +21,10 @@ from tally.assets import tally_version
 from tally.clock import Clock
 from tally.collect import Desk
 from tally.connections import Connections
-from tally.errors import COLLECT_PATHS, Answered
 from tally.health import WORDS
 from tally.histogram import Histogram
 from tally.left_out import LeftOut
+from tally.middleware import COLLECT_PATHS, Answered
 from tally.nightly import Nightly
 from tally.reader import Reader
 from tally.store import Store

@@ -22,8 +22,9 @@ from aiohttp import web
 
 from tally import errors
 from tally.assets import asset
-from tally.errors import ANSWER_HEADERS, OURS_ALONE, ApiError
-from tally.paths import PREFIX_HEADER, public_prefix
+from tally.errors import ApiError
+from tally.middleware import ANSWER_HEADERS, OURS_ALONE
+from tally.request_paths import PREFIX_HEADER, public_prefix
 
 _TYPES = {
     ".css": "text/css; charset=utf-8",

@@ -17,6 +17,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from tally import queries
+from tally.counts import Counts, merge
 from tally.remembered import Remembered, packed, unpacked
 
 # our choice: 8 MB of the longest ones.
@@ -26,9 +27,6 @@ MOST_HELD = 60_000
 _ROWS_AT_ONCE = 10_000
 # our choice: of a million labels each has half of MOST_HELD.
 _PARTS = 32
-
-Counts = dict[int, list[int]]
-"""label -> figures, those that rank it first."""
 
 
 class Ranked(NamedTuple):
@@ -44,17 +42,6 @@ class Ranking(NamedTuple):
 
     unset: tuple[int, ...]
     rows: list[Ranked]
-
-
-def merge(counts: Counts, rows: Iterable[Sequence[int]]) -> None:
-    """Adds rows (label, figures)."""
-    for value, *figures in rows:
-        row = counts.get(value)
-        if row is None:
-            counts[value] = figures
-        else:
-            for place, number in enumerate(figures):
-                row[place] += number
 
 
 class Sums:

@@ -16,8 +16,9 @@ from tally import errors
 from tally.accounts import PLANS_WITH_KEYS, Key
 from tally.asking import question
 from tally.endpoints import endpoint
-from tally.errors import ANSWER_HEADERS, ApiError, json_answer
+from tally.errors import ApiError
 from tally.instants import iso
+from tally.middleware import ANSWER_HEADERS, json_answer
 from tally.reader import READER, Reader, View, caching, has_any_tag, has_tag
 
 PREFLIGHT = {

@@ -19,7 +19,8 @@ from collections.abc import Awaitable, Callable
 from aiohttp import HttpVersion10, HttpVersion11, web
 
 from tally import errors
-from tally.errors import ApiError, Handler, error_answer, http_error
+from tally.errors import ApiError
+from tally.middleware import Handler, common_headers, error_answer, http_error
 
 # What web.Server calls for each request.
 Answering = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
@@ -83,7 +84,7 @@ def closing(handle: Answering, is_ending: Callable[[], bool]) -> Answering:
         except web.HTTPException as refused:
             response = error_answer(http_error(refused))
             if isinstance(request, web.Request):
-                response.headers.update(errors.common_headers(request))
+                response.headers.update(common_headers(request))
         if is_ending() or not is_reusable(request):
             response.force_close()
         return response

@@ -22,6 +22,8 @@ from pathlib import Path
 
 from tally.assets import asset
 
+# From this size on the WAL is emptied and truncated: readers are held until it can start over.
+MOST_LOG_BYTES = 64 * 1_048_576
 APPLICATION_ID = 0x54414C59  # "TALY"
 
 Migration = Callable[[sqlite3.Connection], None]
@@ -58,7 +60,7 @@ def connect_writer(path: Path, busy_s: float = COMMAND_BUSY_S) -> sqlite3.Connec
     connection.execute("pragma foreign_keys = on")
     connection.execute("pragma temp_store = memory")
     connection.execute(f"pragma cache_size = -{CACHE_KIB}")
-    connection.execute("pragma journal_size_limit = 67108864")
+    connection.execute(f"pragma journal_size_limit = {MOST_LOG_BYTES}")
     connection.execute(f"pragma wal_autocheckpoint = {CHECKPOINT_PAGES}")
     return connection
 

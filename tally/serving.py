@@ -23,16 +23,16 @@ from aiohttp import web
 
 from tally import logs, starting
 from tally.connections import CONNECTIONS
-from tally.errors import UNDER_WAY
 from tally.gate import GATE
 from tally.listening import Listener, room_for
+from tally.middleware import UNDER_WAY
 from tally.paths import public_url
 from tally.restoring import drop_leftovers
 from tally.reuse import closing
 from tally.schema import BadDatabase
-from tally.settings import Settings
+from tally.settings import UNIX, Settings
 from tally.shortcut import Door
-from tally.sockets import UNIX, CannotListen, Sockets, open_sockets
+from tally.sockets import CannotListen, Sockets, open_sockets
 from tally.supervision import Supervisor
 from tally.threads import lock_file
 

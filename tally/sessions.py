@@ -21,7 +21,8 @@ from hashlib import blake2b
 from operator import itemgetter
 from typing import NamedTuple
 
-DAY_MS = 86_400_000
+from tally.instants import DAY_MS, QUARTER_MS
+
 # CONTRACT, Words: a gap of exactly 30:00.000 joins.
 VISIT_GAP_MS = 30 * 60 * 1000
 # CONTRACT, Words: identities are kept at most 72 hours past the end of their day (so is the oldest timestamp taken).
@@ -29,8 +30,6 @@ KEPT_PAST_DAY_MS = 72 * 3_600_000
 
 # our choice: nobody ever meets another one's, and an object of 48 bytes holds it, where 16 would take 64.
 IDENTITY_BYTES = 15
-# our choice: the grid of tally/moments.py, a quarter of an hour.
-QUARTER_MS = 900_000
 # visitor, UTC day, a bit for each of its 96 quarters with an event: the first 64, the others
 _HEAD = struct.Struct("<QHQI")
 # ordinal, begin and end in ms of the day, views, custom events; the latest view's ms of the day and its page

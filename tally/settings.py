@@ -14,7 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from tally.paths import normal_prefix
-from tally.sockets import MAX_PATH_BYTES, UNIX
+
+UNIX = "unix:"
+# Linux: 108 bytes with the terminating zero, of which the temporary name takes some.
+MAX_PATH_BYTES = 96
 
 # The seed's table Limits: events per request. The same as tally/events.py MOST_EVENTS, which this module cannot import.
 MOST_EVENTS = 50

@@ -23,7 +23,6 @@ find one takes a tenth of what reading it takes, and reading heads was a sixth o
 
 import re
 import time
-from collections.abc import Mapping
 from email.utils import formatdate
 from typing import Any
 
@@ -33,21 +32,21 @@ from tally.bodies import read_batch
 from tally.callers import Sender
 from tally.collect import DESK, Claim, concluded
 from tally.connections import CONNECTIONS, Connection
-from tally.errors import (
+from tally.errors import OVERLOADED, ApiError
+from tally.events import MOST_BODY_BYTES
+from tally.ingest import Outcome
+from tally.middleware import (
     ANSWERED,
     COLLECT_HEADERS,
     COLLECT_PATHS,
-    OVERLOADED,
     REFUSED,
     UNDER_WAY,
-    ApiError,
     Protocol,
     error_answer,
+    raw,
     refusal_of,
 )
-from tally.events import MOST_BODY_BYTES
-from tally.ingest import Outcome
-from tally.paths import BASE_PATH
+from tally.request_paths import BASE_PATH
 
 # our choice: a browser's head is 1 to 2 KB; aiohttp takes longer ones.
 MOST_HEAD_BYTES = 8_192
@@ -247,14 +246,6 @@ class Way(Connection):
             response = error_answer(refusal)
         self._door.answered[COLLECT_PATHS[0], response.status // 100] += 1
         return raw(response, {**COLLECT_HEADERS, "Date": formatdate(usegmt=True)})
-
-
-def raw(response: web.Response, more: Mapping[str, str]) -> bytes:
-    """The bytes of an answer to HTTP/1.1, with more headers."""
-    body = response.body if isinstance(response.body, bytes) else b""
-    response.headers.update({**more, "Content-Length": str(len(body))})
-    headers = "".join(f"{name}: {value}\r\n" for name, value in response.headers.items())
-    return f"HTTP/1.1 {response.status} {response.reason}\r\n{headers}\r\n".encode() + body
 
 
 class Lines(dict[bytes, tuple[str, str]]):

@@ -20,9 +20,8 @@ from collections.abc import MutableMapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-UNIX = "unix:"
-# Linux: 108 bytes with the terminating zero, of which the temporary name takes some.
-MAX_PATH_BYTES = 96
+from tally.settings import UNIX
+
 # Owner and group, so that a proxy in the server's group can connect.
 UNIX_MODE = 0o660
 # A browser repeats an unanswered connection attempt within a second.

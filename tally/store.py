@@ -34,7 +34,7 @@ from tally.left_out import LeftOut
 from tally.live import Live
 from tally.mending import Mender, empty_log
 from tally.registry import Registry, registry, registry_if_changed
-from tally.schema import transaction
+from tally.schema import MOST_LOG_BYTES, transaction
 from tally.threads import SERVER, Claim, Readers, Thread
 from tally.timekeeping import Timekeeper
 
@@ -44,8 +44,6 @@ TICK_S = 1.0
 LOOK_AGAIN_S = 0.1
 # our choice: `key list` shows the last use to the minute.
 NOTE_USE_NS = 60_000_000_000
-# our choice, the same as schema.py's journal_size_limit: from here on readers are held so that the log can start over.
-MOST_LOG_BYTES = 64 * 1_048_576
 EMPTY_LOG_NS = 10_000_000_000
 # CONTRACT: the end within 10 seconds; our choice.
 CLOSE_S = 2.0

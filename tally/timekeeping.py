@@ -12,8 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tally import notes
-from tally.clock import HELD_MS, HOUR_MS, STEP_MS, STOP_MS, Clock
+from tally.clock import HELD_MS, STEP_MS, STOP_MS, Clock
 from tally.errors import log
+from tally.instants import HOUR_MS
 from tally.schema import transaction
 from tally.threads import Thread
 

@@ -23,10 +23,11 @@ from tally import errors
 from tally.assets import asset
 from tally.collect import DESK, collect, preflight, take
 from tally.compaction import compact
-from tally.errors import COLLECT_PATHS, REFUSED, ApiError, refusal_of
+from tally.errors import ApiError
 from tally.events import Batch
+from tally.middleware import COLLECT_PATHS, REFUSED, refusal_of
 from tally.pages import File, answer, file_of, packed_file
-from tally.paths import local_path
+from tally.request_paths import local_path
 from tally.settings import BadSetting, Settings
 
 SCRIPT = "/tracker.js"

@@ -20,10 +20,11 @@ from aiohttp import web
 from tally import accounts, deletion, errors
 from tally.accounts import Account, AccountError, DomainTaken, Traffic, Website
 from tally.endpoints import endpoint
-from tally.errors import ApiError, json_answer
+from tally.errors import ApiError
 from tally.gate import GATE, Gate, invalid, text
 from tally.hosts import BadHost, exact_origin, registrable_domain
 from tally.instants import iso
+from tally.middleware import json_answer
 from tally.reader import READER, View
 from tally.threads import SERVER, Claim
 

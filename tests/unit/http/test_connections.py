@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tally.connections import CONNECTIONS, Connections
-from tally.errors import ANSWERED, COLLECT_PATHS, REFUSED
+from tally.middleware import ANSWERED, COLLECT_PATHS, REFUSED
 from tally.ops import OPENAPI
 from tally.origin import parse_proxies
 from tests.conftest import House, MakeHouse
@@ -282,7 +282,7 @@ async def test_a_body_that_looks_like_heads_is_not_counted_for_ever(house: House
 
 async def test_a_body_that_does_not_come(house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tally.bodies.BODY_S", 0.1)
-    monkeypatch.setattr("tally.errors.THROW_AWAY_S", 0.1)
+    monkeypatch.setattr("tally.middleware.THROW_AWAY_S", 0.1)
     client = await connect(HEAD % 10 + b"{")
     status, body = await answer(client)
     assert (status, json.loads(body)["error"]["code"]) == (400, "invalid_json")
@@ -291,7 +291,7 @@ async def test_a_body_that_does_not_come(house: House, connect: Connect, monkeyp
 
 async def test_of_many_bodies_the_oldest_goes(house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tally.bodies.MOST_AT_ONCE", 2)
-    monkeypatch.setattr("tally.errors.THROW_AWAY_S", 0.1)
+    monkeypatch.setattr("tally.middleware.THROW_AWAY_S", 0.1)
     everybody, website = connections(house), await house.website()
     clients = []
     for count in (1, 2):
@@ -310,7 +310,7 @@ async def test_overload_is_told_before_the_body_is_read(
     house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On either way, in the same words."""
-    monkeypatch.setattr("tally.errors.THROW_AWAY_S", 0.1)
+    monkeypatch.setattr("tally.middleware.THROW_AWAY_S", 0.1)
     request = view(await house.website())
     with shut(house):
         short, long = await connect(request), await connect(HEAD % 1_000)

@@ -20,6 +20,7 @@ from tally.accounts import Website
 from tally.enrich import FIELDS
 from tally.events import Event
 from tally.ingest import Ingest, Job, Row
+from tally.instants import DAY_MS
 from tally.live import (
     ASKED_MS,
     LONGEST_TEXT,
@@ -34,7 +35,7 @@ from tally.live import (
     most_visited,
 )
 from tally.schema import open_database
-from tally.sessions import DAY_MS, VISIT_GAP_MS, Sessions, Visit
+from tally.sessions import VISIT_GAP_MS, Sessions, Visit
 from tests.conftest import ManualClock
 
 MINUTE_MS = 60_000

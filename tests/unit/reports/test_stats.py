@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tally import cuts, figures, ranking, visit_days
+from tally.counts import merge
 from tally.ground import BeyondRetention
 from tally.queries import Scope
 from tally.remembered import _ENTRY_BYTES, KEPT_MS, Remembered, packed, unpacked
@@ -241,7 +242,7 @@ def test_sums_of_few_and_of_many_labels(most: int, monkeypatch: pytest.MonkeyPat
     for n in range(300):
         rows = [(n * n % 101, n, 1), (n % 7, 0, n)]
         sums.add(rows)
-        ranking.merge(plain, rows)
+        merge(plain, rows)
         if n % 50 == 49:
             for _ in range(2):
                 assert sorted(sums) == sorted((value, *figures) for value, figures in plain.items())

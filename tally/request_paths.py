@@ -1,0 +1,41 @@
+"""The path of a request without the base path, and the prefix that the client sees.
+
+Two settings lead to a prefix, and both may be combined:
+- `--base-path /stats`: requests arrive with the prefix. The routes are below it, and nothing else is answered.
+- `X-Forwarded-Prefix: /stats` from a trusted proxy that has removed the prefix from the path.
+
+Everything that is sent to a client (pages, cookies, links) uses `public_prefix`; everything that compares a path uses
+`local_path`, the path without the base path.
+"""
+
+from collections.abc import Callable
+
+from aiohttp import web
+
+from tally.paths import normal_prefix
+
+BASE_PATH = web.AppKey("base_path", str)
+# Whether the peer of a connection is a proxy whose headers are believed (tally/origin.py).
+IS_PROXY = web.AppKey[Callable[[str | None], bool]]("is_proxy")
+PREFIX_HEADER = "X-Forwarded-Prefix"
+
+
+def local_path(request: web.BaseRequest) -> str:
+    """Return the path of a request below the base path; a path outside of it as it is."""
+    base = request.app[BASE_PATH] if isinstance(request, web.Request) else ""
+    path = request.path
+    return path[len(base) :] if base and path.startswith(base + "/") else path
+
+
+def public_prefix(request: web.Request) -> str:
+    """Return the path below which the client reaches the server, '' for the root.
+
+    A forwarded prefix that is malformed, repeated or from a peer that is no trusted proxy is ignored.
+    """
+    base = request.app[BASE_PATH]
+    given = request.headers.getall(PREFIX_HEADER, ())
+    if len(given) != 1 or not request.app[IS_PROXY](request.remote):
+        return base
+    forwarded = normal_prefix(given[0]) or ""
+    # A proxy that keeps the prefix may name it too.
+    return forwarded if forwarded.endswith(base) else forwarded + base
