@@ -714,7 +714,7 @@ FAULTS = (
     ),
     Fault(
         "no nosniff on answers",
-        "tally/errors.py",
+        "tally/middleware.py",
         '    "X-Content-Type-Options": "nosniff",\n',
         "",
         "tests/api/test_response_headers.py",
@@ -1109,7 +1109,7 @@ FAULTS = (
     ),
     Fault(
         "a label out of a request",
-        "tally/errors.py",
+        "tally/middleware.py",
         "[route if route.resource else None, response.status // 100]",
         "[route if route.resource else request.path, response.status // 100]",
         "tests/api/test_metrics.py",
@@ -1669,7 +1669,7 @@ FAULTS = (
     ),
     Fault(
         "a prefix that anyone can name",
-        "tally/paths.py",
+        "tally/request_paths.py",
         "if len(given) != 1 or not request.app[IS_PROXY](request.remote):",
         "if len(given) != 1:",
         "tests/api/test_sub_path.py",
@@ -1690,7 +1690,7 @@ FAULTS = (
     ),
     Fault(
         "a page in place of an API's error",
-        "tally/errors.py",
+        "tally/middleware.py",
         "if refusal.kind is not NOT_FOUND or local_path(request).startswith(_API_PATHS):",
         "if refusal.kind is not NOT_FOUND:",
         "tests/api/test_not_found.py",
