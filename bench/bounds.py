@@ -23,7 +23,7 @@ from traffic import DAY_MS
 from bench import Bench
 from tally import schema
 from tally.enrich import FIELDS
-from tally.instants import iso
+from tally.timestamps import iso
 
 PART = "bounds"
 DEADLINE_S = 1

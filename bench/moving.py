@@ -22,7 +22,7 @@ from traffic import DAY_MS, DOMAIN, LARGE_BROWSER
 from bench import Bench
 from tally import schema
 from tally.enrich import FIELDS
-from tally.instants import iso
+from tally.timestamps import iso
 
 PART = "import/export"
 IMPORT_RATE = 40_000  # events a second, the issue's

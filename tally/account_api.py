@@ -28,15 +28,15 @@ from tally.accounts import (
     Owner,
     month_ends_in_s,
 )
-from tally.assets import tally_version
+from tally.base_path import public_url
 from tally.errors import ApiError
 from tally.gate import GATE, Gate, body, flag, invalid, text
-from tally.instants import BadTime, iso
 from tally.middleware import json_answer
-from tally.paths import public_url
 from tally.request_paths import public_prefix
+from tally.resources import tally_version
 from tally.sign_in import Try
-from tally.timerange import zone
+from tally.timeranges import zone
+from tally.timestamps import BadTime, iso
 
 
 async def state(request: web.Request) -> web.Response:

@@ -17,7 +17,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
 
-from tally.instants import DAY_MS
+from tally.timestamps import DAY_MS
 
 # CONTRACT-2 H: percentages of a month at which owners are warned.
 USAGE_WARNINGS = (80, 100)

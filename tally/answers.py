@@ -20,20 +20,20 @@ from aiohttp import web
 from tally import errors, figures, left_out, queries, tables, toplists, value_limits, visit_figures
 from tally.accounts import Website
 from tally.asking import Question
+from tally.base_path import public_url
 from tally.enrich import FIELDS
 from tally.errors import ApiError
 from tally.events import TYPES
 from tally.figures import Stats
 from tally.ground import refuse_gone
 from tally.ingest import ids_end
-from tally.instants import DAY_MS, BadTime, iso
 from tally.live import WINDOW_MS, Present, look, most_visited
 from tally.middleware import json_answer
-from tally.paths import public_url
 from tally.queries import Place
 from tally.reader import Answer, Reader, View, scope_of
 from tally.tables import round_half_away
-from tally.timerange import buckets, previous
+from tally.timeranges import buckets, previous
+from tally.timestamps import DAY_MS, BadTime, iso
 from tally.vitals import told
 
 # our choice: 1,000 usual events are a quarter of it; a page of the longest paths would be 33 MB for each who asks.

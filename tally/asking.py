@@ -21,11 +21,11 @@ from tally.enrich import FIELDS
 from tally.errors import ApiError
 from tally.events import METRICS, MOST_EVENT_DATA_BYTES, TYPES
 from tally.heat import WIDTHS
-from tally.instants import BadTime, iso
 from tally.queries import FILTERS
 from tally.request_paths import local_path, public_prefix
 from tally.threads import SERVER, Claim
-from tally.timerange import Interval, Range, parse_days, parse_range
+from tally.timeranges import Interval, Range, parse_days, parse_range
+from tally.timestamps import BadTime, iso
 
 ALLOWED: dict[str, frozenset[str]] = {
     "websites": frozenset(),

@@ -1,6 +1,6 @@
 """Optional bounds on the events of one client: an hourly budget and a share of a limited plan's month.
 
-Both are off by default: the limits that always hold are on requests (tally/limits.py). A client is an IPv4 address or
+Both are off by default: the limits that always hold are on requests (tally/rate_limit.py). A client is an IPv4 address or
 an IPv6 /64, as there. Everything is in memory, so a restart forgets it; a client is kept for a month as a hash keyed
 with a number that lives as long as the process, never as an address.
 
@@ -14,7 +14,7 @@ import secrets
 from hashlib import blake2b
 from statistics import median_low
 
-from tally.limits import Buckets
+from tally.rate_limit import Buckets
 
 HOUR_NS = 3_600_000_000_000
 # 65,536 counts of about 120 bytes are 8 MB.

@@ -28,11 +28,11 @@ from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 from tally import heat_days, moments, retention, rollups, visit_days, vital_days
 from tally.clock import Clock
 from tally.counts import Counts
-from tally.instants import DAY_MS
 from tally.rollups import FINAL, OPEN, STALE
 from tally.scheduler import Scheduler, Turn
 from tally.schema import transaction
 from tally.threads import Thread
+from tally.timestamps import DAY_MS
 
 T = TypeVar("T")
 P = ParamSpec("P")

@@ -18,7 +18,7 @@ What is deleted is gone for good, so deletions do not believe the wall at once. 
 import time
 from typing import NamedTuple
 
-from tally.instants import HOUR_MS
+from tally.timestamps import HOUR_MS
 
 # our choice: a day is long enough for somebody to see wrong dates, and short enough to keep what would have gone.
 HELD_MS = 24 * HOUR_MS

@@ -31,9 +31,9 @@ from tally.errors import ApiError
 from tally.events import AB_ASSIGN, APP_EVENT, Batch, Event, Rejection, read_event, type_of
 from tally.ingest import MONTH_FULL, NO_ASSIGNMENT, Job, Outcome, Row
 from tally.left_out import Source
-from tally.limits import Buckets
 from tally.middleware import json_answer
 from tally.origin import Asker, allows
+from tally.rate_limit import Buckets
 from tally.sessions import Salts
 from tally.store import Store
 from tally.useragent import Agents

@@ -20,15 +20,15 @@ from aiohttp import web
 
 from tally import accounts, deletion, demo, doctor, logins, logs, passwords, porting, upkeep
 from tally.accounts import FIRST_ACCOUNT, PLANS, AccountError, DomainTaken
-from tally.assets import tally_version
 from tally.backups import BackupError
 from tally.console import Failure, Parser, add_command, add_setting, database, now_ms, say
 from tally.country import CountryDataError
 from tally.hosts import BadHost, exact_origin, registrable_domain
-from tally.instants import iso
+from tally.resources import tally_version
 from tally.schema import BadDatabase
 from tally.serving import BadAddress, serve
 from tally.settings import SETTINGS, BadSetting, Settings, settings_from
+from tally.timestamps import iso
 
 BuildApp = Callable[[Settings], web.Application]
 

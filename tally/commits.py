@@ -24,8 +24,8 @@ from collections.abc import Callable
 from tally.clock import Clock
 from tally.errors import OVERLOADED, STORAGE_UNAVAILABLE, ApiError, log, where_it_failed
 from tally.health import RETRY_S, Health, lies_in_the_file, refusal
-from tally.histogram import Histogram
 from tally.ingest import Ingest, Job, Outcome, Written
+from tally.latency_histogram import Histogram
 from tally.threads import Thread
 
 Tell = Callable[[Outcome | Exception], None]

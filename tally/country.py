@@ -28,7 +28,7 @@ from typing import Final
 
 import maxminddb
 
-from tally.assets import asset
+from tally.resources import asset
 
 BUNDLED: Final = "data/dbip-country-lite.mmdb.xz"
 PIECE_BYTES: Final = 65_536  # our choice: small beside the 8 MB that unpacking takes and gives back

@@ -24,9 +24,9 @@ import orjson
 
 from tally import queries
 from tally.ground import Ground
-from tally.instants import DAY_MS
 from tally.remembered import Remembered, packed, unpacked
 from tally.rollups import FINAL
+from tally.timestamps import DAY_MS
 
 # our choice: listing so many takes 13 MB for a moment, and all fields of five such days are remembered; larger days
 # are counted from raw rows.

@@ -32,13 +32,13 @@ from tally.demo_sites import SITES, Site
 from tally.demo_traffic import DAYS, USUAL_EVENTS, heat_points, lines, rejected, span
 from tally.heat import bin_of, width_of
 from tally.importing import import_events
-from tally.instants import DAY_MS, BadTime, event_time_ms, iso
 from tally.labels import Labels
 from tally.left_out import NUMBER_OF, Pending, Sample
 from tally.ndjson import Source
 from tally.schema import BadDatabase, open_database, open_unchanged, transaction
 from tally.settings import Settings
 from tally.threads import lock_file
+from tally.timestamps import DAY_MS, BadTime, event_time_ms, iso
 
 EMAIL = "demo@localhost"
 DEFAULT_FILE = Path("demo.db")

@@ -29,7 +29,7 @@ from tally.demo_sites import (
     Site,
     Trial,
 )
-from tally.instants import DAY_MS, HOUR_MS, iso
+from tally.timestamps import DAY_MS, HOUR_MS, iso
 
 SEED = "tally demo 1"
 DAYS = 183

@@ -36,10 +36,10 @@ from tally.examining import (
     sized,
     zone_data,
 )
-from tally.instants import HOUR_MS, iso
 from tally.schema import VERSION, BadDatabase, known_version, open_unchanged
 from tally.settings import Settings
 from tally.timekeeping import HELD, in_words
+from tally.timestamps import HOUR_MS, iso
 
 _MARKS = {"fine": "ok", "note": "note", "fault": "FAULT"}
 # What SQLite says of one damaged page can be a hundred lines.

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from tally.hosts import BadUrl, WebUrl, app_page_url, parse_page_url, referrer_host
-from tally.instants import event_time_ms
 from tally.scalars import compact
+from tally.timestamps import event_time_ms
 
 # The seed's table Limits.
 MOST_BODY_BYTES = 65_536

@@ -20,14 +20,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-from tally.assets import tally_version
 from tally.backups import backups
 from tally.country import Countries, CountryDataError
 from tally.health import min_free_bytes
-from tally.instants import DAY_MS, HOUR_MS
+from tally.resources import tally_version
 from tally.schema import MOST_LOG_BYTES, BadDatabase
 from tally.settings import Settings
-from tally.timerange import zone, zone_names
+from tally.timeranges import zone, zone_names
+from tally.timestamps import DAY_MS, HOUR_MS
 
 # our choice: beside the log's 64 MB there has to be room for what comes in until somebody looks.
 LEAST_FREE_BYTES = 256 * 1_048_576

@@ -18,8 +18,8 @@ import orjson
 from tally.enrich import FIELDS
 from tally.event_data import STORED
 from tally.events import METRICS, TYPES
-from tally.instants import local_iso
 from tally.portable import COLUMNS
+from tally.timestamps import local_iso
 from tally.vitals import told
 
 # our choice: a batch is a few hundred kilobytes.

@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 from tally import cuts, queries
 from tally.ground import Ground, Span, ground_of, parts_of
-from tally.instants import DAY_MS, HOUR_MS, QUARTER_MS
 from tally.queries import Scope
 from tally.remembered import Remembered, packed, unpacked
+from tally.timestamps import DAY_MS, HOUR_MS, QUARTER_MS
 
 # our choice: so many visitors who came after a range are looked at; beyond them, those in it are counted.
 _FEW = 2_000

@@ -21,9 +21,9 @@ import orjson
 from tally import behaving
 from tally.behaving import MASK_BITS, VISIT_BITS, Share, Step, Stretch
 from tally.ground import Ground, Span, ground_of, parts_of
-from tally.instants import DAY_MS
 from tally.queries import Scope
 from tally.remembered import Remembered, packed, unpacked
+from tally.timestamps import DAY_MS
 
 MOST_STEPS = 8
 # our choice: 15 MB for each question; a quarter of a million visits a day have their first step in a round of four.

@@ -29,10 +29,10 @@ from tally.bodies import read_body
 from tally.clock import Clock
 from tally.collect import DESK
 from tally.errors import ApiError
-from tally.limits import Buckets
 from tally.logins import DEVICE_LASTS_MS, LASTS_MS, MOST_OF_ACCOUNT, Login
 from tally.middleware import ANSWER_COOKIES
 from tally.origin import Network, is_proxy
+from tally.rate_limit import Buckets
 from tally.request_paths import public_prefix
 from tally.sign_in import SignInLimits, TooManyTries, Try
 from tally.store import Store

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 from tally import queries, rollups
 from tally.enrich import FIELDS
-from tally.instants import DAY_MS
 from tally.queries import Query, Scope
 from tally.rollups import FINAL, KEPT, STALE, Blocks, Day
+from tally.timestamps import DAY_MS
 
 Span = tuple[int, int]
 """[from, to) in milliseconds."""

@@ -30,13 +30,13 @@ import orjson
 
 from tally.accounts import key_salt, own_hosts, website_is_there
 from tally.events import APP_EVENT, Rejection
-from tally.instants import DAY_MS
 from tally.intake import Check, Part
 from tally.labels import Labels
 from tally.ndjson import BadFile, Source
 from tally.portable import Line, LineReader
 from tally.schema import MOST_LOG_BYTES, BadDatabase, transaction
 from tally.threads import lock_file
+from tally.timestamps import DAY_MS
 from tally.visits import Visits
 
 _FEWEST_PART_LINES = 50

@@ -45,12 +45,12 @@ from tally.events import (
     Event,
     Rejection,
 )
-from tally.instants import DAY_MS
 from tally.labels import Labels
 from tally.rows import marks, parts
 from tally.scalars import canonical
 from tally.schema import transaction
 from tally.sessions import Sessions, Visit
+from tally.timestamps import DAY_MS
 from tally.value_limits import EXPERIMENT, OTHER, Check, Limits, ValueLimits, is_used
 
 # our choice: at most this many ids are skipped by a restart.

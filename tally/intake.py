@@ -22,10 +22,10 @@ import orjson
 from tally import event_data, rollups, trials, value_limits, vital_days, vitals
 from tally.enrich import FIELDS
 from tally.events import AB_ASSIGN, AB_CONVERT, APP_EVENT, HEATMAP, METRICS, SCREEN_VIEW, VITALS, Rejection
-from tally.instants import DAY_MS
 from tally.labels import Labels
 from tally.portable import Line
 from tally.rows import marks, parts
+from tally.timestamps import DAY_MS
 from tally.visits import Visits
 
 BEYOND_RETENTION = Rejection(

@@ -30,10 +30,10 @@ from tally.accounts import Website
 from tally.callers import Sender
 from tally.clock import Clock
 from tally.events import FLAT, RULES, TYPES
-from tally.instants import DAY_MS, QUARTER_MS, iso
 from tally.refused_origins import RefusedOrigins
 from tally.schema import transaction
 from tally.threads import Thread
+from tally.timestamps import DAY_MS, QUARTER_MS, iso
 from tally.useragent import crawler_name
 
 T = TypeVar("T")

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import NamedTuple
 
-from tally.instants import DAY_MS
+from tally.timestamps import DAY_MS
 
 # our choice, as many pages of this kind have it.
 LASTS_MS = 30 * DAY_MS

@@ -17,10 +17,10 @@ from tally.asking import Question
 from tally.errors import ApiError
 from tally.events import METRICS
 from tally.heat import BIN_HEIGHT_PX, BINS_X, WIDTHS
-from tally.instants import DAY_MS, iso
 from tally.middleware import json_answer
 from tally.reader import Answer, Reader, View, scope_of
 from tally.tables import round_half_away
+from tally.timestamps import DAY_MS, iso
 from tally.trial_figures import Arm, Experiment, TooManyTrials
 from tally.vitals import PERCENTILES, RELATIVE_ERROR, THRESHOLDS, Summary, summary
 

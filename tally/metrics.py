@@ -17,16 +17,16 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from tally.accounts import USAGE_WARNINGS
-from tally.assets import tally_version
 from tally.clock import Clock
 from tally.collect import Desk
 from tally.connections import Connections
 from tally.health import WORDS
-from tally.histogram import Histogram
+from tally.latency_histogram import Histogram
 from tally.left_out import LeftOut
 from tally.middleware import COLLECT_PATHS, Answered
 from tally.nightly import Nightly
 from tally.reader import Reader
+from tally.resources import tally_version
 from tally.store import Store
 from tally.threads import Readers
 from tally.value_limits import BOUNDED, ValueLimits

@@ -14,8 +14,8 @@ quarter and enters the new one. Visits likewise: what they were is subtracted, w
 import sqlite3
 from collections.abc import Iterable
 
-from tally.instants import DAY_MS, QUARTER_MS
 from tally.sessions import Touch, Visit
+from tally.timestamps import DAY_MS, QUARTER_MS
 
 QUARTERS_A_DAY = DAY_MS // QUARTER_MS
 COLUMNS = ("views", "events", "firsts", "lasts", "hour_visitors", "visits", "bounces", "visit_views", "visit_ms")

@@ -17,8 +17,8 @@ from tally import backups
 from tally.backups import BackupError, Stopped
 from tally.clock import Clock
 from tally.errors import fields, log, where_it_failed
-from tally.instants import DAY_MS, HOUR_MS
 from tally.schema import BadDatabase
+from tally.timestamps import DAY_MS, HOUR_MS
 
 # our choice: a disk that is full or away is not looked at more often.
 AGAIN_NS = 3_600_000_000_000

@@ -15,7 +15,6 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.registry import CollectorRegistry
 
 from tally import errors
-from tally.assets import tally_version
 from tally.collect import DESK
 from tally.connections import CONNECTIONS
 from tally.errors import ApiError
@@ -25,6 +24,7 @@ from tally.middleware import ANSWERED, COLLECT_PATH, REFUSED, json_answer
 from tally.nightly import Nightly
 from tally.reader import READER
 from tally.request_paths import BASE_PATH, PREFIX_HEADER, public_prefix
+from tally.resources import tally_version
 
 # In lower case. CDN-Loop: RFC 8586; the others are those of common proxies and content delivery networks.
 _PROXY_HEADERS = ("x-", "via", "forwarded", "cf-", "cdn-loop", "true-client-ip", "fly-")

@@ -21,10 +21,10 @@ from typing import NamedTuple
 from aiohttp import web
 
 from tally import errors
-from tally.assets import asset
 from tally.errors import ApiError
 from tally.middleware import ANSWER_HEADERS, OURS_ALONE
 from tally.request_paths import PREFIX_HEADER, public_prefix
+from tally.resources import asset
 
 _TYPES = {
     ".css": "text/css; charset=utf-8",

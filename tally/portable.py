@@ -42,7 +42,7 @@ from tally.events import (
     type_of,
 )
 from tally.hosts import MAX_HOST_CHARACTERS, BadUrl, external_referrer, imported_referrer
-from tally.instants import DAY_MS, event_time_ms
+from tally.timestamps import DAY_MS, event_time_ms
 
 COLUMNS = (
     *("id", "type", "timestamp", *FIELDS, "event_name", "event_data", "visit", "vitals"),

@@ -28,10 +28,10 @@ import orjson
 from tally import behaving
 from tally.behaving import LINE
 from tally.ground import Ground, Span, ground_of, parts_of
-from tally.instants import DAY_MS
 from tally.queries import Scope
 from tally.remembered import Remembered
 from tally.scalars import FALSE, NUMBER, TRUE, nearest, read, written
+from tally.timestamps import DAY_MS
 
 MOST_PROPERTIES = 50
 PERCENTILES = (50, 95)

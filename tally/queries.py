@@ -16,7 +16,7 @@ import orjson
 from tally.enrich import FIELDS
 from tally.event_data import STORED
 from tally.events import METRICS, TYPES
-from tally.instants import DAY_MS
+from tally.timestamps import DAY_MS
 from tally.visitor_values import is_new
 
 Query = tuple[str, list[Any]]

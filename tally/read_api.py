@@ -17,9 +17,9 @@ from tally.accounts import PLANS_WITH_KEYS, Key
 from tally.asking import question
 from tally.endpoints import endpoint
 from tally.errors import ApiError
-from tally.instants import iso
 from tally.middleware import ANSWER_HEADERS, json_answer
 from tally.reader import READER, Reader, View, caching, has_any_tag, has_tag
+from tally.timestamps import iso
 
 PREFLIGHT = {
     "Access-Control-Allow-Methods": "GET, HEAD, OPTIONS",

@@ -19,14 +19,14 @@ from tally.asking import ALLOWED, Question
 from tally.clock import Clock
 from tally.errors import ApiError
 from tally.ground import BeyondRetention
-from tally.histogram import Histogram
-from tally.instants import iso
-from tally.limits import Buckets
+from tally.latency_histogram import Histogram
 from tally.queries import Scope
+from tally.rate_limit import Buckets
 from tally.remembered import Remembered
 from tally.single_flight import SingleFlight
 from tally.store import Store
 from tally.threads import Claim
+from tally.timestamps import iso
 
 # our choice: from what is answered out of memory to what is given up.
 _TIMES_NS = tuple(ms * 1_000_000 for ms in (1, 5, 25, 100, 500, 2_500, 10_000))

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from tally.paths import normal_prefix
+from tally.base_path import normal_prefix
 
 BASE_PATH = web.AppKey("base_path", str)
 # Whether the peer of a connection is a proxy whose headers are believed (tally/origin.py).

@@ -13,8 +13,8 @@ import sqlite3
 from typing import NamedTuple
 
 from tally import event_data
-from tally.instants import DAY_MS
 from tally.rollups import FINAL, FINAL_AFTER_MS, KEPT, ROWS_A_STEP
+from tally.timestamps import DAY_MS
 
 # A day is final 72 hours and a little past its end; before that its rows are needed.
 LEAST_DAYS = -(-FINAL_AFTER_MS // DAY_MS) + 1

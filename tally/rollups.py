@@ -25,7 +25,7 @@ from typing import NamedTuple
 from tally import visitor_values
 from tally.enrich import FIELDS
 from tally.events import AHEAD_MS, OLDEST_MS
-from tally.instants import DAY_MS
+from tally.timestamps import DAY_MS
 from tally.visitor_values import NAMES, NO_COLUMN
 
 STALE, OPEN, FINAL, KEPT = range(4)

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from tally.assets import asset
+from tally.resources import asset
 
 # From this size on the WAL is emptied and truncated: readers are held until it can start over.
 MOST_LOG_BYTES = 64 * 1_048_576

@@ -22,11 +22,11 @@ from typing import Any
 from aiohttp import web
 
 from tally import logs, starting
+from tally.base_path import public_url
 from tally.connections import CONNECTIONS
 from tally.gate import GATE
 from tally.listening import Listener, room_for
 from tally.middleware import UNDER_WAY
-from tally.paths import public_url
 from tally.restoring import drop_leftovers
 from tally.reuse import closing
 from tally.schema import BadDatabase

@@ -21,7 +21,7 @@ from hashlib import blake2b
 from operator import itemgetter
 from typing import NamedTuple
 
-from tally.instants import DAY_MS, QUARTER_MS
+from tally.timestamps import DAY_MS, QUARTER_MS
 
 # CONTRACT, Words: a gap of exactly 30:00.000 joins.
 VISIT_GAP_MS = 30 * 60 * 1000

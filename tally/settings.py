@@ -13,7 +13,7 @@ from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from tally.paths import normal_prefix
+from tally.base_path import normal_prefix
 
 UNIX = "unix:"
 # Linux: 108 bytes with the terminating zero, of which the temporary name takes some.

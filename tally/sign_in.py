@@ -16,7 +16,7 @@ All of it is in memory, used by the event loop alone; the clock is passed in.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tally.limits import MINUTE_NS, Buckets, HashedBuckets
+from tally.rate_limit import MINUTE_NS, Buckets, HashedBuckets
 
 HOUR_NS = 60 * MINUTE_NS
 # More than a person mistypes in a minute.

@@ -27,7 +27,7 @@ import aiosqlite
 from tally.errors import OVERLOADED, ApiError
 from tally.fair_queue import FairQueue, QueueFull
 from tally.health import refusal
-from tally.histogram import Histogram
+from tally.latency_histogram import Histogram
 from tally.schema import BadDatabase, connect_reader
 
 T = TypeVar("T")

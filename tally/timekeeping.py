@@ -14,9 +14,9 @@ from typing import Any
 from tally import notes
 from tally.clock import HELD_MS, STEP_MS, STOP_MS, Clock
 from tally.errors import log
-from tally.instants import HOUR_MS
 from tally.schema import transaction
 from tally.threads import Thread
+from tally.timestamps import HOUR_MS
 
 # our choice: a killed server loses no more than this of its note, far less than a stop that is believed at once.
 NOTE_NS = 600_000_000_000

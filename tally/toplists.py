@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from tally import cuts, queries, rollups
 from tally.ground import Ground, Span, ground_of, parts_of
-from tally.instants import DAY_MS
 from tally.queries import Scope
 from tally.ranking import Sums, first
 from tally.remembered import Remembered
 from tally.rollups import number_of
+from tally.timestamps import DAY_MS
 from tally.visitor_values import NAMES
 
 # SQLite takes at most 500 parts of a union.

@@ -20,7 +20,6 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from tally import errors
-from tally.assets import asset
 from tally.collect import DESK, collect, preflight, take
 from tally.compaction import compact
 from tally.errors import ApiError
@@ -28,6 +27,7 @@ from tally.events import Batch
 from tally.middleware import COLLECT_PATHS, REFUSED, refusal_of
 from tally.pages import File, answer, file_of, packed_file
 from tally.request_paths import local_path
+from tally.resources import asset
 from tally.settings import BadSetting, Settings
 
 SCRIPT = "/tracker.js"

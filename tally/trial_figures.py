@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from tally import measuring, significance
 from tally.ground import refuse_gone
-from tally.instants import DAY_MS
 from tally.queries import Query, Scope
+from tally.timestamps import DAY_MS
 
 # our choice: what most name the variant that changes nothing; where none is named so, it is the first by name.
 BASELINES = ("control", "original", "baseline", "off")

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from tally.events import AB_ASSIGN, AB_CONVERT
-from tally.instants import DAY_MS
+from tally.timestamps import DAY_MS
 
 Key = tuple[int, int, int, int]
 """website, UTC day, experiment, visitor."""

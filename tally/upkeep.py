@@ -16,10 +16,10 @@ from pathlib import Path
 from tally import accounts, backups, heat_audit, restoring, retention, rollups, trials, visit_days, vital_days
 from tally.accounts import Website
 from tally.console import Failure, Progress, add_command, add_setting, database, now_ms, say
-from tally.instants import DAY_MS, iso
 from tally.schema import BadDatabase, open_unchanged, transaction
 from tally.settings import BadSetting, Settings
 from tally.threads import lock_file
+from tally.timestamps import DAY_MS, iso
 from tally.verification import HEATMAPS, HISTOGRAMS, PAGES, TRIALS, Verdict, verdicts
 
 # our choice: 2 MB a step, some 10 ms; a server's commits get in between.

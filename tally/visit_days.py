@@ -21,9 +21,9 @@ import orjson
 from tally import queries, rollups, visiting
 from tally.counts import Counts, merge
 from tally.enrich import FIELDS
-from tally.instants import DAY_MS
 from tally.queries import Scope
 from tally.rollups import FINAL_AFTER_MS, KEPT, PAGE_LEVELS
+from tally.timestamps import DAY_MS
 from tally.visiting import SIDES
 
 # our choice: with so many visits of views and custom events at once, a walk over all views (0.5 µs each) is cheaper.

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from tally import visit_days
 from tally.ground import Ground, Span, ground_of, parts_of
-from tally.instants import DAY_MS
 from tally.queries import Scope
 from tally.ranking import Sums, first
 from tally.remembered import Remembered
 from tally.rollups import PAGE_LEVELS
+from tally.timestamps import DAY_MS
 
 
 class Page(NamedTuple):

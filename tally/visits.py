@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import orjson
 
-from tally.instants import DAY_MS
 from tally.sessions import VISIT_GAP_MS, Visit
+from tally.timestamps import DAY_MS
 
 News = Sequence[tuple[int, bool]]
 """Traffic events of one visitor: (time in ms, whether it is a view)."""

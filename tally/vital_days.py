@@ -23,8 +23,8 @@ import orjson
 from tally import queries
 from tally.enrich import FIELDS
 from tally.events import METRICS
-from tally.instants import DAY_MS
 from tally.rollups import is_final, tiles
+from tally.timestamps import DAY_MS
 from tally.vitals import EVENTS, SLOTS, Cells, added, is_poor, packed, plus, slots_of, unpacked
 
 ALL, DEVICE, PATHNAME = range(3)

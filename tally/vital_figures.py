@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from tally import measuring, vital_days
 from tally.ground import refuse_gone
-from tally.instants import DAY_MS
 from tally.queries import Scope
 from tally.ranking import Sums, first
 from tally.remembered import Remembered
+from tally.timestamps import DAY_MS
 from tally.vital_days import ALL, CUTS, PATHNAME, Cover
 from tally.vitals import Cells, Summary, added, poor_above, slot_of, slots_of, summary, unpacked
 

@@ -23,10 +23,10 @@ from tally.endpoints import endpoint
 from tally.errors import ApiError
 from tally.gate import GATE, Gate, invalid, text
 from tally.hosts import BadHost, exact_origin, registrable_domain
-from tally.instants import iso
 from tally.middleware import json_answer
 from tally.reader import READER, View
 from tally.threads import SERVER, Claim
+from tally.timestamps import iso
 
 # our choice: an app has a handful of web views.
 MOST_ORIGINS = 50

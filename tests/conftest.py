@@ -35,10 +35,10 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from analytics_server import build_app
 from tally import accounts
-from tally.assets import asset
 from tally.clock import Clock
 from tally.collect import DESK
 from tally.country import BUNDLED
+from tally.resources import asset
 from tally.schema import open_database
 from tally.serving import RUNNER_OPTIONS, Runner
 from tally.settings import Settings

@@ -14,10 +14,10 @@ import pytest
 
 from tally.exporting import export_events
 from tally.importing import import_events
-from tally.instants import event_time_ms, read_iso
 from tally.ndjson import open_source
 from tally.schema import open_database
-from tally.timerange import parse_range
+from tally.timeranges import parse_range
+from tally.timestamps import event_time_ms, read_iso
 from tests.conftest import NOON_MS, House, ManualClock
 from tests.unit.ingest.test_fast_path import Client, Connect, connect, post
 

@@ -1,10 +1,10 @@
-"""A server below a path: what it answers, and what it says of itself (tally/paths.py)."""
+"""A server below a path: what it answers, and what it says of itself (tally/base_path.py)."""
 
 from typing import Any
 
 import pytest
 
-from tally import paths
+from tally import base_path as paths
 from tally.settings import BadSetting, settings_from
 from tally.shortcut import Lines, openings_below, read_plain
 from tests.conftest import OWNER, House, MakeHouse, Serve

@@ -398,7 +398,7 @@ FAULTS = (
     ),
     Fault(
         "a day of 24 hours on a clock change",
-        "tally/timerange.py",
+        "tally/timeranges.py",
         "yield max(span.start_ms, day * DAY_MS - span.offset_ms), span.offset_ms",
         "yield day * DAY_MS - spans[0].offset_ms, span.offset_ms",
         "tests/unit/test_timeranges.py",
@@ -869,7 +869,7 @@ FAULTS = (
     ),
     Fault(
         "days of UTC told as local ones",
-        "tally/timerange.py",
+        "tally/timeranges.py",
         "    from_ms, to_ms = _day_start_ms(first, tz), _day_start_ms(last + timedelta(days=1), tz)\n",
         '    from_ms = _day_start_ms(first, zone("UTC"))\n'
         '    to_ms = _day_start_ms(last + timedelta(days=1), zone("UTC"))\n',
@@ -1038,7 +1038,7 @@ FAULTS = (
     ),
     Fault(
         "zones of the host",
-        "tally/timerange.py",
+        "tally/timeranges.py",
         "return ZoneInfo.from_file(source, key=name)",
         "return ZoneInfo(name)",
         "tests/robustness/test_clock_changes.py",
@@ -1123,7 +1123,7 @@ FAULTS = (
     ),
     Fault(
         "a bucket that leaves its bound out",
-        "tally/histogram.py",
+        "tally/latency_histogram.py",
         "self.counts[bisect_left(",
         "self.counts[__import__('bisect').bisect_right(",
         "tests/api/test_metrics.py",

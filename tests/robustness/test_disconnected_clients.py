@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from tally.enrich import FIELDS
-from tally.instants import DAY_MS, iso
 from tally.threads import READERS
+from tally.timestamps import DAY_MS, iso
 from tests.conftest import CHROME, Command, Serve, Server, until
 from tests.support.aged_database import TODAY, built, sql
 

@@ -1,4 +1,4 @@
-"""Token buckets (tally/limits.py). Quoted lines are CONTRACT.md's."""
+"""Token buckets (tally/rate_limit.py). Quoted lines are CONTRACT.md's."""
 
 from fractions import Fraction
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tally.limits import Buckets
+from tally.rate_limit import Buckets
 
 SECOND_NS = 1_000_000_000
 MINUTE_NS = 60 * SECOND_NS

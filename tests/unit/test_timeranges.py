@@ -1,4 +1,4 @@
-"""tally/instants.py and tally/timerange.py: tables worked out by hand, a walk over every minute as oracle.
+"""tally/timestamps.py and tally/timeranges.py: tables worked out by hand, a walk over every minute as oracle.
 
 Quoted throughout: the contract's Read API, its paragraph on `from`, `to`, `tz` and the row of /timeseries,
 and Collect, "Timestamps". UTC instants are written out, so that no table leans on the code that it checks.
@@ -16,9 +16,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tally import timerange
-from tally.instants import BadTime, event_time_ms, iso, local_iso
-from tally.timerange import Bucket, Range, buckets, parse_range, previous, zone, zone_names
+from tally import timeranges as timerange
+from tally.timeranges import Bucket, Range, buckets, parse_range, previous, zone, zone_names
+from tally.timestamps import BadTime, event_time_ms, iso, local_iso
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -985,7 +985,7 @@ def recorded_changes(name: str) -> list[int]:
 
 
 def test_no_spell_of_an_offset_hides_between_two_probes() -> None:
-    """The probes of tally/timerange.py come at least twice in the shortest spell that zone data records."""
+    """The probes of tally/timeranges.py come at least twice in the shortest spell that zone data records."""
     recorded = {name: [at for at in recorded_changes(name) if at >= 0] for name in sorted(zone_names())}
     spells = [later - at for times in recorded.values() for at, later in pairwise(times)]
     assert len(spells) > 10_000

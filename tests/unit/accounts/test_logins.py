@@ -8,8 +8,8 @@ import pytest
 from argon2 import PasswordHasher, extract_parameters
 
 from tally import accounts, logins, passwords
-from tally.limits import Buckets
 from tally.logins import DAY_MS, LASTS_MS, Login
+from tally.rate_limit import Buckets
 from tally.schema import open_database, transaction
 
 NOW_MS = 1_795_003_200_000

@@ -17,7 +17,7 @@ import pytest
 from tally.demo_sites import SITES
 from tally.demo_traffic import DAYS, heat_points, lines, rejected
 from tally.enrich import FIELDS
-from tally.instants import DAY_MS
+from tally.timestamps import DAY_MS
 from tests.conftest import ROOT, Answer, Command, Server, clean_environment, until
 from tests.support.page_client import OWN_PAGE
 

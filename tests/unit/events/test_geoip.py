@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from tally.assets import asset
 from tally.country import BUNDLED, COUNTRIES, Countries, CountryDataError, country_of
+from tally.resources import asset
 
 MADE = 1_780_345_978  # 2026-06-01T20:32:58Z
 

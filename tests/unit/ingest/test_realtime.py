@@ -20,7 +20,6 @@ from tally.accounts import Website
 from tally.enrich import FIELDS
 from tally.events import Event
 from tally.ingest import Ingest, Job, Row
-from tally.instants import DAY_MS
 from tally.live import (
     ASKED_MS,
     LONGEST_TEXT,
@@ -36,6 +35,7 @@ from tally.live import (
 )
 from tally.schema import open_database
 from tally.sessions import VISIT_GAP_MS, Sessions, Visit
+from tally.timestamps import DAY_MS
 from tests.conftest import ManualClock
 
 MINUTE_MS = 60_000

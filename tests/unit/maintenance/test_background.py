@@ -20,7 +20,7 @@ import pytest
 from tally import accounts, building, rollups, visit_days
 from tally.clock import Clock
 from tally.schema import open_database, transaction
-from tally.timerange import Range, buckets
+from tally.timeranges import Range, buckets
 from tests.conftest import ManualClock, Serve, Server, until
 from tests.support.rollup_database import (
     DAY_MS,

@@ -19,9 +19,9 @@ import pytest
 
 from analytics_server import main
 from tally import accounts, retention, rollups, visit_days
-from tally.instants import iso
 from tally.rollups import KEPT, OPEN, STALE
 from tally.schema import transaction
+from tally.timestamps import iso
 from tests.conftest import Command, Serve, until
 from tests.support.aged_database import (
     DAY_MS,

@@ -15,9 +15,9 @@ import pytest
 
 from analytics_server import main
 from tally import moments, retention, rollups
-from tally.instants import iso
 from tally.rollups import KEPT, OPEN, STALE
 from tally.schema import connect_reader, transaction
+from tally.timestamps import iso
 from tally.verification import Verdict, verdicts
 from tests.conftest import Command, Serve, until
 from tests.support.aged_database import (

@@ -13,10 +13,10 @@ from tally import significance, trial_figures, trials
 from tally.enrich import FIELDS
 from tally.events import AB_ASSIGN, AB_CONVERT
 from tally.ground import BeyondRetention
-from tally.instants import DAY_MS
 from tally.queries import Scope
 from tally.rollups import KEPT
 from tally.schema import open_database, transaction
+from tally.timestamps import DAY_MS
 from tally.verification import TRIALS, verdicts
 from tests.conftest import NOON_MS, House
 

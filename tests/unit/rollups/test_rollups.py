@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from tally import cuts, figures, ranking, retention, rollups, toplists, visit_days
 from tally.enrich import FIELDS
 from tally.queries import Scope
-from tally.timerange import Range, buckets
+from tally.timeranges import Range, buckets
 from tests.conftest import ManualClock
 from tests.support.rollup_database import (
     DAY_MS,

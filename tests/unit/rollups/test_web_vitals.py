@@ -20,11 +20,11 @@ from tally import vital_days, vital_figures, vitals
 from tally.enrich import FIELDS
 from tally.events import METRICS, MOST_OF_METRIC
 from tally.ground import BeyondRetention
-from tally.instants import DAY_MS
 from tally.queries import Scope
 from tally.remembered import Remembered
 from tally.rollups import KEPT
 from tally.schema import open_database, transaction
+from tally.timestamps import DAY_MS
 from tally.vital_days import LEVELS, PART_MS
 from tally.vitals import RELATIVE_ERROR, THRESHOLDS
 

@@ -42,10 +42,10 @@ from tally.exporting import count_events, export_events
 from tally.health import FAILING
 from tally.importing import import_events
 from tally.ingest import forget_old
-from tally.instants import iso
 from tally.ndjson import open_source, open_target
 from tally.schema import open_database
 from tally.settings import Settings
+from tally.timestamps import iso
 from tally.verification import verdicts
 from tests.conftest import NOON_MS, House, ManualClock
 from tests.support.page_client import PASSWORD, logged_in

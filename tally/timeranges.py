@@ -28,7 +28,7 @@ from operator import itemgetter
 from typing import Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
-from tally.instants import DAY_MS, EPOCH, HOUR_MS, SECOND_MS, BadTime, Written, local_isos, read_iso
+from tally.timestamps import DAY_MS, EPOCH, HOUR_MS, SECOND_MS, BadTime, Written, local_isos, read_iso
 
 Interval = Literal["day", "hour"]
 
