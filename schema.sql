@@ -24,7 +24,7 @@ create table account (
 
 -- Who is logged in to the pages, a row a browser. Nothing here says which browser, or from where.
 create table login (
-  digest      blob    not null primary key check (length(digest) = 32),   -- of the cookie's value, keyed (tally/logins.py)
+  digest      blob    not null primary key check (length(digest) = 32),   -- of the cookie's value, keyed (tally/accounts/logins.py)
   account     integer not null references account (number) on delete cascade,
   created_ms  integer not null,
   ends_ms     integer not null             -- moved on while the browser comes back
@@ -32,7 +32,7 @@ create table login (
 
 -- Browsers from which an account was opened, whose tries of a password are counted by themselves (docs/sign-in.md).
 create table device (
-  digest      blob    not null primary key check (length(digest) = 32),   -- of the cookie's value, keyed (tally/logins.py)
+  digest      blob    not null primary key check (length(digest) = 32),   -- of the cookie's value, keyed (tally/accounts/logins.py)
   account     integer not null references account (number) on delete cascade,
   created_ms  integer not null,
   ends_ms     integer not null

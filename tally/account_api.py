@@ -17,8 +17,10 @@ from typing import Any
 
 from aiohttp import web
 
-from tally import accounts, errors, logins, passwords
-from tally.accounts import (
+from tally import errors
+from tally.accounts import logins, passwords
+from tally.accounts import queries as accounts
+from tally.accounts.queries import (
     FIRST_ACCOUNT,
     PLANS_WITH_KEYS,
     USAGE_WARNINGS,
@@ -28,13 +30,13 @@ from tally.accounts import (
     Owner,
     month_ends_in_s,
 )
+from tally.accounts.sign_in import Try
 from tally.base_path import public_url
 from tally.errors import ApiError
 from tally.gate import GATE, Gate, body, flag, invalid, text
 from tally.middleware import json_answer
 from tally.request_paths import public_prefix
 from tally.resources import tally_version
-from tally.sign_in import Try
 from tally.timeranges import zone
 from tally.timestamps import BadTime, iso
 

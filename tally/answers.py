@@ -18,7 +18,7 @@ import orjson
 from aiohttp import web
 
 from tally import errors, figures, left_out, queries, tables, toplists, value_limits, visit_figures
-from tally.accounts import Website
+from tally.accounts.queries import Website
 from tally.asking import Question
 from tally.base_path import public_url
 from tally.enrich import FIELDS

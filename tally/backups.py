@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from tally import accounts
+from tally.accounts import queries as accounts
 from tally.schema import BadDatabase, known_version, open_unchanged
 
 # our choice: 4 MB, some 40 ms of a slow disk.

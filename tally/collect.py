@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from aiohttp import web
 
 from tally import errors
-from tally.accounts import Website, month_ends_in_s, month_of
+from tally.accounts.queries import Website, month_ends_in_s, month_of
 from tally.bodies import read_batch, read_body
 from tally.budgets import Budgets
 from tally.callers import Callers, Sender

@@ -18,8 +18,10 @@ from collections.abc import Callable, Sequence
 
 from aiohttp import web
 
-from tally import accounts, deletion, demo, doctor, logins, logs, passwords, porting, upkeep
-from tally.accounts import FIRST_ACCOUNT, PLANS, AccountError, DomainTaken
+from tally import deletion, demo, doctor, logs, porting, upkeep
+from tally.accounts import logins, passwords
+from tally.accounts import queries as accounts
+from tally.accounts.queries import FIRST_ACCOUNT, PLANS, AccountError, DomainTaken
 from tally.backups import BackupError
 from tally.console import Failure, Parser, add_command, add_setting, database, now_ms, say
 from tally.country import CountryDataError

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from tally import event_data
-from tally.accounts import month_of
+from tally.accounts.queries import month_of
 from tally.enrich import FIELDS
 from tally.labels import Labels
 

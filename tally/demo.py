@@ -25,8 +25,10 @@ from typing import BinaryIO, cast
 
 import orjson
 
-from tally import accounts, left_out, notes, passwords
-from tally.accounts import Account, AccountError
+from tally import left_out, notes
+from tally.accounts import passwords
+from tally.accounts import queries as accounts
+from tally.accounts.queries import Account, AccountError
 from tally.console import Failure, Progress, add_setting, now_ms, say
 from tally.demo_sites import SITES, Site
 from tally.demo_traffic import DAYS, USUAL_EVENTS, heat_points, lines, rejected, span

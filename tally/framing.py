@@ -13,7 +13,7 @@ anew when it is come to, and another one when it is left.
 from aiohttp import web
 
 from tally import pages
-from tally.accounts import Website
+from tally.accounts.queries import Website
 from tally.errors import ApiError
 from tally.gate import GATE
 from tally.hosts import is_address

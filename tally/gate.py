@@ -8,7 +8,7 @@ What every handler of the pages' own API asks for:
 - `body`: a JSON object with known fields.
 
 Passwords are compared on one thread, one at a time (19 MiB each), and few may wait. How often one may be tried, and by
-whom, says tally/sign_in.py; the browsers that are known, by a session or by a device cookie, have a queue of their own
+whom, says tally/accounts/sign_in.py; the browsers that are known, by a session or by a device cookie, have a queue of their own
 for that thread. Nothing here is logged.
 """
 
@@ -23,18 +23,20 @@ from urllib.parse import urlsplit
 import orjson
 from aiohttp import web
 
-from tally import accounts, errors, logins
-from tally.accounts import Owner
+from tally import errors
+from tally.accounts import logins
+from tally.accounts import queries as accounts
+from tally.accounts.logins import DEVICE_LASTS_MS, LASTS_MS, MOST_OF_ACCOUNT, Login
+from tally.accounts.queries import Owner
+from tally.accounts.sign_in import SignInLimits, TooManyTries, Try
 from tally.bodies import read_body
 from tally.clock import Clock
 from tally.collect import DESK
 from tally.errors import ApiError
-from tally.logins import DEVICE_LASTS_MS, LASTS_MS, MOST_OF_ACCOUNT, Login
 from tally.middleware import ANSWER_COOKIES
 from tally.origin import Network, is_proxy
 from tally.rate_limit import Buckets
 from tally.request_paths import public_prefix
-from tally.sign_in import SignInLimits, TooManyTries, Try
 from tally.store import Store
 
 T = TypeVar("T")
@@ -228,7 +230,7 @@ class Gate:
     # --- trying passwords
 
     async def hashing(self, do: Callable[..., T], *what: Any, is_known: bool = False) -> T:
-        """What a slow function of tally/passwords.py gives, one at a time. `is_known`: for a browser that is known,
+        """What a slow function of tally/accounts/passwords.py gives, one at a time. `is_known`: for a browser that is known,
         which no crowd of others keeps from its turn. Raises ApiError 503."""
         if self._waiting[is_known] >= MOST_WAITING:
             raise ApiError(errors.OVERLOADED, "Too many log in just now: try again in a moment.", retry_after_s=1)

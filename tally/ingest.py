@@ -32,7 +32,7 @@ from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 from tally import event_data, heat, moments, rollups, trials, vital_days, vitals
-from tally.accounts import Website, key_salt, month_of
+from tally.accounts.queries import Website, key_salt, month_of
 from tally.clock import Clock
 from tally.events import (
     AB_ASSIGN,

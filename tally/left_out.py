@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
 from tally import value_limits
-from tally.accounts import Website
+from tally.accounts.queries import Website
 from tally.callers import Sender
 from tally.clock import Clock
 from tally.events import FLAT, RULES, TYPES

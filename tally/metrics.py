@@ -16,7 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from tally.accounts import USAGE_WARNINGS
+from tally.accounts.queries import USAGE_WARNINGS
 from tally.clock import Clock
 from tally.collect import Desk
 from tally.connections import Connections

@@ -13,7 +13,7 @@ import re
 from aiohttp import web
 
 from tally import errors
-from tally.accounts import PLANS_WITH_KEYS, Key
+from tally.accounts.queries import PLANS_WITH_KEYS, Key
 from tally.asking import question
 from tally.endpoints import endpoint
 from tally.errors import ApiError

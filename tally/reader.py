@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 from aiohttp import web
 
 from tally import errors
-from tally.accounts import Website
+from tally.accounts.queries import Website
 from tally.asking import ALLOWED, Question
 from tally.clock import Clock
 from tally.errors import ApiError

@@ -13,7 +13,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 
-from tally import accounts
+from tally.accounts import queries as accounts
 from tally.building import PAUSE_S, Builder
 from tally.clock import Clock
 from tally.erasing import Eraser

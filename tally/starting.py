@@ -14,7 +14,7 @@ import sqlite3
 import tempfile
 from pathlib import Path
 
-from tally import accounts
+from tally.accounts import queries as accounts
 from tally.schema import APPLICATION_ID, BadDatabase, refuse_hard_link
 from tally.settings import BadSetting, Settings
 

@@ -21,8 +21,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from tally import accounts
-from tally.accounts import Key, Website
+from tally.accounts import queries as accounts
+from tally.accounts.queries import Key, Website
 from tally.building import Builder
 from tally.clock import Clock
 from tally.commits import Commits, Tell

@@ -13,8 +13,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tally import accounts, backups, heat_audit, restoring, retention, rollups, trials, visit_days, vital_days
-from tally.accounts import Website
+from tally import backups, heat_audit, restoring, retention, rollups, trials, visit_days, vital_days
+from tally.accounts import queries as accounts
+from tally.accounts.queries import Website
 from tally.console import Failure, Progress, add_command, add_setting, database, now_ms, say
 from tally.schema import BadDatabase, open_unchanged, transaction
 from tally.settings import BadSetting, Settings

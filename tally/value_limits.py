@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, Protocol
 
 import orjson
 
-from tally.accounts import Website
+from tally.accounts.queries import Website
 from tally.enrich import FIELDS
 from tally.events import AB_ASSIGN, Event
 from tally.scalars import compact

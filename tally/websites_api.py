@@ -17,8 +17,9 @@ from typing import Any
 
 from aiohttp import web
 
-from tally import accounts, deletion, errors
-from tally.accounts import Account, AccountError, DomainTaken, Traffic, Website
+from tally import deletion, errors
+from tally.accounts import queries as accounts
+from tally.accounts.queries import Account, AccountError, DomainTaken, Traffic, Website
 from tally.endpoints import endpoint
 from tally.errors import ApiError
 from tally.gate import GATE, Gate, invalid, text

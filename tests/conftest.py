@@ -34,7 +34,7 @@ from aiohttp import web, web_app
 from aiohttp.test_utils import TestClient, TestServer
 
 from analytics_server import build_app
-from tally import accounts
+from tally.accounts import queries as accounts
 from tally.clock import Clock
 from tally.collect import DESK
 from tally.country import BUNDLED

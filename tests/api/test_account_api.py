@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from tally import accounts, passwords
+from tally.accounts import passwords
+from tally.accounts import queries as accounts
+from tally.accounts.sign_in import TRIES_A_MINUTE
 from tally.events import TRAFFIC_TYPES, TYPES
 from tally.gate import GATE
-from tally.sign_in import TRIES_A_MINUTE
 from tally.websites_api import MOST_ORIGINS
 from tests.conftest import OWNER, Answer, Command, House, MakeHouse, Serve
 from tests.support.page_client import PASSWORD, Browser, account, logged_in

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from analytics_server import ROUTES, build_app
-from tally import accounts
+from tally.accounts import queries as accounts
 from tally.gate import GATE
 from tally.settings import Settings
 from tests.conftest import Answer, House, MakeHouse

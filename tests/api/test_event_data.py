@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 import orjson
 import pytest
 
-from tally import accounts, deletion, event_data, retention
+from tally import deletion, event_data, retention
+from tally.accounts import queries as accounts
 from tally.event_data import INLINE_BYTES
 from tally.schema import open_database
 from tests.conftest import House, Serve, Server

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from argon2 import PasswordHasher
 
-from tally import passwords
+from tally.accounts import passwords
+from tally.accounts.logins import LASTS_MS, MOST_OF_ACCOUNT
+from tally.accounts.sign_in import BROWSER_TRIES
 from tally.gate import GATE
-from tally.logins import LASTS_MS, MOST_OF_ACCOUNT
-from tally.sign_in import BROWSER_TRIES
 from tests.conftest import OWNER, Command, House, MakeHouse
 from tests.support.page_client import PASSWORD, Browser, account, logged_in
 

@@ -12,11 +12,18 @@ from typing import Any
 
 import pytest
 
-from tally import logins
+from tally.accounts import logins
+from tally.accounts.logins import DEVICE_LASTS_MS
+from tally.accounts.sign_in import (
+    BROWSER_TRIES,
+    NEW_ADDRESS_TRIES,
+    TRIES_A_MINUTE,
+    TRIES_AN_HOUR,
+    SignInLimits,
+    TooManyTries,
+)
 from tally.gate import GATE, MOST_WAITING, Gate
-from tally.logins import DEVICE_LASTS_MS
 from tally.rate_limit import MOST_BUCKETS, SLOTS, HashedBuckets
-from tally.sign_in import BROWSER_TRIES, NEW_ADDRESS_TRIES, TRIES_A_MINUTE, TRIES_AN_HOUR, SignInLimits, TooManyTries
 from tests.conftest import OWNER, ROOT, Command, House, MakeHouse, ManualClock
 from tests.support.page_client import PASSWORD, Browser, account, logged_in
 

@@ -32,7 +32,8 @@ from schemathesis.specs.openapi.checks import (
 )
 
 import analytics_server
-from tally import accounts, errors, events, left_out, middleware
+from tally import errors, events, left_out, middleware
+from tally.accounts import queries as accounts
 from tally.clock import Clock
 from tally.schema import open_database
 from tests.conftest import OWNER, Server, until

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tally import framing, pages
-from tally.accounts import Website
+from tally.accounts.queries import Website
 from tests.conftest import ROOT, Answer, House
 from tests.support.page_client import Browser, logged_in
 

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from analytics_server import ROUTES
-from tally import accounts
+from tally.accounts import queries as accounts
 from tests.conftest import NOON_MS, OWNER, Answer, House, MakeHouse
 from tests.support.read_api import DAY, ENDPOINTS, Library, Site, library_at, raw, request, view
 

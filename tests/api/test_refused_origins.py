@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from tally import accounts, refused_origins
-from tally.accounts import Traffic
+from tally import refused_origins
+from tally.accounts import queries as accounts
+from tally.accounts.queries import Traffic
 from tally.importing import import_events
 from tally.ndjson import open_source
 from tally.refused_origins import MAX_ORIGINS, MAX_WEBSITES, RefusedOrigins

@@ -19,7 +19,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tally import accounts, deletion, left_out
+from tally import deletion, left_out
+from tally.accounts import queries as accounts
 from tally.callers import Caller, Sender
 from tally.events import RULES, TYPES
 from tally.left_out import (

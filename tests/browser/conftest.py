@@ -22,7 +22,7 @@ from typing import Any, Protocol
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from tally import accounts
+from tally.accounts import queries as accounts
 from tally.schema import open_database
 from tests.browser import browsers, webdriver
 from tests.browser.browsers import OpenPage, chromium_path, pages_of

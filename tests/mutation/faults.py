@@ -594,7 +594,7 @@ FAULTS = (
     ),
     Fault(
         "tries counted after the work",
-        "tally/sign_in.py",
+        "tally/accounts/sign_in.py",
         "        for buckets, key in counts:\n            buckets.take(key, now_ns)\n\n        def",
         "        import asyncio\n\n        asyncio.get_running_loop().call_later(\n            0.01,"
         " lambda: [buckets.take(key, now_ns) for buckets, key in counts]\n        )\n\n        def",
@@ -609,7 +609,7 @@ FAULTS = (
     ),
     Fault(
         "counts of sign-ins outlive another password",
-        "tally/sign_in.py",
+        "tally/accounts/sign_in.py",
         ' + b"\\0" + password_version',
         "",
         "tests/api/test_login_throttling.py::test_a_new_password_starts_the_counts_of_an_account_anew",
@@ -630,7 +630,7 @@ FAULTS = (
     ),
     Fault(
         "device cookies outlive another password",
-        "tally/logins.py",
+        "tally/accounts/logins.py",
         '    connection.execute("/* logins.forget_devices_of */ delete from device where account = ?", (account,))\n',
         "",
         "tests/api/test_login_throttling.py::test_what_vouches_for_no_browser",
@@ -707,7 +707,7 @@ FAULTS = (
     ),
     Fault(
         "a deleted website's number given out again",
-        "tally/accounts.py",
+        "tally/accounts/queries.py",
         '        " (select coalesce(max(website), 0) from gone)), ?, ?, ?, ?, ?) returning number",',
         '        " 0), ?, ?, ?, ?, ?) returning number",',
         "tests/unit/maintenance/test_deletion.py",
@@ -1655,7 +1655,7 @@ FAULTS = (
     ),
     Fault(
         "imported events that are counted once their days are built",
-        "tally/accounts.py",
+        "tally/accounts/queries.py",
         "events, left = events + counted - known, left - counted",
         "left = left - counted",
         "tests/api/test_refused_origins.py",

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from analytics_server import ROUTES
-from tally import accounts
+from tally.accounts import queries as accounts
 from tally.gate import MOST_WAITING
 from tally.schema import open_database
 from tests.conftest import CHROME, Serve, Server, until

@@ -27,7 +27,7 @@ from typing import Any
 
 import pytest
 
-from tally import accounts
+from tally.accounts import queries as accounts
 from tally.health import DAMAGED, FAILING, UNSURE, fault_of
 from tally.ingest import Job, Written
 from tally.repeats import Repeats

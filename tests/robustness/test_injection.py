@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tally import accounts
+from tally.accounts import queries as accounts
 from tally.enrich import FIELDS
 from tally.settings import BadSetting, settings_from
 from tests.api.test_response_headers import raw

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tally import accounts, passwords
+from tally.accounts import passwords
+from tally.accounts import queries as accounts
 from tally.health import min_free_bytes
 from tally.schema import open_database
 from tests.conftest import CHROME, Serve, Server, until

@@ -23,7 +23,7 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from tally import accounts
+from tally.accounts import queries as accounts
 from tally.schema import open_database, transaction
 from tests.conftest import Server
 from tests.support import proxies

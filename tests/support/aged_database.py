@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tally import accounts
+from tally.accounts import queries as accounts
 from tally.building import Builder
 from tally.importing import import_events
 from tally.ndjson import open_source

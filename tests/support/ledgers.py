@@ -32,7 +32,8 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from tally import accounts, heat_days
+from tally import heat_days
+from tally.accounts import queries as accounts
 from tally.clock import Clock
 from tally.enrich import FIELDS
 from tally.queries import Scope

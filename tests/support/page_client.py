@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from http.cookies import SimpleCookie
 from typing import Any
 
-from tally import accounts, passwords
+from tally.accounts import passwords
+from tally.accounts import queries as accounts
 from tests.conftest import CHROME, OWNER, Answer, House
 
 PASSWORD = "correct horse battery"

@@ -17,8 +17,9 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from tally import accounts, figures, moments, rollups, toplists, visit_days, visit_figures
-from tally.accounts import Website
+from tally import figures, moments, rollups, toplists, visit_days, visit_figures
+from tally.accounts import queries as accounts
+from tally.accounts.queries import Website
 from tally.building import Builder
 from tally.clock import Clock
 from tally.enrich import FIELDS

@@ -1,4 +1,4 @@
-"""Passwords, sessions and the counting of tries, each by itself (tally/passwords.py, logins.py, limits.py)."""
+"""Passwords, sessions and the counting of tries, each by itself (tally/accounts/passwords.py, logins.py, limits.py)."""
 
 import re
 import time
@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from argon2 import PasswordHasher, extract_parameters
 
-from tally import accounts, logins, passwords
-from tally.logins import DAY_MS, LASTS_MS, Login
+from tally.accounts import logins, passwords
+from tally.accounts import queries as accounts
+from tally.accounts.logins import DAY_MS, LASTS_MS, Login
 from tally.rate_limit import Buckets
 from tally.schema import open_database, transaction
 

@@ -23,7 +23,7 @@ import pytest
 from argon2 import PasswordHasher
 
 from analytics_server import main
-from tally.accounts import add_website, create_account
+from tally.accounts.queries import add_website, create_account
 from tally.schema import open_database
 from tally.settings import SETTINGS, option_name, variable_name
 from tests.conftest import ROOT, Command, Serve, clean_environment, until

@@ -22,7 +22,8 @@ from urllib.request import urlopen
 import pytest
 
 from analytics_server import main
-from tally import accounts, notes
+from tally import notes
+from tally.accounts import queries as accounts
 from tally.backups import make_dated
 from tally.clock import Note
 from tally.schema import VERSION, open_database, transaction

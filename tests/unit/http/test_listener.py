@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tally import accounts
+from tally.accounts import queries as accounts
 from tally.schema import open_database, transaction
 from tally.settings import SETTINGS, BadSetting, option_name, settings_from, variable_name
 from tally.sockets import CannotListen, open_sockets, passed_sockets

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tally import queries
-from tally.accounts import Website
+from tally.accounts.queries import Website
 from tally.enrich import FIELDS
 from tally.events import Event
 from tally.ingest import Ingest, Job, Row

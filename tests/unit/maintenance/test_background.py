@@ -17,7 +17,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tally import accounts, building, rollups, visit_days
+from tally import building, rollups, visit_days
+from tally.accounts import queries as accounts
 from tally.clock import Clock
 from tally.schema import open_database, transaction
 from tally.timeranges import Range, buckets

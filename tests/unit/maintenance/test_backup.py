@@ -22,7 +22,8 @@ from typing import Any
 import pytest
 
 from analytics_server import main
-from tally import accounts, backups
+from tally import backups
+from tally.accounts import queries as accounts
 from tally.backups import BackupError, Stopped, make_backup
 from tally.nightly import AGAIN_NS, Nightly
 from tally.restoring import drop_leftovers

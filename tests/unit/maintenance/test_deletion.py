@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from tally import accounts, deletion, importing
+from tally import deletion, importing
+from tally.accounts import queries as accounts
 from tally.building import Builder
 from tally.deletion import TABLES
 from tally.enrich import FIELDS

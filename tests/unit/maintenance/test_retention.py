@@ -18,7 +18,8 @@ from urllib.parse import quote
 import pytest
 
 from analytics_server import main
-from tally import accounts, retention, rollups, visit_days
+from tally import retention, rollups, visit_days
+from tally.accounts import queries as accounts
 from tally.rollups import KEPT, OPEN, STALE
 from tally.schema import transaction
 from tally.timestamps import iso

@@ -19,7 +19,6 @@ import pytest
 
 import tally
 from tally import (
-    accounts,
     backups,
     demo,
     doctor,
@@ -27,7 +26,6 @@ from tally import (
     heat_audit,
     heat_days,
     left_out,
-    logins,
     notes,
     properties,
     retention,
@@ -37,6 +35,8 @@ from tally import (
     visit_days,
     vital_days,
 )
+from tally.accounts import logins
+from tally.accounts import queries as accounts
 from tally.demo_sites import SITES
 from tally.exporting import count_events, export_events
 from tally.health import FAILING

@@ -27,7 +27,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tally import accounts, portable, rollups
+from tally import portable, rollups
+from tally.accounts import queries as accounts
 from tally.answers import EVENT_COLUMNS
 from tally.events import Rejection
 from tally.exporting import count_events, export_events
