@@ -2,7 +2,7 @@
 --
 -- Times are milliseconds since 1970-01-01T00:00Z, UTC. Days are whole days since then.
 -- A dimension is a small integer that points into `label`; 0 is unset. 14 of them sit in each row that /events shows,
--- in the order of tally/enrich.py FIELDS. Nothing here holds an address, a User-Agent, a session_id or anything
+-- in the order of tally/events/dimensions.py FIELDS. Nothing here holds an address, a User-Agent, a session_id or anything
 -- computed from one: a visitor is a random number drawn in memory.
 --
 -- From the first release on, a change of this file needs a migration in tally/schema.py as well.
@@ -206,7 +206,7 @@ create table moment (
 ) strict, without rowid;
 
 -- The values of each field over 2^level whole UTC days (block = day >> level; level 1 is left out), for the top lists.
--- field: its place in tally/enrich.py FIELDS; 14 is event_name, of custom events alone, and its value 0 all of the traffic.
+-- field: its place in tally/events/dimensions.py FIELDS; 14 is event_name, of custom events alone, and its value 0 all of the traffic.
 create table rollup (
   website   integer not null,
   field     integer not null check (field between 0 and 14),

@@ -22,7 +22,7 @@ from traffic import DAY_MS
 
 from bench import Bench
 from tally import schema
-from tally.enrich import FIELDS
+from tally.events.dimensions import FIELDS
 from tally.timestamps import iso
 
 PART = "bounds"

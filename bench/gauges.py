@@ -29,7 +29,7 @@ from traffic import (
     zipf,
 )
 
-from tally.events import AB_ASSIGN, AB_CONVERT
+from tally.events.validation import AB_ASSIGN, AB_CONVERT
 
 # Medians of a middling website in what is stored (tally/vitals.py), and how many of a thousand events have the metric.
 _MEDIANS = {"lcp": 1_900_000, "inp": 96_000, "fcp": 1_300_000, "ttfb": 450_000, "cls": 30_000}

@@ -19,7 +19,7 @@ from report import say
 from traffic import DAY_MS
 
 from tally import schema, trials, vital_days
-from tally.events import AB_ASSIGN
+from tally.events.validation import AB_ASSIGN
 
 # Another one whenever the drawing changes, so that no older file passes for a new one.
 _SHAPE = 2

@@ -21,7 +21,7 @@ from traffic import DAY_MS, DOMAIN, LARGE_BROWSER
 
 from bench import Bench
 from tally import schema
-from tally.enrich import FIELDS
+from tally.events.dimensions import FIELDS
 from tally.timestamps import iso
 
 PART = "import/export"

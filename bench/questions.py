@@ -15,7 +15,7 @@ from client import Asker
 from report import ms, percentile
 from traffic import DAY_MS
 
-from tally.enrich import FIELDS
+from tally.events.dimensions import FIELDS
 
 RANGES = (7, 30, 365)  # days, the target's
 ZONES = ("UTC", "America/New_York", "Asia/Kolkata")  # the target's

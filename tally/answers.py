@@ -21,9 +21,9 @@ from tally import errors, figures, left_out, queries, tables, toplists, value_li
 from tally.accounts.queries import Website
 from tally.asking import Question
 from tally.base_path import public_url
-from tally.enrich import FIELDS
 from tally.errors import ApiError
-from tally.events import TYPES
+from tally.events.dimensions import FIELDS
+from tally.events.validation import TYPES
 from tally.figures import Stats
 from tally.ground import refuse_gone
 from tally.ingest import ids_end

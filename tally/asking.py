@@ -17,9 +17,9 @@ from multidict import MultiMapping
 from yarl import URL
 
 from tally import errors
-from tally.enrich import FIELDS
 from tally.errors import ApiError
-from tally.events import METRICS, MOST_EVENT_DATA_BYTES, TYPES
+from tally.events.dimensions import FIELDS
+from tally.events.validation import METRICS, MOST_EVENT_DATA_BYTES, TYPES
 from tally.heat import WIDTHS
 from tally.queries import FILTERS
 from tally.request_paths import local_path, public_prefix

@@ -13,7 +13,7 @@ from aiohttp import web
 from tally import errors
 from tally.connections import CONNECTIONS
 from tally.errors import ApiError
-from tally.events import MOST_BODY_BYTES, BadBody, Batch, parse_body
+from tally.events.validation import MOST_BODY_BYTES, BadBody, Batch, parse_body
 from tally.middleware import BROKEN_BODY
 
 # our choice: 64 KB in this time is the slowest phone there is; a sender that drips holds a connection no longer.

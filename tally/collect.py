@@ -24,19 +24,19 @@ from tally import errors
 from tally.accounts.queries import Website, month_ends_in_s, month_of
 from tally.bodies import read_batch, read_body
 from tally.budgets import Budgets
-from tally.callers import Callers, Sender
 from tally.clock import Clock
-from tally.enrich import Surroundings, dimensions, first_language
 from tally.errors import ApiError
-from tally.events import AB_ASSIGN, APP_EVENT, Batch, Event, Rejection, read_event, type_of
+from tally.events.client import Asker, allows
+from tally.events.dimensions import Surroundings, dimensions, first_language
+from tally.events.sender import Callers, Sender
+from tally.events.sessions import Salts
+from tally.events.user_agent import Agents
+from tally.events.validation import AB_ASSIGN, APP_EVENT, Batch, Event, Rejection, read_event, type_of
 from tally.ingest import MONTH_FULL, NO_ASSIGNMENT, Job, Outcome, Row
 from tally.left_out import Source
 from tally.middleware import json_answer
-from tally.origin import Asker, allows
 from tally.rate_limit import Buckets
-from tally.sessions import Salts
 from tally.store import Store
-from tally.useragent import Agents
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _CRAWLER = Rejection("crawler", "The User-Agent is a crawler's: crawlers are not counted.")

@@ -24,8 +24,8 @@ from tally.accounts import queries as accounts
 from tally.accounts.queries import FIRST_ACCOUNT, PLANS, AccountError, DomainTaken
 from tally.backups import BackupError
 from tally.console import Failure, Parser, add_command, add_setting, database, now_ms, say
-from tally.country import CountryDataError
-from tally.hosts import BadHost, exact_origin, registrable_domain
+from tally.events.geoip import CountryDataError
+from tally.events.urls import BadHost, exact_origin, registrable_domain
 from tally.resources import tally_version
 from tally.schema import BadDatabase
 from tally.serving import BadAddress, serve

@@ -25,8 +25,8 @@ from typing import cast
 
 from aiohttp import web
 
+from tally.events.client import Network, bucket_key, client_address, is_proxy
 from tally.middleware import Handler
-from tally.origin import Network, bucket_key, client_address, is_proxy
 
 # RELIABILITY of slow heads: 10 seconds.
 HEAD_S = 10.0

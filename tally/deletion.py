@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from tally import event_data
 from tally.accounts.queries import month_of
-from tally.enrich import FIELDS
+from tally.events.dimensions import FIELDS
 from tally.labels import Labels
 
 # our choice: a step and its commit together stay under 50 ms, in which a collect request may wait for the writer.

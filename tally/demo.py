@@ -46,7 +46,7 @@ EMAIL = "demo@localhost"
 DEFAULT_FILE = Path("demo.db")
 # Below, funnels and experiments are too small to show anything; above, making it takes more than two minutes.
 _EVENTS = (1_000, 2_000_000)
-# Examples of rejected events: code, type (tally/events.py TYPES), field, detail.
+# Examples of rejected events: code, type (tally/events/validation.py TYPES), field, detail.
 _SAMPLES: tuple[tuple[str, int | None, str, str], ...] = (
     ("crawler", 0, "", "Googlebot"),
     ("crawler", 0, "", "bingbot"),

@@ -14,9 +14,9 @@ from aiohttp import web
 
 from tally import answers, behaviour, errors, measured
 from tally.asking import Question, question
-from tally.enrich import FIELDS
 from tally.errors import ApiError
-from tally.events import TRAFFIC_TYPES, TYPES
+from tally.events.dimensions import FIELDS
+from tally.events.validation import TRAFFIC_TYPES, TYPES
 from tally.ingest import ids_end
 from tally.reader import READER, Answer, Reader, View, caching, has_any_tag, has_tag
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tally.backups import backups
-from tally.country import Countries, CountryDataError
+from tally.events.geoip import Countries, CountryDataError
 from tally.health import min_free_bytes
 from tally.resources import tally_version
 from tally.schema import MOST_LOG_BYTES, BadDatabase
@@ -145,7 +145,7 @@ def program(case: Case) -> Iterator[Finding]:
 
 def agent_engine(case: Case) -> Iterator[Finding]:
     """Which engine reads User-Agents: there is no compiled one for every machine."""
-    from tally.useragent import IS_COMPILED  # its tables take 50 ms
+    from tally.events.user_agent import IS_COMPILED  # its tables take 50 ms
 
     if IS_COMPILED:
         yield fine("agents", "User-Agents are read by the compiled engine, ua-parser-rs")

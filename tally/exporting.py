@@ -15,9 +15,9 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from tally.enrich import FIELDS
 from tally.event_data import STORED
-from tally.events import METRICS, TYPES
+from tally.events.dimensions import FIELDS
+from tally.events.validation import METRICS, TYPES
 from tally.portable import COLUMNS
 from tally.timestamps import local_iso
 from tally.vitals import told

@@ -15,8 +15,8 @@ from aiohttp import web
 from tally import pages
 from tally.accounts.queries import Website
 from tally.errors import ApiError
+from tally.events.urls import is_address
 from tally.gate import GATE
-from tally.hosts import is_address
 from tally.reader import READER
 
 

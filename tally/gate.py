@@ -33,8 +33,8 @@ from tally.bodies import read_body
 from tally.clock import Clock
 from tally.collect import DESK
 from tally.errors import ApiError
+from tally.events.client import Network, is_proxy
 from tally.middleware import ANSWER_COOKIES
-from tally.origin import Network, is_proxy
 from tally.rate_limit import Buckets
 from tally.request_paths import public_prefix
 from tally.store import Store

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tally import queries, rollups
-from tally.enrich import FIELDS
+from tally.events.dimensions import FIELDS
 from tally.queries import Query, Scope
 from tally.rollups import FINAL, KEPT, STALE, Blocks, Day
 from tally.timestamps import DAY_MS

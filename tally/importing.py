@@ -29,7 +29,7 @@ from typing import NamedTuple
 import orjson
 
 from tally.accounts.queries import key_salt, own_hosts, website_is_there
-from tally.events import APP_EVENT, Rejection
+from tally.events.validation import APP_EVENT, Rejection
 from tally.intake import Check, Part
 from tally.labels import Labels
 from tally.ndjson import BadFile, Source

@@ -34,7 +34,9 @@ from typing import Any, Literal, NamedTuple
 from tally import event_data, heat, moments, rollups, trials, vital_days, vitals
 from tally.accounts.queries import Website, key_salt, month_of
 from tally.clock import Clock
-from tally.events import (
+from tally.events.json_scalars import canonical
+from tally.events.sessions import Sessions, Visit
+from tally.events.validation import (
     AB_ASSIGN,
     AB_CONVERT,
     APP_EVENT,
@@ -47,9 +49,7 @@ from tally.events import (
 )
 from tally.labels import Labels
 from tally.rows import marks, parts
-from tally.scalars import canonical
 from tally.schema import transaction
-from tally.sessions import Sessions, Visit
 from tally.timestamps import DAY_MS
 from tally.value_limits import EXPERIMENT, OTHER, Check, Limits, ValueLimits, is_used
 

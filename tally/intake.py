@@ -20,8 +20,8 @@ from typing import Any
 import orjson
 
 from tally import event_data, rollups, trials, value_limits, vital_days, vitals
-from tally.enrich import FIELDS
-from tally.events import AB_ASSIGN, AB_CONVERT, APP_EVENT, HEATMAP, METRICS, SCREEN_VIEW, VITALS, Rejection
+from tally.events.dimensions import FIELDS
+from tally.events.validation import AB_ASSIGN, AB_CONVERT, APP_EVENT, HEATMAP, METRICS, SCREEN_VIEW, VITALS, Rejection
 from tally.labels import Labels
 from tally.portable import Line
 from tally.rows import marks, parts

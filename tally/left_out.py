@@ -27,14 +27,14 @@ from zoneinfo import ZoneInfo
 
 from tally import value_limits
 from tally.accounts.queries import Website
-from tally.callers import Sender
 from tally.clock import Clock
-from tally.events import FLAT, RULES, TYPES
+from tally.events.sender import Sender
+from tally.events.user_agent import crawler_name
+from tally.events.validation import FLAT, RULES, TYPES
 from tally.refused_origins import RefusedOrigins
 from tally.schema import transaction
 from tally.threads import Thread
 from tally.timestamps import DAY_MS, QUARTER_MS, iso
-from tally.useragent import crawler_name
 
 T = TypeVar("T")
 W = TypeVar("W")

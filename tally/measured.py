@@ -15,7 +15,7 @@ from aiohttp import web
 from tally import errors, heat_figures, significance, tables, trial_figures, vital_figures
 from tally.asking import Question
 from tally.errors import ApiError
-from tally.events import METRICS
+from tally.events.validation import METRICS
 from tally.heat import BIN_HEIGHT_PX, BINS_X, WIDTHS
 from tally.middleware import json_answer
 from tally.reader import Answer, Reader, View, scope_of

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import orjson
 
-from tally.enrich import FIELDS
-from tally.events import METRICS
+from tally.events.dimensions import FIELDS
+from tally.events.validation import METRICS
 from tally.queries import Query, Scope, filters_of
 
 _METRICS = ", ".join(METRICS)

@@ -3,7 +3,7 @@
 A line is a JSON object like a row of /events, with `visitor` besides: a text that stands for one visitor of a UTC day.
 Heatmap points are counts, not events, and are not among them; a heatmap event without any is.
 
-Reading: a field's rules are those of a collected event (tally/events.py) where it has the same meaning. The 14 fields
+Reading: a field's rules are those of a collected event (tally/events/validation.py) where it has the same meaning. The 14 fields
 come as they are stored, so they are texts and nothing is derived from a URL or a User-Agent. Unknown keys, and `visit`,
 are ignored; null and an empty text are absent. What breaks a rule is a Rejection, so that the other lines live.
 
@@ -29,8 +29,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tally.enrich import FIELDS
-from tally.events import (
+from tally.events.dimensions import FIELDS
+from tally.events.urls import MAX_HOST_CHARACTERS, BadUrl, external_referrer, imported_referrer
+from tally.events.validation import (
     AHEAD_MS,
     APP_EVENT,
     HEATMAP,
@@ -41,7 +42,6 @@ from tally.events import (
     Rejection,
     type_of,
 )
-from tally.hosts import MAX_HOST_CHARACTERS, BadUrl, external_referrer, imported_referrer
 from tally.timestamps import DAY_MS, event_time_ms
 
 COLUMNS = (

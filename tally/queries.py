@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tally.enrich import FIELDS
 from tally.event_data import STORED
-from tally.events import METRICS, TYPES
+from tally.events.dimensions import FIELDS
+from tally.events.validation import METRICS, TYPES
 from tally.timestamps import DAY_MS
 from tally.visitor_values import is_new
 

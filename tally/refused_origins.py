@@ -11,8 +11,8 @@ from collections import OrderedDict
 from ipaddress import ip_address
 from typing import NamedTuple
 
-from tally.hosts import BadHost, exact_origin
-from tally.origin import PRIVATE_NETWORKS
+from tally.events.client import PRIVATE_NETWORKS
+from tally.events.urls import BadHost, exact_origin
 
 # A page lists only a few: an owner tests from one or two.
 MAX_ORIGINS = 5

@@ -15,7 +15,7 @@ from aiohttp import web
 from tally.base_path import normal_prefix
 
 BASE_PATH = web.AppKey("base_path", str)
-# Whether the peer of a connection is a proxy whose headers are believed (tally/origin.py).
+# Whether the peer of a connection is a proxy whose headers are believed (tally/events/client.py).
 IS_PROXY = web.AppKey[Callable[[str | None], bool]]("is_proxy")
 PREFIX_HEADER = "X-Forwarded-Prefix"
 

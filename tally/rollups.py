@@ -23,8 +23,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from tally import visitor_values
-from tally.enrich import FIELDS
-from tally.events import AHEAD_MS, OLDEST_MS
+from tally.events.dimensions import FIELDS
+from tally.events.validation import AHEAD_MS, OLDEST_MS
 from tally.timestamps import DAY_MS
 from tally.visitor_values import NAMES, NO_COLUMN
 

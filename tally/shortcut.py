@@ -29,11 +29,11 @@ from typing import Any
 from aiohttp import web
 
 from tally.bodies import read_batch
-from tally.callers import Sender
 from tally.collect import DESK, Claim, concluded
 from tally.connections import CONNECTIONS, Connection
 from tally.errors import OVERLOADED, ApiError
-from tally.events import MOST_BODY_BYTES
+from tally.events.sender import Sender
+from tally.events.validation import MOST_BODY_BYTES
 from tally.ingest import Outcome
 from tally.middleware import (
     ANSWERED,

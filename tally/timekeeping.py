@@ -4,7 +4,7 @@ tally/clock.py decides what is believed; this room tells it once a second to loo
 the most, and writes its note every ten minutes, after a jump, and at the end. A file that takes no note, full or
 damaged, costs nothing but the note: it is tried again.
 
-Which forwarded headers came from where (tally/callers.py) is noted along with it, for `doctor`.
+Which forwarded headers came from where (tally/events/sender.py) is noted along with it, for `doctor`.
 """
 
 import sqlite3

@@ -23,7 +23,7 @@ from tally import errors
 from tally.collect import DESK, collect, preflight, take
 from tally.compaction import compact
 from tally.errors import ApiError
-from tally.events import Batch
+from tally.events.validation import Batch
 from tally.middleware import COLLECT_PATHS, REFUSED, refusal_of
 from tally.pages import File, answer, file_of, packed_file
 from tally.request_paths import local_path

@@ -13,7 +13,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from tally.events import AB_ASSIGN, AB_CONVERT
+from tally.events.validation import AB_ASSIGN, AB_CONVERT
 from tally.timestamps import DAY_MS
 
 Key = tuple[int, int, int, int]

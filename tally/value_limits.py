@@ -28,9 +28,9 @@ from typing import Any, NamedTuple, Protocol
 import orjson
 
 from tally.accounts.queries import Website
-from tally.enrich import FIELDS
-from tally.events import AB_ASSIGN, Event
-from tally.scalars import compact
+from tally.events.dimensions import FIELDS
+from tally.events.json_scalars import compact
+from tally.events.validation import AB_ASSIGN, Event
 
 OTHER = "(other)"
 """What is stored in place of a folded value."""

@@ -20,7 +20,7 @@ import orjson
 
 from tally import queries, rollups, visiting
 from tally.counts import Counts, merge
-from tally.enrich import FIELDS
+from tally.events.dimensions import FIELDS
 from tally.queries import Scope
 from tally.rollups import FINAL_AFTER_MS, KEPT, PAGE_LEVELS
 from tally.timestamps import DAY_MS

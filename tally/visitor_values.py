@@ -11,7 +11,7 @@ columns visitor, type, the 14 fields and event_name.
 
 import sqlite3
 
-from tally.enrich import FIELDS
+from tally.events.dimensions import FIELDS
 
 NAMES = "event_name"
 NO_COLUMN = "0"

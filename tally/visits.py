@@ -1,6 +1,6 @@
 """Visits of imported visitors: what they become when events are added to stored ones, many at once.
 
-The rule is that of tally/sessions.py: a visit is a maximal run of one visitor's traffic events without a gap over 30
+The rule is that of tally/events/sessions.py: a visit is a maximal run of one visitor's traffic events without a gap over 30
 minutes, a function of the set of their times. There events come one by one and visits live in memory; here the file
 is asked for the visits of some visitors, events are added a transaction's worth at a time, and the file is right after
 each.
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import orjson
 
-from tally.sessions import VISIT_GAP_MS, Visit
+from tally.events.sessions import VISIT_GAP_MS, Visit
 from tally.timestamps import DAY_MS
 
 News = Sequence[tuple[int, bool]]

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from tally import queries
-from tally.enrich import FIELDS
-from tally.events import METRICS
+from tally.events.dimensions import FIELDS
+from tally.events.validation import METRICS
 from tally.rollups import is_final, tiles
 from tally.timestamps import DAY_MS
 from tally.vitals import EVENTS, SLOTS, Cells, added, is_poor, packed, plus, slots_of, unpacked

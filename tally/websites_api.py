@@ -22,8 +22,8 @@ from tally.accounts import queries as accounts
 from tally.accounts.queries import Account, AccountError, DomainTaken, Traffic, Website
 from tally.endpoints import endpoint
 from tally.errors import ApiError
+from tally.events.urls import BadHost, exact_origin, registrable_domain
 from tally.gate import GATE, Gate, invalid, text
-from tally.hosts import BadHost, exact_origin, registrable_domain
 from tally.middleware import json_answer
 from tally.reader import READER, View
 from tally.threads import SERVER, Claim

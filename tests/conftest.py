@@ -37,7 +37,7 @@ from analytics_server import build_app
 from tally.accounts import queries as accounts
 from tally.clock import Clock
 from tally.collect import DESK
-from tally.country import BUNDLED
+from tally.events.geoip import BUNDLED
 from tally.resources import asset
 from tally.schema import open_database
 from tally.serving import RUNNER_OPTIONS, Runner

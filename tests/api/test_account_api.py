@@ -8,7 +8,7 @@ import pytest
 from tally.accounts import passwords
 from tally.accounts import queries as accounts
 from tally.accounts.sign_in import TRIES_A_MINUTE
-from tally.events import TRAFFIC_TYPES, TYPES
+from tally.events.validation import TRAFFIC_TYPES, TYPES
 from tally.gate import GATE
 from tally.websites_api import MOST_ORIGINS
 from tests.conftest import OWNER, Answer, Command, House, MakeHouse, Serve

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tally import trial_figures
-from tally.events import METRICS
+from tally.events.validation import METRICS
 from tally.significance import holm, pooled_p_value, split_p_value, wilson
 from tally.vitals import THRESHOLDS
 from tests.conftest import NOON_MS, SAFARI_IPHONE, Answer, House

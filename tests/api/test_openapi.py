@@ -32,9 +32,10 @@ from schemathesis.specs.openapi.checks import (
 )
 
 import analytics_server
-from tally import errors, events, left_out, middleware
+from tally import errors, left_out, middleware
 from tally.accounts import queries as accounts
 from tally.clock import Clock
+from tally.events import validation as events
 from tally.schema import open_database
 from tests.conftest import OWNER, Server, until
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tally.accounts import queries as accounts
-from tally.hosts import origin_hosts
+from tally.events.urls import origin_hosts
 from tally.importing import import_events
 from tally.ndjson import open_source
 from tally.portable import LineReader

@@ -21,8 +21,9 @@ import pytest
 
 from tally import deletion, left_out
 from tally.accounts import queries as accounts
-from tally.callers import Caller, Sender
-from tally.events import RULES, TYPES
+from tally.events.client import Asker
+from tally.events.sender import Caller, Sender
+from tally.events.validation import RULES, TYPES
 from tally.left_out import (
     KEPT_DAYS,
     LOOKS,
@@ -33,7 +34,6 @@ from tally.left_out import (
     SAMPLES_KEPT,
     SAMPLES_KEPT_DAYS,
 )
-from tally.origin import Asker
 from tally.schema import connect_writer, open_database
 from tests.conftest import NOON_MS, House, MakeHouse, ManualClock, Serve, Server, until
 from tests.support.page_client import logged_in

@@ -11,12 +11,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tally import measuring
+from tally.events.sessions import Sessions
 from tally.importing import import_events
 from tally.ingest import Ingest, Job, Written
 from tally.ndjson import open_source
 from tally.queries import Scope
 from tally.schema import open_database
-from tally.sessions import Sessions
 from tally.value_limits import BOUNDED, OTHER, Limits
 from tests.conftest import NOON_MS, House, MakeHouse, ManualClock
 from tests.support.page_client import logged_in

@@ -20,14 +20,17 @@ from aiohttp import http_parser
 from aiohttp.base_protocol import BaseProtocol
 from aiohttp.web import RequestPayloadError
 
-from tally import events, hosts, origin, shortcut
+from tally import shortcut
 from tally import timeranges as timerange
 from tally import timestamps as instants
-from tally.enrich import FIELDS, Surroundings, dimensions, first_language
-from tally.events import BadBody, Batch, Event, Rejection
+from tally.events import client as origin
+from tally.events import urls as hosts
+from tally.events import validation as events
+from tally.events.dimensions import FIELDS, Surroundings, dimensions, first_language
+from tally.events.user_agent import Agent, Agents
+from tally.events.validation import BadBody, Batch, Event, Rejection
 from tally.serving import RUNNER_OPTIONS
 from tally.timestamps import BadTime
-from tally.useragent import Agent, Agents
 
 NOW_MS = 1_795_003_200_000  # 2026-11-18T12:00:00Z
 DOMAIN = "example.com"

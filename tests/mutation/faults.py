@@ -43,7 +43,7 @@ class Fault(NamedTuple):
 FAULTS = (
     Fault(
         "without the compiled engine no User-Agent is read",
-        "tally/useragent.py",
+        "tally/events/user_agent.py",
         "(RegexResolver or BasicResolver)(",
         "RegexResolver(",
         "tests/unit/events/test_user_agent.py",
@@ -164,14 +164,14 @@ FAULTS = (
     ),
     Fault(
         "a gap of 29 minutes",
-        "tally/sessions.py",
+        "tally/events/sessions.py",
         "VISIT_GAP_MS = 30 * 60 * 1000",
         "VISIT_GAP_MS = 29 * 60 * 1000",
         "tests/unit/events/test_sessions.py",
     ),
     Fault(
         "73 hours",
-        "tally/events.py",
+        "tally/events/validation.py",
         "OLDEST_MS = 72 * 3_600_000",
         "OLDEST_MS = 73 * 3_600_000",
         "tests/api/test_collect_fields.py",
@@ -185,14 +185,14 @@ FAULTS = (
     ),
     Fault(
         "a dropped dot in the origin check",
-        "tally/hosts.py",
+        "tally/events/urls.py",
         'host.endswith("." + domain)',
         "host.endswith(domain)",
         "tests/unit/events/test_urls.py",
     ),
     Fault(
         "X-Forwarded-For believed from anyone",
-        "tally/origin.py",
+        "tally/events/client.py",
         "    if not forwarded or not _is_trusted(believed, trusted):\n        return believed\n    read",
         "    if not forwarded:\n        return believed\n    read",
         "tests/unit/events/test_client.py",
@@ -891,7 +891,7 @@ FAULTS = (
     ),
     Fault(
         "a page of a web view from any origin",
-        "tally/events.py",
+        "tally/events/validation.py",
         "if (url is not None and url.origin and url.origin not in origins) or (",
         "if (",
         "tests/api/test_minimal_client.py",
@@ -1031,7 +1031,7 @@ FAULTS = (
     ),
     Fault(
         "kept events refused by a wrong clock",
-        "tally/events.py",
+        "tally/events/validation.py",
         "if ts_ms < early_ms - OLDEST_MS:",
         "if ts_ms < now_ms - OLDEST_MS:",
         "tests/robustness/test_clock_changes.py",
@@ -1095,7 +1095,7 @@ FAULTS = (
     ),
     Fault(
         "a host that ends like ours",
-        "tally/hosts.py",
+        "tally/events/urls.py",
         'host.endswith("." + domain)',
         "host.endswith(domain)",
         "tests/fuzz/test_corpus.py",
@@ -1361,7 +1361,7 @@ FAULTS = (
     ),
     Fault(
         "a proxy that nobody notes",
-        "tally/callers.py",
+        "tally/events/sender.py",
         "            self.networks.add(str(proxy))",
         "            pass",
         "tests/unit/cli/test_doctor.py",
@@ -1536,14 +1536,14 @@ FAULTS = (
     ),
     Fault(
         "integers compared as doubles",
-        "tally/scalars.py",
+        "tally/events/json_scalars.py",
         "more = int(number) - int(near) if near != number else 0",
         "more = 0",
         "tests/unit/reports/test_event_data.py",
     ),
     Fault(
         "numbers stored in more digits than were sent",
-        "tally/scalars.py",
+        "tally/events/json_scalars.py",
         "    if float in map(type, values.values()):\n",
         "    if False:\n",
         "tests/unit/events/test_validation.py",
@@ -1641,7 +1641,7 @@ FAULTS = (
     ),
     Fault(
         "pages of an allowed origin as referrers",
-        "tally/hosts.py",
+        "tally/events/urls.py",
         "or (origins and referrer in origin_hosts(origins))",
         "",
         "tests/api/test_own_referrers.py",

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tally.enrich import FIELDS
+from tally.events.dimensions import FIELDS
 from tally.threads import READERS
 from tally.timestamps import DAY_MS, iso
 from tests.conftest import CHROME, Command, Serve, Server, until

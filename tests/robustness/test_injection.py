@@ -23,7 +23,7 @@ from urllib.parse import quote
 import pytest
 
 from tally.accounts import queries as accounts
-from tally.enrich import FIELDS
+from tally.events.dimensions import FIELDS
 from tally.settings import BadSetting, settings_from
 from tests.api.test_response_headers import raw
 from tests.conftest import ROOT, Answer, House, MakeHouse, Serve, Server, need_strace

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from hypothesis import Phase
 
-from tally.enrich import FIELDS
-from tally.events import TYPES
+from tally.events.dimensions import FIELDS
+from tally.events.validation import TYPES
 from tally.queries import Scope
 from tests.support.rollup_database import DAY_MS, HOUR_MS, LATE_MS, MINUTE_MS, Works, make_file, runs
 

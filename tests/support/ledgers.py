@@ -35,7 +35,7 @@ import pytest
 from tally import heat_days
 from tally.accounts import queries as accounts
 from tally.clock import Clock
-from tally.enrich import FIELDS
+from tally.events.dimensions import FIELDS
 from tally.queries import Scope
 from tally.schema import open_database
 from tests.conftest import CHROME, Server

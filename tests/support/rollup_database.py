@@ -22,15 +22,15 @@ from tally.accounts import queries as accounts
 from tally.accounts.queries import Website
 from tally.building import Builder
 from tally.clock import Clock
-from tally.enrich import FIELDS
-from tally.events import TYPES, Event
+from tally.events.dimensions import FIELDS
+from tally.events.sessions import Salts, Sessions
+from tally.events.validation import TYPES, Event
 from tally.figures import Stats
 from tally.ingest import Ingest, Job, Row
 from tally.queries import Scope
 from tally.remembered import Remembered
 from tally.rollups import ALL, KEPT, LEVELS, OPEN, STALE
 from tally.schema import connect_reader, open_database, transaction
-from tally.sessions import Salts, Sessions
 from tally.threads import Thread
 from tests.conftest import NOON_MS, ManualClock
 

@@ -7,8 +7,8 @@ import pytest
 
 from analytics_server import ROUTES
 from tally import commands
-from tally.enrich import FIELDS
-from tally.events import TYPES
+from tally.events.dimensions import FIELDS
+from tally.events.validation import TYPES
 from tally.settings import SETTINGS, option_name, variable_name
 from tests.conftest import ROOT, Command
 

@@ -16,7 +16,7 @@ import pytest
 
 from tally.demo_sites import SITES
 from tally.demo_traffic import DAYS, heat_points, lines, rejected
-from tally.enrich import FIELDS
+from tally.events.dimensions import FIELDS
 from tally.timestamps import DAY_MS
 from tests.conftest import ROOT, Answer, Command, Server, clean_environment, until
 from tests.support.page_client import OWN_PAGE

@@ -1,4 +1,4 @@
-"""Who is calling (tally/origin.py). Quoted lines are CONTRACT.md's."""
+"""Who is calling (tally/events/client.py). Quoted lines are CONTRACT.md's."""
 
 from ipaddress import ip_address, ip_network
 
@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
-from tally.origin import (
+from tally.events.client import (
     Asker,
     Network,
     allows,

@@ -1,4 +1,4 @@
-"""tally/enrich.py: a checked event and its request -> the 14 dimensions.
+"""tally/events/dimensions.py: a checked event and its request -> the 14 dimensions.
 
 Quoted: CONTRACT, "Dimensions", the rows `referrer` and `language` of "Fields beyond the seed", and the seed's rows
 `name` ("stored as the path formed by a leading slash followed by the name") and `:field`.
@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from tally import enrich
-from tally.enrich import Surroundings, dimensions, first_language
-from tally.events import (
+from tally.events import dimensions as enrich
+from tally.events.dimensions import Surroundings, dimensions, first_language
+from tally.events.urls import WebUrl
+from tally.events.user_agent import Agent
+from tally.events.validation import (
     AB_ASSIGN,
     APP_EVENT,
     EVENT,
@@ -22,8 +24,6 @@ from tally.events import (
     Rejection,
     read_event,
 )
-from tally.hosts import WebUrl
-from tally.useragent import Agent
 from tests.support.read_api import FIELDS as SEED_FIELDS
 
 DESK = Agent("Chrome", "Windows", "7", "desktop", False)

@@ -1,4 +1,4 @@
-"""tally/country.py, over the database that comes with the code and over small ones written here byte by byte.
+"""tally/events/geoip.py, over the database that comes with the code and over small ones written here byte by byte.
 
 CONTRACT.md, dimensions: "country: ISO 3166-1 alpha-2, from the client address by a database on this
 machine; no lookup leaves the process".
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from tally.country import BUNDLED, COUNTRIES, Countries, CountryDataError, country_of
+from tally.events.geoip import BUNDLED, COUNTRIES, Countries, CountryDataError, country_of
 from tally.resources import asset
 
 MADE = 1_780_345_978  # 2026-06-01T20:32:58Z

@@ -1,4 +1,4 @@
-"""Identities, visitors and visits in memory (tally/sessions.py). Quoted lines are CONTRACT.md's."""
+"""Identities, visitors and visits in memory (tally/events/sessions.py). Quoted lines are CONTRACT.md's."""
 
 import itertools
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tally.sessions import IDENTITY_BYTES, Salts, Sessions, Touch
+from tally.events.sessions import IDENTITY_BYTES, Salts, Sessions, Touch
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS

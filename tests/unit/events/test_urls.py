@@ -1,4 +1,4 @@
-"""Hosts and URLs (tally/hosts.py). Quoted lines are CONTRACT.md's.
+"""Hosts and URLs (tally/events/urls.py). Quoted lines are CONTRACT.md's.
 
 "The host must be the registered domain or a subdomain, compared as lowercase IDNA labels without port or
 trailing dot, parsed strictly."
@@ -11,8 +11,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tally import hosts, origin
-from tally.hosts import (
+from tally.events import client as origin
+from tally.events import urls as hosts
+from tally.events.urls import (
     BadHost,
     BadUrl,
     WebUrl,

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 (User-Agents are quoted whole, one a line)
-"""tally/useragent.py, over real User-Agents: every row is held to by both of ua-parser's engines.
+"""tally/events/user_agent.py, over real User-Agents: every row is held to by both of ua-parser's engines.
 
 CONTRACT.md, "Dimensions": "browser, os, os_version, device: ... else from the User-Agent (os_version only where it is
 true: frozen User-Agents tell nothing)"; "Crawlers (by User-Agent) on web requests: ... HTTP libraries without a web
@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from ua_parser import BasicResolver, RegexResolver
 from ua_parser.core import Domain, PartialResult, Resolver
 
-from tally.crawlers import BOTS, NAMES, OPENINGS
-from tally.useragent import (
+from tally.events.crawlers import BOTS, NAMES, OPENINGS
+from tally.events.user_agent import (
     IS_COMPILED,
     MAX_CHARACTERS,
     MAX_LABEL,

@@ -1,4 +1,4 @@
-"""What a collect request may hold (tally/events.py). Quoted lines are the seed's and CONTRACT.md's."""
+"""What a collect request may hold (tally/events/validation.py). Quoted lines are the seed's and CONTRACT.md's."""
 
 import json
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tally.events import TYPES, BadBody, Event, Rejection, parse_body, read_event, type_of
+from tally.events.validation import TYPES, BadBody, Event, Rejection, parse_body, read_event, type_of
 
 NOW_MS = 1_795_003_200_000  # 2026-11-18T12:00:00Z
 ASTRAL = "\U0001f600"  # one code point, two UTF-16 units, four bytes

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from tally.connections import CONNECTIONS, Connections
+from tally.events.client import parse_proxies
 from tally.middleware import ANSWERED, COLLECT_PATHS, REFUSED
 from tally.ops import OPENAPI
-from tally.origin import parse_proxies
 from tests.conftest import House, MakeHouse
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from tally import queries
 from tally.accounts.queries import Website
-from tally.enrich import FIELDS
-from tally.events import Event
+from tally.events.dimensions import FIELDS
+from tally.events.sessions import VISIT_GAP_MS, Sessions, Visit
+from tally.events.validation import Event
 from tally.ingest import Ingest, Job, Row
 from tally.live import (
     ASKED_MS,
@@ -34,7 +35,6 @@ from tally.live import (
     most_visited,
 )
 from tally.schema import open_database
-from tally.sessions import VISIT_GAP_MS, Sessions, Visit
 from tally.timestamps import DAY_MS
 from tests.conftest import ManualClock
 

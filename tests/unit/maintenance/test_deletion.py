@@ -18,8 +18,8 @@ from tally import deletion, importing
 from tally.accounts import queries as accounts
 from tally.building import Builder
 from tally.deletion import TABLES
-from tally.enrich import FIELDS
 from tally.erasing import AGAIN_MS, LATE_MS, Eraser
+from tally.events.dimensions import FIELDS
 from tally.importing import import_events
 from tally.labels import Labels
 from tally.ndjson import BadFile, open_source

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tally import properties, scalars
+from tally import properties
+from tally.events import json_scalars as scalars
 from tally.ground import BeyondRetention
 from tally.properties import Data, TooManyValues
 from tally.queries import Scope

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from tally import significance, trial_figures, trials
-from tally.enrich import FIELDS
-from tally.events import AB_ASSIGN, AB_CONVERT
+from tally.events.dimensions import FIELDS
+from tally.events.validation import AB_ASSIGN, AB_CONVERT
 from tally.ground import BeyondRetention
 from tally.queries import Scope
 from tally.rollups import KEPT

@@ -23,7 +23,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tally import cuts, figures, ranking, retention, rollups, toplists, visit_days
-from tally.enrich import FIELDS
+from tally.events.dimensions import FIELDS
 from tally.queries import Scope
 from tally.timeranges import Range, buckets
 from tests.conftest import ManualClock

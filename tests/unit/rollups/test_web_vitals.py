@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tally import vital_days, vital_figures, vitals
-from tally.enrich import FIELDS
-from tally.events import METRICS, MOST_OF_METRIC
+from tally.events.dimensions import FIELDS
+from tally.events.validation import METRICS, MOST_OF_METRIC
 from tally.ground import BeyondRetention
 from tally.queries import Scope
 from tally.remembered import Remembered

@@ -30,13 +30,13 @@ from hypothesis import strategies as st
 from tally import portable, rollups
 from tally.accounts import queries as accounts
 from tally.answers import EVENT_COLUMNS
-from tally.events import Rejection
+from tally.events.sessions import Visit
+from tally.events.validation import Rejection
 from tally.exporting import count_events, export_events
 from tally.importing import Sizes, Summary, import_events
 from tally.ndjson import MOST_LINE_BYTES, BadFile, open_source, open_target
 from tally.portable import Line, LineReader
 from tally.schema import connect_reader, open_database, transaction
-from tally.sessions import Visit
 from tally.verification import verdicts
 from tally.visits import cut
 from tests.conftest import NOON_MS, ROOT, Command, House, MakeHouse, Serve, clean_environment, until

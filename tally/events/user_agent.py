@@ -25,7 +25,7 @@ from ua_parser import BasicResolver, RegexResolver
 from ua_parser.core import OS, Domain, Matchers, Resolver
 from ua_parser.loaders import load_lazy_builtins
 
-from tally.crawlers import BOTS, NAMES, OPENINGS
+from tally.events.crawlers import BOTS, NAMES, OPENINGS
 
 MAX_CHARACTERS: Final = 512  # our choice: in-app browsers reach 400, everything telling stands at the front
 REMEMBERED: Final = 4_096  # our choice: a busy site's hour; 4 MB if all are at their longest

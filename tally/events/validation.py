@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tally.hosts import BadUrl, WebUrl, app_page_url, parse_page_url, referrer_host
-from tally.scalars import compact
+from tally.events.json_scalars import compact
+from tally.events.urls import BadUrl, WebUrl, app_page_url, parse_page_url, referrer_host
 from tally.timestamps import event_time_ms
 
 # The seed's table Limits.

@@ -1,6 +1,6 @@
 """The names that crawlers, link previews, monitors and other machines give themselves: data, no rules.
 
-Who reads it: tally/useragent.py, which alone decides how a name is matched (any case, never in a longer
+Who reads it: tally/events/user_agent.py, which alone decides how a name is matched (any case, never in a longer
 word).
 What is in it: names whose operators write them in public documentation; the page is named above each
 group.
@@ -156,7 +156,7 @@ OPENINGS: Final[tuple[str, ...]] = (
     "Feedly/",  # Feedly, "Feedly fetcher"
 )
 
-# Usual ones that the general rule finds: here so that an owner can be told their names (tally/useragent.py
+# Usual ones that the general rule finds: here so that an owner can be told their names (tally/events/user_agent.py
 # crawler_name), since what they wrote themselves is kept nowhere.
 BOTS: Final[tuple[str, ...]] = (
     *("AdsBot-Google", "AhrefsBot", "Amazonbot", "Applebot", "archive.org_bot", "AwarioBot", "Baiduspider", "BLEXBot"),

@@ -21,7 +21,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from socket import AF_INET, AF_INET6, inet_pton
 from typing import NamedTuple
 
-from tally.hosts import BadUrl, belongs_to, origin_host, parse_web_url
+from tally.events.urls import BadUrl, belongs_to, origin_host, parse_web_url
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network

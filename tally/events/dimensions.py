@@ -9,9 +9,9 @@ Keep in step: FIELDS gives the order of the dimensions everywhere: rows of the d
 
 from typing import NamedTuple
 
-from tally.events import SCREEN_VIEW, Event, normal_language
-from tally.hosts import external_referrer, utm
-from tally.useragent import Agent
+from tally.events.urls import external_referrer, utm
+from tally.events.user_agent import Agent
+from tally.events.validation import SCREEN_VIEW, Event, normal_language
 
 FIELDS = (
     "pathname",

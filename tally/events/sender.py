@@ -1,6 +1,6 @@
 """Who sends a request to collect: the client by its address, the page it comes from, its browser and language.
 
-A client is found by the socket's peer or, where that is a trusted proxy, by the forwarded header (tally/origin.py says
+A client is found by the socket's peer or, where that is a trusted proxy, by the forwarded header (tally/events/client.py says
 how). What was found of an address is remembered for a while, in memory, as are the origins of pages: both return within
 minutes. Only what is as short as addresses are is kept, since a header may be 16 KB.
 
@@ -18,9 +18,8 @@ from typing import Any, NamedTuple
 from aiohttp import HttpVersion11, web
 
 from tally.clock import Clock
-from tally.country import Countries
 from tally.errors import log
-from tally.origin import (
+from tally.events.client import (
     PRIVATE_NETWORKS,
     Address,
     Asker,
@@ -31,6 +30,7 @@ from tally.origin import (
     is_proxy,
     page_of,
 )
+from tally.events.geoip import Countries
 
 _WARN_NS = 60_000_000_000
 # our choice: more origins than the websites of one server have; 5 MB if all are as long as a header may be.
