@@ -38,8 +38,8 @@ from tally.resources import asset
 from tally.reuse import refuse_uncertain
 from tally.running import opened
 from tally.settings import Settings
+from tally.storage.value_limits import Limits
 from tally.timeranges import zone
-from tally.value_limits import Limits
 
 
 class Route(NamedTuple):

@@ -5,7 +5,7 @@
 -- in the order of tally/events/dimensions.py FIELDS. Nothing here holds an address, a User-Agent, a session_id or anything
 -- computed from one: a visitor is a random number drawn in memory.
 --
--- From the first release on, a change of this file needs a migration in tally/schema.py as well.
+-- From the first release on, a change of this file needs a migration in tally/storage/database.py as well.
 
 -- Facts about the file itself: key_salt (hex; API keys are stored as hashes keyed with it), next_id (see tally/ingest.py).
 create table meta (
@@ -151,7 +151,7 @@ create table event (
   primary key (website, ts, id)
 ) strict, without rowid;
 
--- event_data of more than 480 bytes, in parts (tally/event_data.py); the event has an empty text.
+-- event_data of more than 480 bytes, in parts (tally/storage/event_data.py); the event has an empty text.
 create table event_data_part (
   number  integer primary key,             -- 16 times the event's id, plus 0 to 15
   text    text    not null check (length(cast(text as blob)) <= 480)
@@ -234,7 +234,7 @@ create table built (
 create index built_unfinished on built (website, block) where level = 0 and state < 2;
 
 -- The visitors of an open day whose events are in rollup, each with the values of one of these events: what tells a fold
--- whether a visitor is new to a value (tally/visitor_values.py).
+-- whether a visitor is new to a value (tally/storage/visitor_values.py).
 create table open_day_visitor (
   website       integer not null,
   day           integer not null,
@@ -439,7 +439,7 @@ create table left_out_sample (
   primary key (website, reason, id)
 ) strict, without rowid;
 
--- Every value that a website has used in a field, once. What is not here is new (tally/value_limits.py).
+-- Every value that a website has used in a field, once. What is not here is new (tally/storage/value_limits.py).
 -- field: 0 to 13 the columns of `event`, 14 event_name, 15 experiment, 16 variant, 17 goal, 18 a property's name.
 create table field_value (
   website  integer not null,

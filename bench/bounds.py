@@ -21,8 +21,8 @@ from servers import Tally, command
 from traffic import DAY_MS
 
 from bench import Bench
-from tally import schema
 from tally.events.dimensions import FIELDS
+from tally.storage import database as schema
 from tally.timestamps import iso
 
 PART = "bounds"

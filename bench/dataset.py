@@ -24,8 +24,9 @@ from report import say
 from servers import Tally
 from traffic import DAY_MS, DOMAIN, EVENTS_A_VISITOR, Traffic, quieter, texts
 
-from tally import rollups, schema, visit_days, vital_days
+from tally import rollups, visit_days, vital_days
 from tally.accounts import queries as accounts
+from tally.storage import database as schema
 
 SEED = 7
 DAYS = 365

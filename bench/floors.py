@@ -15,7 +15,7 @@ from pathlib import Path
 from dataset import DataSet, drop
 from traffic import DAY_MS, Traffic, texts
 
-from tally import schema
+from tally.storage import database as schema
 
 # our choice: what takes longer than that is slow enough to tell.
 MOST_S = 60.0

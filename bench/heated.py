@@ -11,8 +11,9 @@ from pointing import Pointing
 from report import say
 from traffic import path
 
-from tally import heat_days, schema
+from tally import heat_days
 from tally.heat import packed, totals
+from tally.storage import database as schema
 
 # our choice: so many days a transaction, since a day touches a page of the file for nearly every page of the website.
 _DAYS_A_STEP = 30

@@ -20,8 +20,8 @@ from servers import Tally, command, has_command
 from traffic import DAY_MS, DOMAIN, LARGE_BROWSER
 
 from bench import Bench
-from tally import schema
 from tally.events.dimensions import FIELDS
+from tally.storage import database as schema
 from tally.timestamps import iso
 
 PART = "import/export"

@@ -16,7 +16,7 @@ from sending import everybody
 from servers import Tally, command
 
 from bench import Bench
-from tally import schema
+from tally.storage import database as schema
 
 # Targets of the issue.
 MOST_MB = 120

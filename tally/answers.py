@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import orjson
 from aiohttp import web
 
-from tally import errors, figures, left_out, queries, tables, toplists, value_limits, visit_figures
+from tally import errors, figures, left_out, tables, toplists, visit_figures
 from tally.accounts.queries import Website
 from tally.asking import Question
 from tally.base_path import public_url
@@ -29,8 +29,10 @@ from tally.ground import refuse_gone
 from tally.ingest import ids_end
 from tally.live import WINDOW_MS, Present, look, most_visited
 from tally.middleware import json_answer
-from tally.queries import Place
 from tally.reader import Answer, Reader, View, scope_of
+from tally.storage import value_limits
+from tally.storage.sql import events as queries
+from tally.storage.sql.events import Place
 from tally.tables import round_half_away
 from tally.timeranges import buckets, previous
 from tally.timestamps import DAY_MS, BadTime, iso

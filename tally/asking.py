@@ -21,9 +21,9 @@ from tally.errors import ApiError
 from tally.events.dimensions import FIELDS
 from tally.events.validation import METRICS, MOST_EVENT_DATA_BYTES, TYPES
 from tally.heat import WIDTHS
-from tally.queries import FILTERS
 from tally.request_paths import local_path, public_prefix
-from tally.threads import SERVER, Claim
+from tally.storage.connections import SERVER, Claim
+from tally.storage.sql.events import FILTERS
 from tally.timeranges import Interval, Range, parse_days, parse_range
 from tally.timestamps import BadTime, iso
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tally.accounts import queries as accounts
-from tally.schema import BadDatabase, known_version, open_unchanged
+from tally.storage.database import BadDatabase, known_version, open_unchanged
 
 # our choice: 4 MB, some 40 ms of a slow disk.
 _PAGES_A_STEP = 1_024

@@ -30,8 +30,8 @@ from tally.clock import Clock
 from tally.counts import Counts
 from tally.rollups import FINAL, OPEN, STALE
 from tally.scheduler import Scheduler, Turn
-from tally.schema import transaction
-from tally.threads import Thread
+from tally.storage.connections import Thread
+from tally.storage.database import transaction
 from tally.timestamps import DAY_MS
 
 T = TypeVar("T")

@@ -27,9 +27,9 @@ from tally.console import Failure, Parser, add_command, add_setting, database, n
 from tally.events.geoip import CountryDataError
 from tally.events.urls import BadHost, exact_origin, registrable_domain
 from tally.resources import tally_version
-from tally.schema import BadDatabase
 from tally.serving import BadAddress, serve
 from tally.settings import SETTINGS, BadSetting, Settings, settings_from
+from tally.storage.database import BadDatabase
 from tally.timestamps import iso
 
 BuildApp = Callable[[Settings], web.Application]

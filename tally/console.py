@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
-from tally.schema import open_database, transaction
 from tally.settings import SETTINGS, Settings, option_name, variable_name
+from tally.storage.database import open_database, transaction
 
 Command = Callable[[argparse.Namespace, Settings], None]
 

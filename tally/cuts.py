@@ -22,10 +22,10 @@ from operator import sub
 
 import orjson
 
-from tally import queries
 from tally.ground import Ground
 from tally.remembered import Remembered, packed, unpacked
 from tally.rollups import FINAL
+from tally.storage.sql import events as queries
 from tally.timestamps import DAY_MS
 
 # our choice: listing so many takes 13 MB for a moment, and all fields of five such days are remembered; larger days

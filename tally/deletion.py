@@ -19,10 +19,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from tally import event_data
 from tally.accounts.queries import month_of
 from tally.events.dimensions import FIELDS
-from tally.labels import Labels
+from tally.storage import event_data
+from tally.storage.labels import Labels
 
 # our choice: a step and its commit together stay under 50 ms, in which a collect request may wait for the writer.
 STEP_S = 0.01

@@ -25,7 +25,7 @@ from typing import BinaryIO, cast
 
 import orjson
 
-from tally import left_out, notes
+from tally import left_out
 from tally.accounts import passwords
 from tally.accounts import queries as accounts
 from tally.accounts.queries import Account, AccountError
@@ -34,12 +34,13 @@ from tally.demo_sites import SITES, Site
 from tally.demo_traffic import DAYS, USUAL_EVENTS, heat_points, lines, rejected, span
 from tally.heat import bin_of, width_of
 from tally.importing import import_events
-from tally.labels import Labels
 from tally.left_out import NUMBER_OF, Pending, Sample
 from tally.ndjson import Source
-from tally.schema import BadDatabase, open_database, open_unchanged, transaction
 from tally.settings import Settings
-from tally.threads import lock_file
+from tally.storage import meta as notes
+from tally.storage.connections import lock_file
+from tally.storage.database import BadDatabase, open_database, open_unchanged, transaction
+from tally.storage.labels import Labels
 from tally.timestamps import DAY_MS, BadTime, event_time_ms, iso
 
 EMAIL = "demo@localhost"

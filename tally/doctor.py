@@ -5,7 +5,7 @@ means that something must be done, and what. None changes anything; the database
 server or without one. A check that fails in a way nobody foresaw is a fault too: a doctor that dies says nothing.
 
 Here are those that read the database, the others are in tally/examining.py. The server's own view of two things is
-read from its notes in the file (tally/notes.py): what its clock did, and which forwarded headers came. Findings go to
+read from its notes in the file (tally/storage/meta.py): what its clock did, and which forwarded headers came. Findings go to
 standard output, a line each and what to do below it. Exit status 1 where there is a fault.
 """
 
@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tally import notes
 from tally.clock import STEP_MS, STOP_MS
 from tally.console import Failure, add_command, add_setting, now_ms, say
 from tally.examining import (
@@ -36,8 +35,9 @@ from tally.examining import (
     sized,
     zone_data,
 )
-from tally.schema import VERSION, BadDatabase, known_version, open_unchanged
 from tally.settings import Settings
+from tally.storage import meta as notes
+from tally.storage.database import VERSION, BadDatabase, known_version, open_unchanged
 from tally.timekeeping import HELD, in_words
 from tally.timestamps import HOUR_MS, iso
 

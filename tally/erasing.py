@@ -16,9 +16,9 @@ from typing import Any
 
 from tally import deletion
 from tally.clock import Clock
-from tally.labels import Labels
 from tally.scheduler import Scheduler, Turn
-from tally.threads import Thread
+from tally.storage.connections import Thread
+from tally.storage.labels import Labels
 
 # 20,000 events at most wait for the writer, about a second's worth.
 LATE_MS = 60_000

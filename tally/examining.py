@@ -22,10 +22,10 @@ from typing import NamedTuple
 
 from tally.backups import backups
 from tally.events.geoip import Countries, CountryDataError
-from tally.health import min_free_bytes
 from tally.resources import tally_version
-from tally.schema import MOST_LOG_BYTES, BadDatabase
 from tally.settings import Settings
+from tally.storage.database import MOST_LOG_BYTES, BadDatabase
+from tally.storage.health import min_free_bytes
 from tally.timeranges import zone, zone_names
 from tally.timestamps import DAY_MS, HOUR_MS
 

@@ -15,10 +15,10 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from tally.event_data import STORED
 from tally.events.dimensions import FIELDS
 from tally.events.validation import METRICS, TYPES
 from tally.portable import COLUMNS
+from tally.storage.event_data import STORED
 from tally.timestamps import local_iso
 from tally.vitals import told
 

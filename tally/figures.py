@@ -17,10 +17,11 @@ from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from tally import cuts, queries
+from tally import cuts
 from tally.ground import Ground, Span, ground_of, parts_of
-from tally.queries import Scope
 from tally.remembered import Remembered, packed, unpacked
+from tally.storage.sql import events as queries
+from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS, HOUR_MS, QUARTER_MS
 
 # our choice: so many visitors who came after a range are looked at; beyond them, those in it are counted.

@@ -18,11 +18,11 @@ from typing import NamedTuple
 
 import orjson
 
-from tally import behaving
-from tally.behaving import MASK_BITS, VISIT_BITS, Share, Step, Stretch
 from tally.ground import Ground, Span, ground_of, parts_of
-from tally.queries import Scope
 from tally.remembered import Remembered, packed, unpacked
+from tally.storage.sql import behaviour as behaving
+from tally.storage.sql.behaviour import MASK_BITS, VISIT_BITS, Share, Step, Stretch
+from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS
 
 MOST_STEPS = 8

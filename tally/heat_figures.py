@@ -12,8 +12,9 @@ from heapq import nlargest
 from operator import itemgetter
 from typing import NamedTuple
 
-from tally import heat_days, measuring
+from tally import heat_days
 from tally.heat import BAND_ROWS, BINS_X, COLUMNS, shares
+from tally.storage.sql import measurements as measuring
 
 # our choice: more than a page of 20,000 pixels that was clicked everywhere; an answer of 700 KB.
 MOST_CELLS = 50_000

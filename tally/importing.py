@@ -31,11 +31,11 @@ import orjson
 from tally.accounts.queries import key_salt, own_hosts, website_is_there
 from tally.events.validation import APP_EVENT, Rejection
 from tally.intake import Check, Part
-from tally.labels import Labels
 from tally.ndjson import BadFile, Source
 from tally.portable import Line, LineReader
-from tally.schema import MOST_LOG_BYTES, BadDatabase, transaction
-from tally.threads import lock_file
+from tally.storage.connections import lock_file
+from tally.storage.database import MOST_LOG_BYTES, BadDatabase, transaction
+from tally.storage.labels import Labels
 from tally.timestamps import DAY_MS
 from tally.visits import Visits
 

@@ -31,7 +31,7 @@ from hashlib import blake2b
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
-from tally import event_data, heat, moments, rollups, trials, vital_days, vitals
+from tally import heat, moments, rollups, trials, vital_days, vitals
 from tally.accounts.queries import Website, key_salt, month_of
 from tally.clock import Clock
 from tally.events.json_scalars import canonical
@@ -47,11 +47,12 @@ from tally.events.validation import (
     Event,
     Rejection,
 )
-from tally.labels import Labels
-from tally.rows import marks, parts
-from tally.schema import transaction
+from tally.storage import event_data
+from tally.storage.bulk_insert import marks, parts
+from tally.storage.database import transaction
+from tally.storage.labels import Labels
+from tally.storage.value_limits import EXPERIMENT, OTHER, Check, Limits, ValueLimits, is_used
 from tally.timestamps import DAY_MS
-from tally.value_limits import EXPERIMENT, OTHER, Check, Limits, ValueLimits, is_used
 
 # our choice: at most this many ids are skipped by a restart.
 ID_BLOCK = 10_000

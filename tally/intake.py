@@ -19,12 +19,13 @@ from typing import Any
 
 import orjson
 
-from tally import event_data, rollups, trials, value_limits, vital_days, vitals
+from tally import rollups, trials, vital_days, vitals
 from tally.events.dimensions import FIELDS
 from tally.events.validation import AB_ASSIGN, AB_CONVERT, APP_EVENT, HEATMAP, METRICS, SCREEN_VIEW, VITALS, Rejection
-from tally.labels import Labels
 from tally.portable import Line
-from tally.rows import marks, parts
+from tally.storage import event_data, value_limits
+from tally.storage.bulk_insert import marks, parts
+from tally.storage.labels import Labels
 from tally.timestamps import DAY_MS
 from tally.visits import Visits
 

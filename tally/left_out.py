@@ -25,15 +25,15 @@ from ipaddress import ip_address
 from typing import Any, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
-from tally import value_limits
 from tally.accounts.queries import Website
 from tally.clock import Clock
 from tally.events.sender import Sender
 from tally.events.user_agent import crawler_name
 from tally.events.validation import FLAT, RULES, TYPES
 from tally.refused_origins import RefusedOrigins
-from tally.schema import transaction
-from tally.threads import Thread
+from tally.storage import value_limits
+from tally.storage.connections import Thread
+from tally.storage.database import transaction
 from tally.timestamps import DAY_MS, QUARTER_MS, iso
 
 T = TypeVar("T")

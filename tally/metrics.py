@@ -20,16 +20,16 @@ from tally.accounts.queries import USAGE_WARNINGS
 from tally.clock import Clock
 from tally.collect import Desk
 from tally.connections import Connections
-from tally.health import WORDS
 from tally.latency_histogram import Histogram
 from tally.left_out import LeftOut
 from tally.middleware import COLLECT_PATHS, Answered
 from tally.nightly import Nightly
 from tally.reader import Reader
 from tally.resources import tally_version
+from tally.storage.connections import Readers
+from tally.storage.health import WORDS
+from tally.storage.value_limits import BOUNDED, ValueLimits
 from tally.store import Store
-from tally.threads import Readers
-from tally.value_limits import BOUNDED, ValueLimits
 
 _NONE = "none"
 

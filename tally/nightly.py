@@ -17,7 +17,7 @@ from tally import backups
 from tally.backups import BackupError, Stopped
 from tally.clock import Clock
 from tally.errors import fields, log, where_it_failed
-from tally.schema import BadDatabase
+from tally.storage.database import BadDatabase
 from tally.timestamps import DAY_MS, HOUR_MS
 
 # our choice: a disk that is full or away is not looked at more often.

@@ -18,13 +18,13 @@ from tally import errors
 from tally.collect import DESK
 from tally.connections import CONNECTIONS
 from tally.errors import ApiError
-from tally.health import RETRY_S, WORDS
 from tally.metrics import Figures
 from tally.middleware import ANSWERED, COLLECT_PATH, REFUSED, json_answer
 from tally.nightly import Nightly
 from tally.reader import READER
 from tally.request_paths import BASE_PATH, PREFIX_HEADER, public_prefix
 from tally.resources import tally_version
+from tally.storage.health import RETRY_S, WORDS
 
 # In lower case. CDN-Loop: RFC 8586; the others are those of common proxies and content delivery networks.
 _PROXY_HEADERS = ("x-", "via", "forwarded", "cf-", "cdn-loop", "true-client-ip", "fly-")

@@ -25,12 +25,12 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tally import behaving
-from tally.behaving import LINE
 from tally.events.json_scalars import FALSE, NUMBER, TRUE, nearest, read, written
 from tally.ground import Ground, Span, ground_of, parts_of
-from tally.queries import Scope
 from tally.remembered import Remembered
+from tally.storage.sql import behaviour as behaving
+from tally.storage.sql.behaviour import LINE
+from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS
 
 MOST_PROPERTIES = 50

@@ -16,9 +16,9 @@ from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from tally import queries
 from tally.counts import Counts, merge
 from tally.remembered import Remembered, packed, unpacked
+from tally.storage.sql import events as queries
 
 # our choice: 8 MB of the longest ones.
 _TEXTS_AT_ONCE = 1_000

@@ -20,12 +20,12 @@ from tally.clock import Clock
 from tally.errors import ApiError
 from tally.ground import BeyondRetention
 from tally.latency_histogram import Histogram
-from tally.queries import Scope
 from tally.rate_limit import Buckets
 from tally.remembered import Remembered
 from tally.single_flight import SingleFlight
+from tally.storage.connections import Claim
+from tally.storage.sql.events import Scope
 from tally.store import Store
-from tally.threads import Claim
 from tally.timestamps import iso
 
 # our choice: from what is answered out of memory to what is given up.

@@ -27,7 +27,7 @@ from tally.backups import (
     sync_folder,
     unreadable,
 )
-from tally.schema import VERSION, known_version, open_database
+from tally.storage.database import VERSION, known_version, open_database
 
 _RESTORING = ".restoring"
 _ANOTHER = "name another backup"

@@ -12,8 +12,8 @@ goes: the rows of event, visit, vitals, ab, assignment, conversion and import_id
 import sqlite3
 from typing import NamedTuple
 
-from tally import event_data
 from tally.rollups import FINAL, FINAL_AFTER_MS, KEPT, ROWS_A_STEP
+from tally.storage import event_data
 from tally.timestamps import DAY_MS
 
 # A day is final 72 hours and a little past its end; before that its rows are needed.

@@ -5,7 +5,7 @@ on, in the same transaction. Its states:
 - STALE: neither totals nor values of the day are right; a question reads raw rows until it is built anew.
 - OPEN: events may still arrive (72 hours past its end). Totals are kept by every commit (tally/moments.py). Values are
   folded in a little later, up to the moment `folded_ms`: every event before it is in, none from it on. A late event,
-  from before that moment, is folded in within its own transaction. tally/visitor_values.py tells which
+  from before that moment, is folded in within its own transaction. tally/storage/visitor_values.py tells which
   values a visitor has already.
 - FINAL: all of it is in rollup, the values of visitors are deleted.
 - KEPT: final, and its raw rows are gone by the owner's wish: the rollup is the data now, never dropped.
@@ -22,11 +22,11 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from tally import visitor_values
 from tally.events.dimensions import FIELDS
 from tally.events.validation import AHEAD_MS, OLDEST_MS
+from tally.storage import visitor_values
+from tally.storage.visitor_values import NAMES, NO_COLUMN
 from tally.timestamps import DAY_MS
-from tally.visitor_values import NAMES, NO_COLUMN
 
 STALE, OPEN, FINAL, KEPT = range(4)
 # Blocks of 2 days would be a quarter of all rows and save little: 4 days at the most at either end of a range.

@@ -4,7 +4,7 @@ Opening refuses a file that cannot be used before anybody listens, a damaged one
 damage. Each chore is a task of its own, so that one that waits for the writer holds up no other: to look how it stands
 with the file, the chores of the store, emptying the log, mending, the clock's notes, and the background work on rollups
 and deleted websites (tally/scheduler.py). The last can be ended and begun anew, since that is done while the file is
-not well (tally/mending.py).
+not well (tally/storage/recovery.py).
 """
 
 import asyncio
@@ -18,13 +18,13 @@ from tally.building import PAUSE_S, Builder
 from tally.clock import Clock
 from tally.erasing import Eraser
 from tally.errors import ApiError, log, where_it_failed
-from tally.health import Health, look_for_damage
 from tally.ingest import Ingest
-from tally.mending import Mender
 from tally.scheduler import Scheduler
-from tally.schema import SERVER_BUSY_S, BadDatabase, connect_reader, connect_writer, open_database
+from tally.storage.connections import on_thread, open_readers
+from tally.storage.database import SERVER_BUSY_S, BadDatabase, connect_reader, connect_writer, open_database
+from tally.storage.health import Health, look_for_damage
+from tally.storage.recovery import Mender
 from tally.store import TICK_S, Store
-from tally.threads import on_thread, open_readers
 
 # our choice: 30 MB of a file; a start takes half a second as it is.
 START_CHECK_S = 0.2

@@ -22,7 +22,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from tally.errors import log, where_it_failed
-from tally.health import lies_in_the_file
+from tally.storage.health import lies_in_the_file
 
 # Long enough that looking at kinds and websites without work (0.2 ms each) costs little beside it, short enough that a
 # deleted website and a due fold are reached within seconds.

@@ -29,12 +29,12 @@ from tally.listening import Listener, room_for
 from tally.middleware import UNDER_WAY
 from tally.restoring import drop_leftovers
 from tally.reuse import closing
-from tally.schema import BadDatabase
 from tally.settings import UNIX, Settings
 from tally.shortcut import Door
 from tally.sockets import CannotListen, Sockets, open_sockets
+from tally.storage.connections import lock_file
+from tally.storage.database import BadDatabase
 from tally.supervision import Supervisor
-from tally.threads import lock_file
 
 # CONTRACT: exit within 10 seconds. First requests under way may end, their bodies included; then aiohttp, which drops
 # what still comes in, may take its time twice.

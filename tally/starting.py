@@ -15,8 +15,8 @@ import tempfile
 from pathlib import Path
 
 from tally.accounts import queries as accounts
-from tally.schema import APPLICATION_ID, BadDatabase, refuse_hard_link
 from tally.settings import BadSetting, Settings
+from tally.storage.database import APPLICATION_ID, BadDatabase, refuse_hard_link
 
 # https://www.sqlite.org/fileformat2.html, 1.3: the magic string, and the application id at offset 68.
 _MAGIC = b"SQLite format 3\0"

@@ -6,7 +6,7 @@ Its rules:
 - Another process may write too (the command line). `PRAGMA data_version` on the writing connection tells when; then
   websites, keys and usage are read anew. It is asked every second, and when somebody names an unknown website or key.
 
-What is seen of the file's health is in tally/health.py, what is done about it in tally/mending.py. Whatever opens a
+What is seen of the file's health is in tally/storage/health.py, what is done about it in tally/storage/recovery.py. Whatever opens a
 connection to the file in this process for longer than one transaction is to be listed there.
 
 SQLite starts its log over only in a moment in which nobody reads. Where questions leave none and the log has grown, the
@@ -28,14 +28,14 @@ from tally.clock import Clock
 from tally.commits import Commits, Tell
 from tally.erasing import Eraser
 from tally.errors import OVERLOADED, STORAGE_UNAVAILABLE, ApiError, log
-from tally.health import RETRY_S, Health, refusal
 from tally.ingest import Ingest, Job, Outcome, Written
 from tally.left_out import LeftOut
 from tally.live import Live
-from tally.mending import Mender, empty_log
-from tally.registry import Registry, registry, registry_if_changed
-from tally.schema import MOST_LOG_BYTES, transaction
-from tally.threads import SERVER, Claim, Readers, Thread
+from tally.storage.account_cache import Registry, registry, registry_if_changed
+from tally.storage.connections import SERVER, Claim, Readers, Thread
+from tally.storage.database import MOST_LOG_BYTES, transaction
+from tally.storage.health import RETRY_S, Health, refusal
+from tally.storage.recovery import Mender, empty_log
 from tally.timekeeping import Timekeeper
 
 T = TypeVar("T")
@@ -177,7 +177,7 @@ class Store:
         return self.health.is_writable
 
     def look(self) -> str:
-        """How it stands with the file just now, in one word of tally/health.py."""
+        """How it stands with the file just now, in one word of tally/storage/health.py."""
         self.health.look(self._writer.busy_since_ns)
         return self.health.state
 

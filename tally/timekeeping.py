@@ -11,11 +11,11 @@ import sqlite3
 from collections.abc import Callable
 from typing import Any
 
-from tally import notes
 from tally.clock import HELD_MS, STEP_MS, STOP_MS, Clock
 from tally.errors import log
-from tally.schema import transaction
-from tally.threads import Thread
+from tally.storage import meta as notes
+from tally.storage.connections import Thread
+from tally.storage.database import transaction
 from tally.timestamps import HOUR_MS
 
 # our choice: a killed server loses no more than this of its note, far less than a stop that is believed at once.

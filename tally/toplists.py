@@ -9,14 +9,15 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from tally import cuts, queries, rollups
+from tally import cuts, rollups
 from tally.ground import Ground, Span, ground_of, parts_of
-from tally.queries import Scope
 from tally.ranking import Sums, first
 from tally.remembered import Remembered
 from tally.rollups import number_of
+from tally.storage.sql import events as queries
+from tally.storage.sql.events import Scope
+from tally.storage.visitor_values import NAMES
 from tally.timestamps import DAY_MS
-from tally.visitor_values import NAMES
 
 # SQLite takes at most 500 parts of a union.
 _TILES_A_STATEMENT = 400

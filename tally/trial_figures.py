@@ -15,9 +15,10 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from tally import measuring, significance
+from tally import significance
 from tally.ground import refuse_gone
-from tally.queries import Query, Scope
+from tally.storage.sql import measurements as measuring
+from tally.storage.sql.events import Query, Scope
 from tally.timestamps import DAY_MS
 
 # our choice: what most name the variant that changes nothing; where none is named so, it is the first by name.

@@ -17,9 +17,9 @@ from tally import backups, heat_audit, restoring, retention, rollups, trials, vi
 from tally.accounts import queries as accounts
 from tally.accounts.queries import Website
 from tally.console import Failure, Progress, add_command, add_setting, database, now_ms, say
-from tally.schema import BadDatabase, open_unchanged, transaction
 from tally.settings import BadSetting, Settings
-from tally.threads import lock_file
+from tally.storage.connections import lock_file
+from tally.storage.database import BadDatabase, open_unchanged, transaction
 from tally.timestamps import DAY_MS, iso
 from tally.verification import HEATMAPS, HISTOGRAMS, PAGES, TRIALS, Verdict, verdicts
 

@@ -9,8 +9,9 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from tally import heat_audit, moments, queries, rollups, trials, visit_days, vital_days
+from tally import heat_audit, moments, rollups, trials, visit_days, vital_days
 from tally.rollups import ALL, KEPT, LEVELS, STALE
+from tally.storage.sql import events as queries
 
 _OF_MOMENT = (
     "/* verification.of_moment */ select quarter / 96 from moment"

@@ -18,13 +18,15 @@ from collections.abc import Iterable, Sequence
 
 import orjson
 
-from tally import queries, rollups, visiting
+from tally import rollups
 from tally.counts import Counts, merge
 from tally.events.dimensions import FIELDS
-from tally.queries import Scope
 from tally.rollups import FINAL_AFTER_MS, KEPT, PAGE_LEVELS
+from tally.storage.sql import events as queries
+from tally.storage.sql import visits as visiting
+from tally.storage.sql.events import Scope
+from tally.storage.sql.visits import SIDES
 from tally.timestamps import DAY_MS
-from tally.visiting import SIDES
 
 # our choice: with so many visits of views and custom events at once, a walk over all views (0.5 µs each) is cheaper.
 _CROWD = 20

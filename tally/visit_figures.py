@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from tally import visit_days
 from tally.ground import Ground, Span, ground_of, parts_of
-from tally.queries import Scope
 from tally.ranking import Sums, first
 from tally.remembered import Remembered
 from tally.rollups import PAGE_LEVELS
+from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS
 
 

@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tally import queries
 from tally.events.dimensions import FIELDS
 from tally.events.validation import METRICS
 from tally.rollups import is_final, tiles
+from tally.storage.sql import events as queries
 from tally.timestamps import DAY_MS
 from tally.vitals import EVENTS, SLOTS, Cells, added, is_poor, packed, plus, slots_of, unpacked
 

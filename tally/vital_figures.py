@@ -13,11 +13,12 @@ versions; what may still change is read each time. Histograms are unpacked of th
 import sqlite3
 from typing import NamedTuple
 
-from tally import measuring, vital_days
+from tally import vital_days
 from tally.ground import refuse_gone
-from tally.queries import Scope
 from tally.ranking import Sums, first
 from tally.remembered import Remembered
+from tally.storage.sql import measurements as measuring
+from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS
 from tally.vital_days import ALL, CUTS, PATHNAME, Cover
 from tally.vitals import Cells, Summary, added, poor_above, slot_of, slots_of, summary, unpacked

@@ -26,7 +26,7 @@ from tally.events.urls import BadHost, exact_origin, registrable_domain
 from tally.gate import GATE, Gate, invalid, text
 from tally.middleware import json_answer
 from tally.reader import READER, View
-from tally.threads import SERVER, Claim
+from tally.storage.connections import SERVER, Claim
 from tally.timestamps import iso
 
 # our choice: an app has a handful of web views.

@@ -39,9 +39,9 @@ from tally.clock import Clock
 from tally.collect import DESK
 from tally.events.geoip import BUNDLED
 from tally.resources import asset
-from tally.schema import open_database
 from tally.serving import RUNNER_OPTIONS, Runner
 from tally.settings import Settings
+from tally.storage.database import open_database
 
 # How fast the machine is at the moment decides nothing.
 hypothesis.settings.register_profile(

@@ -8,7 +8,7 @@ import pytest
 
 from tally import properties
 from tally.rollups import KEPT
-from tally.schema import open_database
+from tally.storage.database import open_database
 from tests.conftest import House
 from tests.support.page_client import logged_in
 from tests.support.read_api import DAY, DAY_MS, Library, Site, custom, library_at, ms, view

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tally.schema import open_database
+from tally.storage.database import open_database
 from tests.conftest import CHROME, NOON_MS, SAFARI_IPHONE, Answer, House, MakeHouse
 
 UNKNOWN = "00000000-0000-4000-8000-000000000000"

@@ -1,4 +1,4 @@
-"""Long event_data is stored in parts (tally/event_data.py) and read whole everywhere; a hostile hour's disk space."""
+"""Long event_data is stored in parts (tally/storage/event_data.py) and read whole everywhere; a hostile hour's disk space."""
 
 import http.client
 import json
@@ -16,10 +16,11 @@ from urllib.parse import urlsplit
 import orjson
 import pytest
 
-from tally import deletion, event_data, retention
+from tally import deletion, retention
 from tally.accounts import queries as accounts
-from tally.event_data import INLINE_BYTES
-from tally.schema import open_database
+from tally.storage import event_data
+from tally.storage.database import open_database
+from tally.storage.event_data import INLINE_BYTES
 from tests.conftest import House, Serve, Server
 
 # Around each edge of a part, and the greatest.

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from tally import heat, heat_audit, heat_days, heat_figures, running
 from tally.heat import BAND_ROWS, BINS_X, CELLS, WIDTHS
 from tally.heat_days import COUNT_LEVELS, LEVELS
-from tally.schema import open_database, transaction
+from tally.storage.database import open_database, transaction
 from tally.timestamps import DAY_MS, iso
 from tally.verification import HEATMAPS, verdicts
 from tests.conftest import NOON_MS, Answer, House, MakeHouse

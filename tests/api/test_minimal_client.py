@@ -15,7 +15,7 @@ import pytest
 from tally.exporting import export_events
 from tally.importing import import_events
 from tally.ndjson import open_source
-from tally.schema import open_database
+from tally.storage.database import open_database
 from tally.timeranges import parse_range
 from tally.timestamps import event_time_ms, read_iso
 from tests.conftest import NOON_MS, House, ManualClock

@@ -36,7 +36,7 @@ from tally import errors, left_out, middleware
 from tally.accounts import queries as accounts
 from tally.clock import Clock
 from tally.events import validation as events
-from tally.schema import open_database
+from tally.storage.database import open_database
 from tests.conftest import OWNER, Server, until
 
 DOCUMENT: dict[str, Any] = yaml.safe_load(

@@ -11,7 +11,7 @@ from tally.events.urls import origin_hosts
 from tally.importing import import_events
 from tally.ndjson import open_source
 from tally.portable import LineReader
-from tally.schema import open_database, transaction
+from tally.storage.database import open_database, transaction
 from tests.conftest import NOON_MS, OWNER, House
 
 ORIGINS = ("https://www.partner.example", "http://localhost:9000", "http://[::1]:8080", "capacitor://app.local")

@@ -17,7 +17,7 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from tally.threads import READERS
+from tally.storage.connections import READERS
 from tests.conftest import NOON_MS, Answer, House, MakeHouse
 from tests.support.read_api import DAY, FIELDS, HOUR_MS, Library, Site, custom, event, filters, library_at, view
 

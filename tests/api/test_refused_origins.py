@@ -12,7 +12,7 @@ from tally.accounts.queries import Traffic
 from tally.importing import import_events
 from tally.ndjson import open_source
 from tally.refused_origins import MAX_ORIGINS, MAX_WEBSITES, RefusedOrigins
-from tally.schema import open_database, transaction
+from tally.storage.database import open_database, transaction
 from tests.conftest import NOON_MS, OWNER, House
 from tests.support.page_client import logged_in
 

@@ -34,7 +34,7 @@ from tally.left_out import (
     SAMPLES_KEPT,
     SAMPLES_KEPT_DAYS,
 )
-from tally.schema import connect_writer, open_database
+from tally.storage.database import connect_writer, open_database
 from tests.conftest import NOON_MS, House, MakeHouse, ManualClock, Serve, Server, until
 from tests.support.page_client import logged_in
 from tests.support.read_api import DAY_MS, HOUR_MS, MINUTE_MS, Library, Site, library_at

@@ -16,7 +16,7 @@ import pytest
 
 from tally.errors import ApiError
 from tally.reader import READER
-from tally.threads import LINK_READERS, MAX_WAITING_OF_LINK, READERS, Claim
+from tally.storage.connections import LINK_READERS, MAX_WAITING_OF_LINK, READERS, Claim
 from tests.conftest import House, MakeHouse, until
 from tests.robustness.test_disconnected_clients import DATE, ENDLESS, SHORT, Asked, lengthen, start
 from tests.support.aged_database import sql

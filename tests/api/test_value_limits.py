@@ -1,4 +1,4 @@
-"""Bounds on new values per website, field and UTC day (tally/value_limits.py): the rest is stored as `(other)`."""
+"""Bounds on new values per website, field and UTC day (tally/storage/value_limits.py): the rest is stored as `(other)`."""
 
 import json
 import sqlite3
@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tally import measuring
 from tally.events.sessions import Sessions
 from tally.importing import import_events
 from tally.ingest import Ingest, Job, Written
 from tally.ndjson import open_source
-from tally.queries import Scope
-from tally.schema import open_database
-from tally.value_limits import BOUNDED, OTHER, Limits
+from tally.storage.database import open_database
+from tally.storage.sql import measurements as measuring
+from tally.storage.sql.events import Scope
+from tally.storage.value_limits import BOUNDED, OTHER, Limits
 from tests.conftest import NOON_MS, House, MakeHouse, ManualClock
 from tests.support.page_client import logged_in
 
@@ -382,7 +382,7 @@ async def test_the_share_starts_anew_with_the_day(house: House, clock: ManualClo
 
 
 async def test_memory_of_shares_is_bounded(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tally.value_limits.MOST_SHARES", 7)
+    monkeypatch.setattr("tally.storage.value_limits.MOST_SHARES", 7)
     website = await house.website()
     for n in range(20):
         await send(house, website, view(f"/{n}"), ip=f"198.51.100.{n}")

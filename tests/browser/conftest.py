@@ -23,7 +23,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from tally.accounts import queries as accounts
-from tally.schema import open_database
+from tally.storage.database import open_database
 from tests.browser import browsers, webdriver
 from tests.browser.browsers import OpenPage, chromium_path, pages_of
 from tests.browser.customer_site import Pages, Sent, Wire

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tally import notes
-from tally.schema import open_database
+from tally.storage import meta as notes
+from tally.storage.database import open_database
 from tests.browser.browsers import chromium, pages_of
 from tests.browser.owner import (
     EMAIL,

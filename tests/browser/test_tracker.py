@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tally.schema import open_database
+from tally.storage.database import open_database
 from tests.browser.conftest import Stage, Visit
 from tests.browser.customer_site import Pages, Reply
 from tests.conftest import Serve, until

@@ -50,7 +50,7 @@ FAULTS = (
     ),
     Fault(
         "a database of two names is taken",
-        "tally/schema.py",
+        "tally/storage/database.py",
         "    if found.st_nlink - len(own) > 1:",
         "    if found.st_nlink - len(own) > 2:",
         "tests/unit/cli/test_commands.py",
@@ -71,14 +71,14 @@ FAULTS = (
     ),
     Fault(
         "new values are not bounded",
-        "tally/value_limits.py",
+        "tally/storage/value_limits.py",
         "            if taken + cost > limit:\n",
         "            if taken + cost > limit + 1_000_000:\n",
         "tests/api/test_value_limits.py",
     ),
     Fault(
         "one client uses up a day's new values",
-        "tally/value_limits.py",
+        "tally/storage/value_limits.py",
         "if self._used_of(share) + cost <= limit:",
         "if self._used_of(share) + cost <= limit + 1_000_000:",
         "tests/api/test_value_limits.py",
@@ -106,7 +106,7 @@ FAULTS = (
     ),
     Fault(
         "an almost full disk refuses nothing",
-        "tally/health.py",
+        "tally/storage/health.py",
         "        if self.is_low:\n            raise ApiError(",
         "        if self.is_low and self.is_stuck:\n            raise ApiError(",
         "tests/robustness/test_min_free_disk.py",
@@ -143,14 +143,14 @@ FAULTS = (
     ),
     Fault(
         "of views at one moment the first to arrive is the exit page",
-        "tally/visiting.py",
+        "tally/storage/sql/visits.py",
         '"exit": "ts desc, event.id desc"',
         '"exit": "ts desc, event.id"',
         "tests/unit/rollups/test_rollups.py",
     ),
     Fault(
         "an exit page is looked for from the beginning of the visit",
-        "tally/visiting.py",
+        "tally/storage/sql/visits.py",
         'f" order by {_ORDER[side]} limit 1), 0), 0)"',
         '" order by ts, event.id limit 1), 0), 0)"',
         "tests/unit/reports/test_stats.py tests/unit/rollups/test_rollups.py",
@@ -178,7 +178,7 @@ FAULTS = (
     ),
     Fault(
         "synchronous OFF",
-        "tally/schema.py",
+        "tally/storage/database.py",
         "pragma synchronous = full",
         "pragma synchronous = off",
         "tests/unit/ingest/test_store.py",
@@ -269,7 +269,7 @@ FAULTS = (
     ),
     Fault(
         "damage that a small write heals",
-        "tally/mending.py",
+        "tally/storage/recovery.py",
         "        if fault == DAMAGED:\n"
         "            look = await asyncio.to_thread(look_for_damage, self._path, MOST_CHECK_S)\n"
         "            if look.is_damaged or not look.is_whole:\n"
@@ -283,14 +283,14 @@ FAULTS = (
     ),
     Fault(
         "damage that an event heals",
-        "tally/health.py",
+        "tally/storage/health.py",
         'return not self.missing and not self.is_stuck and self.fault in ("", FAILING)',
         "return not self.missing and not self.is_stuck",
         "tests/robustness/test_failing_disk.py::test_nothing_is_added_to_a_damaged_file",
     ),
     Fault(
         "connections kept after a failed fsync",
-        "tally/mending.py",
+        "tally/storage/recovery.py",
         "        await self._open_anew()\n        return not self._is_shut",
         "        return not self._is_shut",
         "tests/robustness/test_failing_disk.py::test_after_a_failed_fsync_every_connection_is_another_one",
@@ -304,21 +304,21 @@ FAULTS = (
     ),
     Fault(
         "a log that is not copied before it is forgotten",
-        "tally/mending.py",
+        "tally/storage/recovery.py",
         "                is_saved = await self._writer.run(empty_log)\n",
         "                is_saved = True\n",
         "tests/robustness/test_failing_disk.py::test_a_database_that_is_moved_away",
     ),
     Fault(
         "a full disk that only an event finds",
-        "tally/mending.py",
+        "tally/storage/recovery.py",
         "        await self._writer.run(lambda connection: try_to_write(connection, size_bytes))\n",
         "",
         "tests/robustness/test_failing_disk.py::test_a_full_disk_is_noticed_while_nobody_sends",
     ),
     Fault(
         "a writer that may be stuck",
-        "tally/health.py",
+        "tally/storage/health.py",
         "self.is_stuck = is_stuck",
         "self.is_stuck = False",
         "tests/robustness/test_failing_disk.py::test_a_disk_that_does_not_answer",
@@ -340,7 +340,7 @@ FAULTS = (
     ),
     Fault(
         "a migration without a transaction",
-        "tally/schema.py",
+        "tally/storage/database.py",
         "        with transaction(connection):\n            # Another",
         "        with contextlib.nullcontext():\n            # Another",
         "tests/unit/storage/test_schema.py",
@@ -361,14 +361,14 @@ FAULTS = (
     ),
     Fault(
         "links use the connections of accounts",
-        "tally/threads.py",
+        "tally/storage/connections.py",
         "of = self.links if claim.is_link else self.accounts",
         "of = self.accounts",
         "tests/api/test_share_link_load.py",
     ),
     Fault(
         "one key is served until it has no more",
-        "tally/fair_queue.py",
+        "tally/storage/fair_queue.py",
         "popitem(last=False)",
         "popitem(last=True)",
         "tests/unit/http/test_fair_queue.py tests/api/test_share_link_load.py",
@@ -382,7 +382,7 @@ FAULTS = (
     ),
     Fault(
         "a snapshot that is left behind",
-        "tally/threads.py",
+        "tally/storage/connections.py",
         '            connection.set_progress_handler(None, 0)\n            connection.execute("rollback")',
         "            connection.set_progress_handler(None, 0)\n            connection.execute('commit')\n"
         "            connection.execute('begin')\n            connection.execute('select 1 from meta').fetchone()\n"
@@ -391,7 +391,7 @@ FAULTS = (
     ),
     Fault(
         "filters joined by or",
-        "tally/queries.py",
+        "tally/storage/sql/events.py",
         'sql += f" and {column} in (select id',
         'sql += f" or {column} in (select id',
         "tests/api/test_read_api.py",
@@ -405,14 +405,14 @@ FAULTS = (
     ),
     Fault(
         "hours counted as firsts",
-        "tally/queries.py",
+        "tally/storage/sql/events.py",
         "% 4 = 0, hour_visitors,",
         "% 4 = 0, firsts,",
         "tests/unit/rollups/test_rollups.py",
     ),
     Fault(
         "a suffix from firsts",
-        "tally/queries.py",
+        "tally/storage/sql/events.py",
         "sum(iif(quarter < ?, lasts, firsts))",
         "sum(iif(quarter < ?, firsts, firsts))",
         "tests/unit/rollups/test_rollups.py",
@@ -1059,7 +1059,7 @@ FAULTS = (
     ),
     Fault(
         "a database that others may read",
-        "tally/schema.py",
+        "tally/storage/database.py",
         "os.O_CREAT | os.O_RDWR, 0o600)",
         "os.O_CREAT | os.O_RDWR, 0o644)",
         "tests/robustness/test_injection.py",

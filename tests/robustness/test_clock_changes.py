@@ -19,9 +19,10 @@ from typing import Any
 
 import pytest
 
-from tally import notes, retention
+from tally import retention
 from tally.clock import HELD_MS, STEP_MS, STOP_MS, Note
-from tally.schema import connect_reader
+from tally.storage import meta as notes
+from tally.storage.database import connect_reader
 from tally.timestamps import iso
 from tally.verification import verdicts
 from tests.conftest import NOON_MS, ROOT, Command, House, MakeHouse, ManualClock, Serve, clean_environment, until

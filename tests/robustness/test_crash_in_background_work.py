@@ -25,8 +25,8 @@ import pytest
 from tally import deletion, retention
 from tally.clock import Clock
 from tally.deletion import TABLES
-from tally.queries import Scope
-from tally.schema import connect_reader, open_database, transaction
+from tally.storage.database import connect_reader, open_database, transaction
+from tally.storage.sql.events import Scope
 from tests.conftest import ROOT, Serve, Server, clean_environment, until
 from tests.support.ledgers import (
     UNLIMITED,

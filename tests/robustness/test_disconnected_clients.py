@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tally.events.dimensions import FIELDS
-from tally.threads import READERS
+from tally.storage.connections import READERS
 from tally.timestamps import DAY_MS, iso
 from tests.conftest import CHROME, Command, Serve, Server, until
 from tests.support.aged_database import TODAY, built, sql

@@ -28,10 +28,10 @@ from typing import Any
 import pytest
 
 from tally.accounts import queries as accounts
-from tally.health import DAMAGED, FAILING, UNSURE, fault_of
 from tally.ingest import Job, Written
 from tally.repeats import Repeats
-from tally.schema import open_database
+from tally.storage.database import open_database
+from tally.storage.health import DAMAGED, FAILING, UNSURE, fault_of
 from tests.conftest import ROOT, Answer, House, Serve, Server, clean_environment, need_strace, until
 from tests.support import ledgers
 
@@ -569,7 +569,7 @@ async def test_a_full_disk_is_noticed_while_nobody_sends(house: House, monkeypat
     assert (await house.get("/healthz")).status == 200
     await house.store._writer.run(lambda c: c.execute(f"pragma max_page_count = {pages}").fetchall())
     house.store.health.is_tight = True
-    monkeypatch.setattr("tally.mending.TIGHT_S", 0)
+    monkeypatch.setattr("tally.storage.recovery.TIGHT_S", 0)
     await house.store.mender.heal()
     answer = await house.get("/healthz")
     assert (answer.status, answer.json["error"]["code"]) == (503, "storage_unavailable")
@@ -582,7 +582,7 @@ async def test_a_full_disk_is_noticed_while_nobody_sends(house: House, monkeypat
 async def test_a_disk_that_does_not_answer(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who comes then is told to come back, instead of standing in a line that does not move."""
     website = await house.website()
-    monkeypatch.setattr("tally.health.STUCK_S", 0)
+    monkeypatch.setattr("tally.storage.health.STUCK_S", 0)
     go_on = threading.Event()
     stuck = asyncio.ensure_future(house.store._writer.run(lambda _: go_on.wait(60)))
     for _ in range(1_000):

@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tally.accounts import queries as accounts
-from tally.schema import open_database
+from tally.storage.database import open_database
 from tests.conftest import Serve, Server, until
 
 UNLIMITED = ("--client-per-minute", "10000000", "--website-per-minute", "10000000")

@@ -14,8 +14,8 @@ import pytest
 
 from tally.accounts import passwords
 from tally.accounts import queries as accounts
-from tally.health import min_free_bytes
-from tally.schema import open_database
+from tally.storage.database import open_database
+from tally.storage.health import min_free_bytes
 from tests.conftest import CHROME, Serve, Server, until
 
 MB = 1_000_000

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tally.accounts import queries as accounts
-from tally.schema import open_database
+from tally.storage.database import open_database
 from tests.conftest import Serve, need_strace, until
 from tests.support.power_loss import ROOT, Recording, State, names, states
 

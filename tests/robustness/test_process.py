@@ -29,7 +29,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tally.accounts import queries as accounts
-from tally.schema import open_database
+from tally.storage.database import open_database
 from tests.conftest import CHROME, ROOT, Answer, Command, Serve, Server, clean_environment, need_strace, until
 from tests.support.ledgers import UNLIMITED
 

@@ -24,7 +24,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from tally.accounts import queries as accounts
-from tally.schema import open_database, transaction
+from tally.storage.database import open_database, transaction
 from tests.conftest import Server
 from tests.support import proxies
 from tests.support.page_client import OWN_PAGE, PASSWORD, PASSWORD_HASH

@@ -21,8 +21,8 @@ from tally.accounts import queries as accounts
 from tally.building import Builder
 from tally.importing import import_events
 from tally.ndjson import open_source
-from tally.schema import connect_reader, open_database, transaction
-from tally.threads import on_thread
+from tally.storage.connections import on_thread
+from tally.storage.database import connect_reader, open_database, transaction
 from tests.conftest import NOON_MS, OWNER, ManualClock
 
 DAY_MS = 86_400_000

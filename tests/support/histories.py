@@ -16,7 +16,7 @@ from hypothesis import Phase
 
 from tally.events.dimensions import FIELDS
 from tally.events.validation import TYPES
-from tally.queries import Scope
+from tally.storage.sql.events import Scope
 from tests.support.rollup_database import DAY_MS, HOUR_MS, LATE_MS, MINUTE_MS, Works, make_file, runs
 
 # Where a fault is planted, that it is found is enough.

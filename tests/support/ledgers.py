@@ -36,8 +36,8 @@ from tally import heat_days
 from tally.accounts import queries as accounts
 from tally.clock import Clock
 from tally.events.dimensions import FIELDS
-from tally.queries import Scope
-from tally.schema import open_database
+from tally.storage.database import open_database
+from tally.storage.sql.events import Scope
 from tests.conftest import CHROME, Server
 from tests.support.rollup_database import DAY_MS, Fact, Plain, wrong_tables
 

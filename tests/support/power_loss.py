@@ -206,8 +206,8 @@ def run_otherwise(synchronous: str, pages: str, arguments: list[str]) -> int:
     ):
         assert source.count(old) == 1, old
         source = source.replace(old, new)
-    schema = types.ModuleType("tally.schema")
-    sys.modules["tally.schema"] = schema
+    schema = types.ModuleType("tally.storage.database")
+    sys.modules["tally.storage.database"] = schema
     exec(compile(source, "schema.py", "exec"), schema.__dict__)
     import analytics_server
 

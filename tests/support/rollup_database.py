@@ -27,11 +27,11 @@ from tally.events.sessions import Salts, Sessions
 from tally.events.validation import TYPES, Event
 from tally.figures import Stats
 from tally.ingest import Ingest, Job, Row
-from tally.queries import Scope
 from tally.remembered import Remembered
 from tally.rollups import ALL, KEPT, LEVELS, OPEN, STALE
-from tally.schema import connect_reader, open_database, transaction
-from tally.threads import Thread
+from tally.storage.connections import Thread
+from tally.storage.database import connect_reader, open_database, transaction
+from tally.storage.sql.events import Scope
 from tests.conftest import NOON_MS, ManualClock
 
 T = TypeVar("T")

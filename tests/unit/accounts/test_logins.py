@@ -11,7 +11,7 @@ from tally.accounts import logins, passwords
 from tally.accounts import queries as accounts
 from tally.accounts.logins import DAY_MS, LASTS_MS, Login
 from tally.rate_limit import Buckets
-from tally.schema import open_database, transaction
+from tally.storage.database import open_database, transaction
 
 NOW_MS = 1_795_003_200_000
 HOUR_NS = 3_600_000_000_000

@@ -24,8 +24,8 @@ from argon2 import PasswordHasher
 
 from analytics_server import main
 from tally.accounts.queries import add_website, create_account
-from tally.schema import open_database
 from tally.settings import SETTINGS, option_name, variable_name
+from tally.storage.database import open_database
 from tests.conftest import ROOT, Command, Serve, clean_environment, until
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")

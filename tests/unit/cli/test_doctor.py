@@ -22,12 +22,12 @@ from urllib.request import urlopen
 import pytest
 
 from analytics_server import main
-from tally import notes
 from tally.accounts import queries as accounts
 from tally.backups import make_dated
 from tally.clock import Note
-from tally.schema import VERSION, open_database, transaction
-from tally.threads import lock_file
+from tally.storage import meta as notes
+from tally.storage.connections import lock_file
+from tally.storage.database import VERSION, open_database, transaction
 from tests.conftest import ROOT, Serve, clean_environment, until
 from tests.robustness.test_clock_changes import need_faketime
 from tests.support import proxies

@@ -1,11 +1,11 @@
-"""tally/fair_queue.py and tally/single_flight.py: who is next, and who shares an answer."""
+"""tally/storage/fair_queue.py and tally/single_flight.py: who is next, and who shares an answer."""
 
 import asyncio
 
 import pytest
 
-from tally.fair_queue import FairQueue, QueueFull
 from tally.single_flight import IsGone, SingleFlight
+from tally.storage.fair_queue import FairQueue, QueueFull
 
 
 async def test_keys_take_turns() -> None:

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tally import queries
 from tally.accounts.queries import Website
 from tally.events.dimensions import FIELDS
 from tally.events.sessions import VISIT_GAP_MS, Sessions, Visit
@@ -34,7 +33,8 @@ from tally.live import (
     look,
     most_visited,
 )
-from tally.schema import open_database
+from tally.storage.database import open_database
+from tally.storage.sql import events as queries
 from tally.timestamps import DAY_MS
 from tests.conftest import ManualClock
 

@@ -12,7 +12,7 @@ import pytest
 
 from tally.errors import ApiError
 from tally.ingest import Job
-from tally.threads import READERS
+from tally.storage.connections import READERS
 from tests.conftest import House, MakeHouse
 
 
@@ -288,7 +288,7 @@ async def test_a_log_that_has_grown_is_emptied(house: House, monkeypatch: pytest
     grown = house.store.log_bytes
     await house.store.tick()
     assert house.store.log_bytes == grown > 0
-    monkeypatch.setattr("tally.schema.MOST_LOG_BYTES", 0)
+    monkeypatch.setattr("tally.storage.database.MOST_LOG_BYTES", 0)
     await house.store.tick()
     assert house.store.log_bytes == 0
     assert (await house.collect(view(website, "/20"))).status == 202
@@ -346,7 +346,7 @@ async def test_somebody_elses_reading_does_not_hold_up_the_chores(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A backup pins the log for as long as it takes: it is emptied another time, and nobody waits for that."""
-    monkeypatch.setattr("tally.schema.MOST_LOG_BYTES", 0)
+    monkeypatch.setattr("tally.storage.database.MOST_LOG_BYTES", 0)
     website = await house.website()
     assert (await house.collect(view(website))).status == 202
     reader = sqlite3.connect(house.db, isolation_level=None)
@@ -376,7 +376,7 @@ async def test_a_log_that_cannot_be_emptied_is_not_tried_all_the_time(
 
     website = await house.website()
     assert (await house.collect(view(website))).status == 202
-    monkeypatch.setattr("tally.schema.MOST_LOG_BYTES", 0)
+    monkeypatch.setattr("tally.storage.database.MOST_LOG_BYTES", 0)
     monkeypatch.setattr("tally.store.empty_log", fail)
     for _ in range(20):
         with suppress(sqlite3.Error):

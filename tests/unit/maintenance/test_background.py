@@ -20,7 +20,7 @@ import pytest
 from tally import building, rollups, visit_days
 from tally.accounts import queries as accounts
 from tally.clock import Clock
-from tally.schema import open_database, transaction
+from tally.storage.database import open_database, transaction
 from tally.timeranges import Range, buckets
 from tests.conftest import ManualClock, Serve, Server, until
 from tests.support.rollup_database import (

@@ -27,8 +27,8 @@ from tally.accounts import queries as accounts
 from tally.backups import BackupError, Stopped, make_backup
 from tally.nightly import AGAIN_NS, Nightly
 from tally.restoring import drop_leftovers
-from tally.schema import open_database
-from tally.threads import lock_file
+from tally.storage.connections import lock_file
+from tally.storage.database import open_database
 from tests.conftest import NOON_MS, ROOT, ManualClock, Serve, clean_environment, until
 from tests.support.aged_database import built, sql
 from tests.unit.cli.test_commands import OTHER_FILES, Done, noise, refused, succeeded

@@ -21,10 +21,10 @@ from tally.deletion import TABLES
 from tally.erasing import AGAIN_MS, LATE_MS, Eraser
 from tally.events.dimensions import FIELDS
 from tally.importing import import_events
-from tally.labels import Labels
 from tally.ndjson import BadFile, open_source
-from tally.schema import connect_reader, open_database, transaction
-from tally.threads import on_thread
+from tally.storage.connections import on_thread
+from tally.storage.database import connect_reader, open_database, transaction
+from tally.storage.labels import Labels
 from tests.conftest import NOON_MS, OWNER, Command, House, ManualClock, Serve, until
 from tests.support.aged_database import Killed, built, take, writing
 from tests.support.page_client import PASSWORD, logged_in

@@ -21,7 +21,7 @@ from analytics_server import main
 from tally import retention, rollups, visit_days
 from tally.accounts import queries as accounts
 from tally.rollups import KEPT, OPEN, STALE
-from tally.schema import transaction
+from tally.storage.database import transaction
 from tally.timestamps import iso
 from tests.conftest import Command, Serve, until
 from tests.support.aged_database import (

@@ -23,7 +23,7 @@ from tally.clock import Clock
 from tally.erasing import LATE_MS
 from tally.rollups import FOLD_AFTER_MS
 from tally.scheduler import FAILED_PAUSE_S, TURN_S, Scheduler, Turn
-from tally.schema import transaction
+from tally.storage.database import transaction
 from tests.conftest import ROOT, ManualClock, Serve, Server, need_strace, until
 from tests.support.aged_database import a_past, sql, take, writing
 from tests.support.rollup_database import DAY_MS, HOUR_MS, Works, make_file

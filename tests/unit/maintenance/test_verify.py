@@ -16,7 +16,7 @@ import pytest
 from analytics_server import main
 from tally import moments, retention, rollups
 from tally.rollups import KEPT, OPEN, STALE
-from tally.schema import connect_reader, transaction
+from tally.storage.database import connect_reader, transaction
 from tally.timestamps import iso
 from tally.verification import Verdict, verdicts
 from tests.conftest import Command, Serve, until

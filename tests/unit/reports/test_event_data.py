@@ -16,8 +16,8 @@ from tally import properties
 from tally.events import json_scalars as scalars
 from tally.ground import BeyondRetention
 from tally.properties import Data, TooManyValues
-from tally.queries import Scope
 from tally.rollups import KEPT
+from tally.storage.sql.events import Scope
 from tests.support import histories
 from tests.support.histories import NAMES, PHASES, History, texts
 from tests.support.rollup_database import DAY_MS, Works, make_file

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tally import funnels
 from tally.ground import BeyondRetention
-from tally.queries import Scope
 from tally.rollups import KEPT
+from tally.storage.sql.events import Scope
 from tests.support import histories
 from tests.support.histories import NAMES, PATHS, PHASES, History, texts
 from tests.support.rollup_database import DAY_MS, GAP_MS, MINUTE_MS, Works, make_file

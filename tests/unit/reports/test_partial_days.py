@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tally import cuts
 from tally.cuts import Row
 from tally.remembered import Remembered
-from tally.schema import open_database
+from tally.storage.database import open_database
 from tests.support.read_api import FIELDS
 
 W, DAY = 7, 20_000

@@ -19,9 +19,9 @@ import pytest
 from tally import cuts, figures, ranking, visit_days
 from tally.counts import merge
 from tally.ground import BeyondRetention
-from tally.queries import Scope
 from tally.remembered import _ENTRY_BYTES, KEPT_MS, Remembered, packed, unpacked
 from tally.rollups import FINAL
+from tally.storage.sql.events import Scope
 from tally.timeranges import Interval, Range, buckets
 from tests.conftest import ManualClock
 from tests.support.rollup_database import DAY_MS, HOUR_MS, MINUTE_MS, QUARTER_MS, Plain, Works, at_once, make_file

@@ -13,9 +13,9 @@ from tally import significance, trial_figures, trials
 from tally.events.dimensions import FIELDS
 from tally.events.validation import AB_ASSIGN, AB_CONVERT
 from tally.ground import BeyondRetention
-from tally.queries import Scope
 from tally.rollups import KEPT
-from tally.schema import open_database, transaction
+from tally.storage.database import open_database, transaction
+from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS
 from tally.verification import TRIALS, verdicts
 from tests.conftest import NOON_MS, House

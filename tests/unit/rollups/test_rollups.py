@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from tally import cuts, figures, ranking, retention, rollups, toplists, visit_days
 from tally.events.dimensions import FIELDS
-from tally.queries import Scope
+from tally.storage.sql.events import Scope
 from tally.timeranges import Range, buckets
 from tests.conftest import ManualClock
 from tests.support.rollup_database import (

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tally import moments
 from tally.events.sessions import Sessions
 from tally.moments import COLUMNS, Deltas, hours_touched
-from tally.schema import open_database
+from tally.storage.database import open_database
 from tests.conftest import ManualClock
 from tests.support.rollup_database import DAY_MS, GAP_MS, MINUTE_MS, Works, label_of, make_file
 

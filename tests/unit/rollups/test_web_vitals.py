@@ -20,10 +20,10 @@ from tally import vital_days, vital_figures, vitals
 from tally.events.dimensions import FIELDS
 from tally.events.validation import METRICS, MOST_OF_METRIC
 from tally.ground import BeyondRetention
-from tally.queries import Scope
 from tally.remembered import Remembered
 from tally.rollups import KEPT
-from tally.schema import open_database, transaction
+from tally.storage.database import open_database, transaction
+from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS
 from tally.vital_days import LEVELS, PART_MS
 from tally.vitals import RELATIVE_ERROR, THRESHOLDS

@@ -1,4 +1,4 @@
-"""Text <-> small integer (tally/labels.py)."""
+"""Text <-> small integer (tally/storage/labels.py)."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tally.labels import Labels
-from tally.schema import open_database
+from tally.storage.database import open_database
+from tally.storage.labels import Labels
 
 TEXTS = [
     "/",

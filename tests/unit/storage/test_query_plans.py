@@ -26,7 +26,6 @@ from tally import (
     heat_audit,
     heat_days,
     left_out,
-    notes,
     properties,
     retention,
     rollups,
@@ -39,12 +38,13 @@ from tally.accounts import logins
 from tally.accounts import queries as accounts
 from tally.demo_sites import SITES
 from tally.exporting import count_events, export_events
-from tally.health import FAILING
 from tally.importing import import_events
 from tally.ingest import forget_old
 from tally.ndjson import open_source, open_target
-from tally.schema import open_database
 from tally.settings import Settings
+from tally.storage import meta as notes
+from tally.storage.database import open_database
+from tally.storage.health import FAILING
 from tally.timestamps import iso
 from tally.verification import verdicts
 from tests.conftest import NOON_MS, House, ManualClock
@@ -128,7 +128,7 @@ def statement_texts(tree: ast.Module) -> Iterator[tuple[str, int]]:
 def names_in_sources() -> set[str]:
     """`room.name` of every statement; `ingest.{table}` stands for each table that _insert is called with.
 
-    Without tally/starting.py's, on a file that no server has open yet; without tally/schema.py's, on the table meta
+    Without tally/starting.py's, on a file that no server has open yet; without tally/storage/database.py's, on the table meta
     alone and on SQLite's own; and without those on a file that lasts as long as the question it was made for.
     """
     names = set()

@@ -1,4 +1,4 @@
-"""tally/queries.py on rows put in by hand: each statement alone, and the wall around all of them.
+"""tally/storage/sql/events.py on rows put in by hand: each statement alone, and the wall around all of them.
 
 Quoted: CONTRACT, Words: "let E be the traffic events in the range that match all the filters", and the table of
 endpoints. How the figures read over HTTP is in test_read_api.py, how the statements find their rows in
@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from tally import measuring, queries
-from tally.queries import FILTERS, Place, Query, Scope
-from tally.schema import open_database
+from tally.storage.database import open_database
+from tally.storage.sql import events as queries
+from tally.storage.sql import measurements as measuring
+from tally.storage.sql.events import FILTERS, Place, Query, Scope
 from tests.support.read_api import FIELDS as SEED_FIELDS
 
 W = 7  # the website that is asked about; 8 is another
@@ -187,7 +188,7 @@ def quarters(database: sqlite3.Connection) -> sqlite3.Connection:
     ],
 )
 def test_totals(quarters: sqlite3.Connection, first: int, end: int, midnight: int, expected: tuple[int, ...]) -> None:
-    """tally/queries.py: "Visitors: lasts before the quarter `midnight`, firsts from it on"."""
+    """tally/storage/sql/events.py: "Visitors: lasts before the quarter `midnight`, firsts from it on"."""
     assert run(quarters, queries.totals(W, first, end, midnight)) == [expected]
 
 
@@ -219,7 +220,7 @@ def test_days(quarters: sqlite3.Connection, first: int, end: int, expected: list
     ],
 )
 def test_hours(quarters: sqlite3.Connection, first: int, end: int, expected: list[tuple[int, ...]]) -> None:
-    """tally/queries.py: "an hour that crosses midnight UTC: those before it, and those whose first ... lies behind"."""
+    """tally/storage/sql/events.py: "an hour that crosses midnight UTC: those before it, and those whose first ... lies behind"."""
     assert run(quarters, queries.hours(W, first, end)) == expected
 
 
@@ -415,7 +416,7 @@ SCOPED: dict[str, Callable[[Scope], Query]] = {
     "traffic": queries.traffic,
     "events": lambda scope: queries.events(scope, Place(FIRST, FIRST, 1), 10),
 }
-# Of measurements; tally/measuring.py has the same wall.
+# Of measurements; tally/storage/sql/measurements.py has the same wall.
 MEASURED: dict[str, Callable[[Scope], Query]] = {
     "vitals": measuring.vitals,
     "vitals_of": lambda scope: measuring.vitals_of(scope, "os", "lcp", [1]),

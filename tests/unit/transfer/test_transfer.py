@@ -36,7 +36,7 @@ from tally.exporting import count_events, export_events
 from tally.importing import Sizes, Summary, import_events
 from tally.ndjson import MOST_LINE_BYTES, BadFile, open_source, open_target
 from tally.portable import Line, LineReader
-from tally.schema import connect_reader, open_database, transaction
+from tally.storage.database import connect_reader, open_database, transaction
 from tally.verification import verdicts
 from tally.visits import cut
 from tests.conftest import NOON_MS, ROOT, Command, House, MakeHouse, Serve, clean_environment, until

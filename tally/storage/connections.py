@@ -6,7 +6,7 @@ statement 3. Nothing but plain rows may come out of it: a cursor left over would
 `Readers` are a few connections that cannot write. A question waits for a free one, has one snapshot for all it asks,
 and is given up when it takes too long or nobody waits for it any more. Share links have a connection of their own, so
 that a question of an account never waits for one of a link, and a shorter deadline; within each class, accounts and
-links take turns (tally/fair_queue.py). All can be held at once, for the moment in which the log is emptied.
+links take turns (tally/storage/fair_queue.py). All can be held at once, for the moment in which the log is emptied.
 
 A connection can be closed and opened anew on its thread; between the two every step fails as a file does that cannot be
 opened.
@@ -25,10 +25,10 @@ from typing import NamedTuple, TypeVar
 import aiosqlite
 
 from tally.errors import OVERLOADED, ApiError
-from tally.fair_queue import FairQueue, QueueFull
-from tally.health import refusal
 from tally.latency_histogram import Histogram
-from tally.schema import BadDatabase, connect_reader
+from tally.storage.database import BadDatabase, connect_reader
+from tally.storage.fair_queue import FairQueue, QueueFull
+from tally.storage.health import refusal
 
 T = TypeVar("T")
 Question = Callable[[sqlite3.Connection], T]

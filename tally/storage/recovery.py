@@ -1,4 +1,4 @@
-"""What is done about a database that is not well (tally/health.py): each second, one step towards its being well again.
+"""What is done about a database that is not well (tally/storage/health.py): each second, one step towards its being well again.
 
 - Failing: a small write says whether it is over.
 - Unsure: first a write must go through; it also lies over what the failed one may have left in the log. Then every
@@ -20,8 +20,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from tally.health import DAMAGED, FAILING, TRY_BYTES, Health, look_for_damage, try_to_write
-from tally.threads import Readers, Thread
+from tally.storage.connections import Readers, Thread
+from tally.storage.health import DAMAGED, FAILING, TRY_BYTES, Health, look_for_damage, try_to_write
 
 # our choice: a file in which damage was found is not read through again and again.
 CHECK_AGAIN_S = 300.0

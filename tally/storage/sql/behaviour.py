@@ -1,6 +1,6 @@
 """The SQL for reading what visitors do: steps of funnels and event_data.
 
-As in tally/queries.py, whose Scope and filters these are: pure functions that return (sql, parameters), every name from
+As in tally/storage/sql/events.py, whose Scope and filters these are: pure functions that return (sql, parameters), every name from
 a table, every value a parameter. Many rows come as few texts: row by row, the interpreter's lock would change hands at
 each of them.
 """
@@ -8,8 +8,8 @@ each of them.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tally.event_data import STORED
-from tally.queries import Query, Scope, filters_of
+from tally.storage.event_data import STORED
+from tally.storage.sql.events import Query, Scope, filters_of
 
 Step = tuple[str, int]
 """A field of STEP_FIELDS and a label."""

@@ -1,6 +1,6 @@
 """The SQL for reading measurements: web vitals and experiments.
 
-As in tally/queries.py, whose Scope and filters these are: pure functions that return (sql, parameters), every name from
+As in tally/storage/sql/events.py, whose Scope and filters these are: pure functions that return (sql, parameters), every name from
 a table, every value a parameter.
 """
 
@@ -10,7 +10,7 @@ import orjson
 
 from tally.events.dimensions import FIELDS
 from tally.events.validation import METRICS
-from tally.queries import Query, Scope, filters_of
+from tally.storage.sql.events import Query, Scope, filters_of
 
 _METRICS = ", ".join(METRICS)
 

@@ -13,7 +13,7 @@ It is `well`, or the first of these that holds:
 Apart from these, the disk may be `low`: less free space than the owner wants kept (--min-free-disk). Then events alone
 are refused; questions, deletion, sign-in and the background work go on, since they need little space or free some.
 
-This room sees and says; what is done about it is in tally/mending.py. Called from the loop, but for `Files`,
+This room sees and says; what is done about it is in tally/storage/recovery.py. Called from the loop, but for `Files`,
 which the writer's thread asks before and after each group: 5 us for both.
 """
 
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tally.errors import QUERY_TIMEOUT, STORAGE_UNAVAILABLE, ApiError, log
-from tally.schema import connect_reader, transaction
+from tally.storage.database import connect_reader, transaction
 
 # our choice: longer than the writer waits for somebody else's lock, shorter than people wait for an answer.
 STUCK_S = 5.0

@@ -8,11 +8,11 @@ store moves on with every commit; whoever wants another state reads another one.
 import sqlite3
 from typing import NamedTuple
 
-from tally import notes
 from tally.accounts import logins
 from tally.accounts import queries as accounts
 from tally.accounts.logins import Login
 from tally.accounts.queries import Key, Owner, Website
+from tally.storage import meta as notes
 
 
 class Registry(NamedTuple):

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tally.event_data import STORED
 from tally.events.dimensions import FIELDS
 from tally.events.validation import METRICS, TYPES
+from tally.storage.event_data import STORED
+from tally.storage.visitor_values import is_new
 from tally.timestamps import DAY_MS
-from tally.visitor_values import is_new
 
 Query = tuple[str, list[Any]]
 

@@ -1,0 +1,4 @@
+"""Statements for reading events, as functions that return (sql, parameters).
+
+Pure: nothing here runs a statement. May import what `storage` may.
+"""
