@@ -21,21 +21,21 @@ from tally import account_api, collect, commands, framing, ops, pages, read_api,
 from tally.budgets import Budgets
 from tally.clock import Clock
 from tally.collect import DESK, Desk
-from tally.connections import CONNECTIONS, Connections, watched
 from tally.events.client import Network, is_proxy, parse_proxies
 from tally.events.geoip import Countries
 from tally.events.sender import Callers
 from tally.events.sessions import Sessions
 from tally.events.validation import MOST_BODY_BYTES
 from tally.gate import GATE, Gate
+from tally.http.connection_reuse import refuse_uncertain
+from tally.http.connections import CONNECTIONS, Connections, watched
+from tally.http.middleware import ANSWERED, COLLECT_PATH, NOT_FOUND_PAGE, REFUSED, UNDER_WAY, answer_errors, expectation
+from tally.http.request_paths import BASE_PATH, IS_PROXY
 from tally.ingest import Ingest
-from tally.middleware import ANSWERED, COLLECT_PATH, NOT_FOUND_PAGE, REFUSED, UNDER_WAY, answer_errors, expectation
 from tally.nightly import Nightly
 from tally.rate_limit import Buckets
 from tally.reader import READER, Reader
-from tally.request_paths import BASE_PATH, IS_PROXY
 from tally.resources import asset
-from tally.reuse import refuse_uncertain
 from tally.running import opened
 from tally.settings import Settings
 from tally.storage.value_limits import Limits

@@ -34,8 +34,8 @@ from tally.accounts.sign_in import Try
 from tally.base_path import public_url
 from tally.errors import ApiError
 from tally.gate import GATE, Gate, body, flag, invalid, text
-from tally.middleware import json_answer
-from tally.request_paths import public_prefix
+from tally.http.middleware import json_answer
+from tally.http.request_paths import public_prefix
 from tally.resources import tally_version
 from tally.timeranges import zone
 from tally.timestamps import BadTime, iso

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import orjson
 from aiohttp import web
 
-from tally import errors, figures, left_out, tables, toplists, visit_figures
+from tally import errors, figures, left_out, toplists, visit_figures
 from tally.accounts.queries import Website
 from tally.asking import Question
 from tally.base_path import public_url
@@ -26,14 +26,15 @@ from tally.events.dimensions import FIELDS
 from tally.events.validation import TYPES
 from tally.figures import Stats
 from tally.ground import refuse_gone
+from tally.http import formats as tables
+from tally.http.formats import round_half_away
+from tally.http.middleware import json_answer
 from tally.ingest import ids_end
 from tally.live import WINDOW_MS, Present, look, most_visited
-from tally.middleware import json_answer
 from tally.reader import Answer, Reader, View, scope_of
 from tally.storage import value_limits
 from tally.storage.sql import events as queries
 from tally.storage.sql.events import Place
-from tally.tables import round_half_away
 from tally.timeranges import buckets, previous
 from tally.timestamps import DAY_MS, BadTime, iso
 from tally.vitals import told

@@ -9,13 +9,14 @@ from typing import Any
 
 from aiohttp import web
 
-from tally import errors, funnels, properties, tables
+from tally import errors, funnels, properties
 from tally.asking import Question
 from tally.errors import ApiError
-from tally.middleware import json_answer
+from tally.http import formats as tables
+from tally.http.formats import round_half_away
+from tally.http.middleware import json_answer
 from tally.properties import PERCENTILES, Numbers, TooManyValues
 from tally.reader import Answer, Reader, View, scope_of
-from tally.tables import round_half_away
 
 _STEP = ("field", "value", "visits", "visitors", "of_first", "of_previous", "mean_seconds")
 

@@ -22,7 +22,6 @@ from aiohttp import web
 
 from tally import errors
 from tally.accounts.queries import Website, month_ends_in_s, month_of
-from tally.bodies import read_batch, read_body
 from tally.budgets import Budgets
 from tally.clock import Clock
 from tally.errors import ApiError
@@ -32,9 +31,10 @@ from tally.events.sender import Callers, Sender
 from tally.events.sessions import Salts
 from tally.events.user_agent import Agents
 from tally.events.validation import AB_ASSIGN, APP_EVENT, Batch, Event, Rejection, read_event, type_of
+from tally.http.body import read_batch, read_body
+from tally.http.middleware import json_answer
 from tally.ingest import MONTH_FULL, NO_ASSIGNMENT, Job, Outcome, Row
 from tally.left_out import Source
-from tally.middleware import json_answer
 from tally.rate_limit import Buckets
 from tally.store import Store
 

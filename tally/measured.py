@@ -12,14 +12,15 @@ from typing import Any
 
 from aiohttp import web
 
-from tally import errors, heat_figures, significance, tables, trial_figures, vital_figures
+from tally import errors, heat_figures, significance, trial_figures, vital_figures
 from tally.asking import Question
 from tally.errors import ApiError
 from tally.events.validation import METRICS
 from tally.heat import BIN_HEIGHT_PX, BINS_X, WIDTHS
-from tally.middleware import json_answer
+from tally.http import formats as tables
+from tally.http.formats import round_half_away
+from tally.http.middleware import json_answer
 from tally.reader import Answer, Reader, View, scope_of
-from tally.tables import round_half_away
 from tally.timestamps import DAY_MS, iso
 from tally.trial_figures import Arm, Experiment, TooManyTrials
 from tally.vitals import PERCENTILES, RELATIVE_ERROR, THRESHOLDS, Summary, summary

@@ -19,10 +19,10 @@ from prometheus_client.registry import Collector
 from tally.accounts.queries import USAGE_WARNINGS
 from tally.clock import Clock
 from tally.collect import Desk
-from tally.connections import Connections
+from tally.http.connections import Connections
+from tally.http.middleware import COLLECT_PATHS, Answered
 from tally.latency_histogram import Histogram
 from tally.left_out import LeftOut
-from tally.middleware import COLLECT_PATHS, Answered
 from tally.nightly import Nightly
 from tally.reader import Reader
 from tally.resources import tally_version

@@ -16,13 +16,13 @@ from prometheus_client.registry import CollectorRegistry
 
 from tally import errors
 from tally.collect import DESK
-from tally.connections import CONNECTIONS
 from tally.errors import ApiError
+from tally.http.connections import CONNECTIONS
+from tally.http.middleware import ANSWERED, COLLECT_PATH, REFUSED, json_answer
+from tally.http.request_paths import BASE_PATH, PREFIX_HEADER, public_prefix
 from tally.metrics import Figures
-from tally.middleware import ANSWERED, COLLECT_PATH, REFUSED, json_answer
 from tally.nightly import Nightly
 from tally.reader import READER
-from tally.request_paths import BASE_PATH, PREFIX_HEADER, public_prefix
 from tally.resources import tally_version
 from tally.storage.health import RETRY_S, WORDS
 

@@ -22,8 +22,8 @@ from aiohttp import web
 
 from tally import errors
 from tally.errors import ApiError
-from tally.middleware import ANSWER_HEADERS, OURS_ALONE
-from tally.request_paths import PREFIX_HEADER, public_prefix
+from tally.http.middleware import ANSWER_HEADERS, OURS_ALONE
+from tally.http.request_paths import PREFIX_HEADER, public_prefix
 from tally.resources import asset
 
 _TYPES = {

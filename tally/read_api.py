@@ -17,7 +17,7 @@ from tally.accounts.queries import PLANS_WITH_KEYS, Key
 from tally.asking import question
 from tally.endpoints import endpoint
 from tally.errors import ApiError
-from tally.middleware import ANSWER_HEADERS, json_answer
+from tally.http.middleware import ANSWER_HEADERS, json_answer
 from tally.reader import READER, Reader, View, caching, has_any_tag, has_tag
 from tally.timestamps import iso
 

@@ -5,7 +5,7 @@ one line. End, on SIGTERM, SIGINT or SIGHUP: no new connections, what was accept
 within 10 seconds. A second signal ends it the hard way, as signals do.
 
 Words go to standard error, the link of the first run among them; the line `listening on` alone to standard output.
-Nothing is logged that says who asked (tally/logs.py): no access log, and aiohttp's own logger, which would fill the log
+Nothing is logged that says who asked (tally/http/logging.py): no access log, and aiohttp's own logger, which would fill the log
 with what strangers send, is silenced.
 """
 
@@ -21,17 +21,18 @@ from typing import Any
 
 from aiohttp import web
 
-from tally import logs, starting
+from tally import starting
 from tally.base_path import public_url
-from tally.connections import CONNECTIONS
 from tally.gate import GATE
-from tally.listening import Listener, room_for
-from tally.middleware import UNDER_WAY
+from tally.http import logging as logs
+from tally.http.connection_reuse import closing
+from tally.http.connections import CONNECTIONS
+from tally.http.listener import Listener, room_for
+from tally.http.middleware import UNDER_WAY
+from tally.http.sockets import CannotListen, Sockets, open_sockets
 from tally.restoring import drop_leftovers
-from tally.reuse import closing
 from tally.settings import UNIX, Settings
 from tally.shortcut import Door
-from tally.sockets import CannotListen, Sockets, open_sockets
 from tally.storage.connections import lock_file
 from tally.storage.database import BadDatabase
 from tally.supervision import Supervisor

@@ -10,7 +10,7 @@ What is plain: one piece; a head of at most 8 KB with each header once, in the s
 Content-Length and nothing else, that asks for nothing (no Expect, Upgrade, Transfer-Encoding, Connection but
 keep-alive). Whatever a proxy in front could read differently is therefore not read here.
 
-What a connection may cost, in time and in memory, is looked after by tally/connections.py, on either way: aiohttp gets
+What a connection may cost, in time and in memory, is looked after by tally/http/connections.py, on either way: aiohttp gets
 its bytes through here. Where the writer has no room, that is said before anything is read or asked of the sender.
 
 The checks have no effect until tokens are taken, so aiohttp's way may run them again from the start. After that the
@@ -28,14 +28,13 @@ from typing import Any
 
 from aiohttp import web
 
-from tally.bodies import read_batch
 from tally.collect import DESK, Claim, concluded
-from tally.connections import CONNECTIONS, Connection
 from tally.errors import OVERLOADED, ApiError
 from tally.events.sender import Sender
 from tally.events.validation import MOST_BODY_BYTES
-from tally.ingest import Outcome
-from tally.middleware import (
+from tally.http.body import read_batch
+from tally.http.connections import CONNECTIONS, Connection
+from tally.http.middleware import (
     ANSWERED,
     COLLECT_HEADERS,
     COLLECT_PATHS,
@@ -46,7 +45,8 @@ from tally.middleware import (
     raw,
     refusal_of,
 )
-from tally.request_paths import BASE_PATH
+from tally.http.request_paths import BASE_PATH
+from tally.ingest import Outcome
 
 # our choice: a browser's head is 1 to 2 KB; aiohttp takes longer ones.
 MOST_HEAD_BYTES = 8_192

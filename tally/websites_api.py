@@ -24,7 +24,7 @@ from tally.endpoints import endpoint
 from tally.errors import ApiError
 from tally.events.urls import BadHost, exact_origin, registrable_domain
 from tally.gate import GATE, Gate, invalid, text
-from tally.middleware import json_answer
+from tally.http.middleware import json_answer
 from tally.reader import READER, View
 from tally.storage.connections import SERVER, Claim
 from tally.timestamps import iso

@@ -32,10 +32,11 @@ from schemathesis.specs.openapi.checks import (
 )
 
 import analytics_server
-from tally import errors, left_out, middleware
+from tally import errors, left_out
 from tally.accounts import queries as accounts
 from tally.clock import Clock
 from tally.events import validation as events
+from tally.http import middleware
 from tally.storage.database import open_database
 from tests.conftest import OWNER, Server, until
 

@@ -1,4 +1,4 @@
-"""tally/connections.py and tally/bodies.py: deadlines and bounds, made small enough to be met, and all counts.
+"""tally/http/connections.py and tally/http/body.py: deadlines and bounds, made small enough to be met, and all counts.
 
 tests/robustness/test_hostile_clients.py has the real ones, in a process of its own.
 """
@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from tally.connections import CONNECTIONS, Connections
 from tally.events.client import parse_proxies
-from tally.middleware import ANSWERED, COLLECT_PATHS, REFUSED
+from tally.http.connections import CONNECTIONS, Connections
+from tally.http.middleware import ANSWERED, COLLECT_PATHS, REFUSED
 from tally.ops import OPENAPI
 from tests.conftest import House, MakeHouse
 
@@ -32,7 +32,7 @@ Connect = Callable[..., Awaitable[Client]]
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looked at often; a test makes the deadline short that it is about."""
-    monkeypatch.setattr("tally.connections.SWEEP_S", 0.02)
+    monkeypatch.setattr("tally.http.connections.SWEEP_S", 0.02)
     for name in ("connections.HEAD_S", "connections.STALLED_S", "connections.ANSWER_S", "bodies.BODY_S"):
         monkeypatch.setattr(f"tally.{name}", LONG_S)
 
@@ -117,7 +117,7 @@ async def test_a_head_that_drips(
     before: bytes | str, house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its time runs from its first byte, and no later byte makes it longer."""
-    monkeypatch.setattr("tally.connections.HEAD_S", 0.2)
+    monkeypatch.setattr("tally.http.connections.HEAD_S", 0.2)
     client = await connect(view(await house.website()) if isinstance(before, str) else before)
     if before:
         assert (await answer(client))[0] in (200, 202)
@@ -137,7 +137,7 @@ async def test_a_head_that_drips(
 async def test_one_who_waits_in_silence_is_idle_and_no_more(
     house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tally.connections.HEAD_S", 0.0)
+    monkeypatch.setattr("tally.http.connections.HEAD_S", 0.0)
     client = await connect()
     await asyncio.sleep(0.2)
     client[1].write(HEALTH)
@@ -177,11 +177,11 @@ async def test_who_goes_to_make_room(house: House, connect: Connect, monkeypatch
     everybody = connections(house)
     everybody.most = 10
     with monkeypatch.context() as patch:
-        patch.setattr("tally.connections.MOMENT_S", LONG_S)
+        patch.setattr("tally.http.connections.MOMENT_S", LONG_S)
         just_answered = await connect(HEALTH)
         assert (await answer(just_answered))[0] == 200
         assert not everybody.make_room()
-    monkeypatch.setattr("tally.connections.MOMENT_S", 0.0)
+    monkeypatch.setattr("tally.http.connections.MOMENT_S", 0.0)
     fetching = await connect(BIG * 30)
     await holds(lambda: everybody.unread_bytes)
     idle, silent = await connect(HEALTH), await connect()
@@ -202,14 +202,14 @@ async def test_who_goes_to_make_room(house: House, connect: Connect, monkeypatch
 
 
 async def test_an_answer_that_nobody_reads(house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tally.connections.STALLED_S", 0.1)
+    monkeypatch.setattr("tally.http.connections.STALLED_S", 0.1)
     everybody = connections(house)
     await connect(BIG * 30)
     await holds(lambda: everybody.late == 1)
 
 
 async def test_an_answer_that_is_read_for_ever(house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tally.connections.ANSWER_S", 0.3)
+    monkeypatch.setattr("tally.http.connections.ANSWER_S", 0.3)
     everybody = connections(house)
     # Always less than half read: it never comes to a moment at which all was taken.
     reader, _ = await connect(BIG * 400)
@@ -233,7 +233,7 @@ async def test_unread_answers_are_bounded_together(
     house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who has not read for longest goes first; one alone may have the longest answer."""
-    monkeypatch.setattr("tally.connections.MOST_UNREAD_BYTES", 150_000)
+    monkeypatch.setattr("tally.http.connections.MOST_UNREAD_BYTES", 150_000)
     everybody = connections(house)
     clients = []
     for count in range(1, 6):
@@ -246,7 +246,7 @@ async def test_unread_answers_are_bounded_together(
 
 async def test_heads_are_bounded_together(house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     """The longest goes."""
-    monkeypatch.setattr("tally.connections.MOST_HEADS_BYTES", 20_000)
+    monkeypatch.setattr("tally.http.connections.MOST_HEADS_BYTES", 20_000)
     everybody = connections(house)
     start = b"GET /healthz HTTP/1.1\r\nHost: x\r\nX: "
     short, long = await connect(start + b"y" * 4_000), await connect(start + b"y" * 14_000)
@@ -267,7 +267,7 @@ async def test_requests_sent_ahead_are_counted(house: House, connect: Connect, m
     for _ in range(21):
         assert (await answer((reader, writer)))[0] == 200
     await holds(lambda: everybody.heads_bytes == 0)
-    monkeypatch.setattr("tally.connections.MOST_HEADS_BYTES", 20_000)
+    monkeypatch.setattr("tally.http.connections.MOST_HEADS_BYTES", 20_000)
     assert await rest_of(await connect(BIG + HEALTH * 20)) == b""
 
 
@@ -281,8 +281,8 @@ async def test_a_body_that_looks_like_heads_is_not_counted_for_ever(house: House
 
 
 async def test_a_body_that_does_not_come(house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tally.bodies.BODY_S", 0.1)
-    monkeypatch.setattr("tally.middleware.THROW_AWAY_S", 0.1)
+    monkeypatch.setattr("tally.http.body.BODY_S", 0.1)
+    monkeypatch.setattr("tally.http.middleware.THROW_AWAY_S", 0.1)
     client = await connect(HEAD % 10 + b"{")
     status, body = await answer(client)
     assert (status, json.loads(body)["error"]["code"]) == (400, "invalid_json")
@@ -290,8 +290,8 @@ async def test_a_body_that_does_not_come(house: House, connect: Connect, monkeyp
 
 
 async def test_of_many_bodies_the_oldest_goes(house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tally.bodies.MOST_AT_ONCE", 2)
-    monkeypatch.setattr("tally.middleware.THROW_AWAY_S", 0.1)
+    monkeypatch.setattr("tally.http.body.MOST_AT_ONCE", 2)
+    monkeypatch.setattr("tally.http.middleware.THROW_AWAY_S", 0.1)
     everybody, website = connections(house), await house.website()
     clients = []
     for count in (1, 2):
@@ -310,7 +310,7 @@ async def test_overload_is_told_before_the_body_is_read(
     house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On either way, in the same words."""
-    monkeypatch.setattr("tally.middleware.THROW_AWAY_S", 0.1)
+    monkeypatch.setattr("tally.http.middleware.THROW_AWAY_S", 0.1)
     request = view(await house.website())
     with shut(house):
         short, long = await connect(request), await connect(HEAD % 1_000)
@@ -328,10 +328,10 @@ async def test_overload_is_told_before_the_body_is_read(
 
 async def test_the_counts_add_up(house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever clients do, in pieces of any size: at the end nothing is counted (as `connect` looks)."""
-    monkeypatch.setattr("tally.connections.HEAD_S", 0.1)
-    monkeypatch.setattr("tally.connections.STALLED_S", 0.1)
-    monkeypatch.setattr("tally.connections.MOST_HEADS_BYTES", 60_000)
-    monkeypatch.setattr("tally.connections.MOST_UNREAD_BYTES", 200_000)
+    monkeypatch.setattr("tally.http.connections.HEAD_S", 0.1)
+    monkeypatch.setattr("tally.http.connections.STALLED_S", 0.1)
+    monkeypatch.setattr("tally.http.connections.MOST_HEADS_BYTES", 60_000)
+    monkeypatch.setattr("tally.http.connections.MOST_UNREAD_BYTES", 200_000)
     website, chance = await house.website(), random.Random(3)
     for _ in range(60):
         sent = b"".join(chance.choices([HEALTH, BIG, view(website), b"\r\n\r\n", HEAD % 20], k=chance.randrange(1, 8)))

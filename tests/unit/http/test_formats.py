@@ -1,4 +1,4 @@
-"""tally/tables.py: rows as JSON objects or as CSV.
+"""tally/http/formats.py: rows as JSON objects or as CSV.
 
 Quoted: CONTRACT: "`Accept: text/csv` or `format=csv` gives timeseries, top and events as CSV with a header row; cells
 that a spreadsheet would run as a formula are made harmless". Lines end with CRLF (RFC 4180).
@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tally.tables import answer, csv_text
+from tally.http.formats import answer, csv_text
 
 
 def cell(value: Any) -> str:

@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from tally.accounts import queries as accounts
+from tally.http.sockets import CannotListen, open_sockets, passed_sockets
 from tally.settings import SETTINGS, BadSetting, option_name, settings_from, variable_name
-from tally.sockets import CannotListen, open_sockets, passed_sockets
 from tally.storage.database import open_database, transaction
 from tests.conftest import CHROME, OWNER, ROOT, Serve, Server, clean_environment, until
 from tests.support import proxies

@@ -20,8 +20,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tally import logs
 from tally.errors import fields
+from tally.http import logging as logs
 from tests.conftest import ROOT, Serve, clean_environment, until
 
 CANARY = "canary-203.0.113.77-jane.doe@example.com-tly_0123456789abcdef"

@@ -11,10 +11,10 @@ import asyncio
 from aiohttp import web
 
 from tally import errors
-from tally.connections import CONNECTIONS
 from tally.errors import ApiError
 from tally.events.validation import MOST_BODY_BYTES, BadBody, Batch, parse_body
-from tally.middleware import BROKEN_BODY
+from tally.http.connections import CONNECTIONS
+from tally.http.middleware import BROKEN_BODY
 
 # our choice: 64 KB in this time is the slowest phone there is; a sender that drips holds a connection no longer.
 BODY_S = 15.0

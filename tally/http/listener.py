@@ -1,13 +1,13 @@
 """The sockets that are listened on, and the moment in which somebody comes in.
 
 Connections are taken from the system by us, a few each time the loop comes round, so that the bounds of
-tally/connections.py are looked at before there is anything to close: a flood never takes the last file descriptor,
+tally/http/connections.py are looked at before there is anything to close: a flood never takes the last file descriptor,
 which the database may need. Who is refused at the bound is told so in the one shape of errors, if he reads it.
 
 The bound is set below the limit on open files, whose soft value is raised to the hard one first. If the descriptors run
 out nevertheless, one who waits goes; where nobody does, the system's own queue holds newcomers for a second.
 
-The sockets themselves are opened by tally/sockets.py.
+The sockets themselves are opened by tally/http/sockets.py.
 """
 
 import asyncio
@@ -17,10 +17,10 @@ import resource
 import socket
 from collections.abc import Callable
 
-from tally.connections import Connections
 from tally.errors import OVERLOADED, ApiError, log
-from tally.middleware import COLLECT_HEADERS, error_answer, raw
-from tally.sockets import Sockets
+from tally.http.connections import Connections
+from tally.http.middleware import COLLECT_HEADERS, error_answer, raw
+from tally.http.sockets import Sockets
 
 # our choice: the database's connections, questions, a backup and the runtime take less than 40.
 RESERVED_FILES = 64

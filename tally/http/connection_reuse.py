@@ -20,7 +20,7 @@ from aiohttp import HttpVersion10, HttpVersion11, web
 
 from tally import errors
 from tally.errors import ApiError
-from tally.middleware import Handler, common_headers, error_answer, http_error
+from tally.http.middleware import Handler, common_headers, error_answer, http_error
 
 # What web.Server calls for each request.
 Answering = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]

@@ -27,7 +27,7 @@ from tally.errors import (
     log,
     where_it_failed,
 )
-from tally.request_paths import local_path
+from tally.http.request_paths import local_path
 
 COLLECT_PATHS = ("/api/collect", "/api/v1/collect")
 # Another path of collect, by the owner's choice.

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from tally.middleware import json_answer
+from tally.http.middleware import json_answer
 
 # Spreadsheets start a formula at these, some also at their full-width forms; a tab or a line break in front of one is
 # skipped by some.

@@ -2,7 +2,7 @@
 
 Deadlines, looked at once a second: a head comes within HEAD_S of its first byte, an idle connection stays for the time
 of the settings, an answer is read at all within STALLED_S and to its end within ANSWER_S (a body's is in
-tally/bodies.py). Whoever is late is closed without a word.
+tally/http/body.py). Whoever is late is closed without a word.
 
 Bounds: connections in all, and of one client address, which is a whole network of IPv6 (not where the peer is a trusted
 proxy: it speaks for many). Where a bound is reached the connections that have waited longest go, those first that have
@@ -26,11 +26,11 @@ from typing import cast
 from aiohttp import web
 
 from tally.events.client import Network, bucket_key, client_address, is_proxy
-from tally.middleware import Handler
+from tally.http.middleware import Handler
 
 # RELIABILITY of slow heads: 10 seconds.
 HEAD_S = 10.0
-# our choice: a phone in a tunnel comes back within it; the kernel's own memory is bounded by tally/listening.py.
+# our choice: a phone in a tunnel comes back within it; the kernel's own memory is bounded by tally/http/listener.py.
 STALLED_S = 15.0
 # our choice: the longest answer, 2 MB, on a line of 140 kbit/s.
 ANSWER_S = 120.0
@@ -146,7 +146,7 @@ class Connections:
         self.heads_bytes = self.unread_bytes = 0
         # Accepted, and not made yet: each is counted once, here or in `all`.
         self.coming = 0
-        # Of the requests whose bodies are still coming, longest first (tally/bodies.py).
+        # Of the requests whose bodies are still coming, longest first (tally/http/body.py).
         self.bodies: dict[asyncio.Timeout, None] = {}
         self._of: dict[bytes, set[Connection]] = {}
         # In the order in which they stopped reading.
