@@ -170,7 +170,7 @@ create table visit (
 ) strict, without rowid;
 
 -- The pages that visits begin (entry) and end (exit) with: over blocks of 8 and 64 whole UTC days (level 3, 6), and over
--- days (0) whose visits are gone (tally/visit_days.py). A block is there once it has its row of value 0.
+-- days (0) whose visits are gone (tally/rollups/visit_pages.py). A block is there once it has its row of value 0.
 create table visit_page (
   website        integer not null,
   level          integer not null check (level in (0, 3, 6)),
@@ -187,7 +187,7 @@ create table visit_page (
   primary key (website, level, block, value)
 ) strict, without rowid;
 
--- Totals of each quarter of an hour (quarter = ms / 900,000), kept by what every commit changes (tally/moments.py).
+-- Totals of each quarter of an hour (quarter = ms / 900,000), kept by what every commit changes (tally/rollups/totals.py).
 -- Visits belong to the quarter they begin in. Visitors: whose first, whose last event of the UTC day lies in the quarter;
 -- and who has an event in the 60 minutes from its beginning on, cut at midnight.
 create table moment (
@@ -267,7 +267,7 @@ create table open_day_visitor_value (
   primary key (website, day, visitor, field, value)
 ) strict, without rowid;
 
--- Web vitals. Metrics in microseconds, cls in millionths (tally/vitals.py `stored`); null where not sent.
+-- Web vitals. Metrics in microseconds, cls in millionths (tally/rollups/vitals_histogram.py `stored`); null where not sent.
 create table vitals (
   website       integer not null,
   ts            integer not null,
@@ -294,7 +294,7 @@ create table vitals (
   primary key (website, ts, id)
 ) strict, without rowid;
 
--- Histograms of web vitals, added to by every commit (tally/vital_days.py): of all events, by device, by pathname; over
+-- Histograms of web vitals, added to by every commit (tally/rollups/web_vitals.py): of all events, by device, by pathname; over
 -- quarters of days (level -1), UTC days (0) and blocks of 8 and 64 days (3, 6; -3 and -6 while one is being built).
 create table histogram (
   website    integer not null,
@@ -308,7 +308,7 @@ create table histogram (
   poor_fcp   integer not null,
   poor_ttfb  integer not null,
   poor_cls   integer not null,
-  cells      blob    not null,             -- tally/vitals.py `packed`
+  cells      blob    not null,             -- tally/rollups/vitals_histogram.py `packed`
   primary key (website, cut, level, block, value)
 ) strict, without rowid;
 
@@ -353,7 +353,7 @@ create table assignment (
   primary key (website, day, experiment, visitor)
 ) strict, without rowid;
 
--- Who converted, once a visitor, goal and day (tally/trials.py).
+-- Who converted, once a visitor, goal and day (tally/rollups/experiments.py).
 create table conversion (
   website     integer not null,
   day         integer not null,
@@ -375,7 +375,7 @@ create table trial (
   primary key (website, day, experiment, variant, converted, goal)
 ) strict, without rowid;
 
--- Heatmap points, binned as they arrive (tally/heat.py), until they are packed: never a row a click.
+-- Heatmap points, binned as they arrive (tally/rollups/heatmap_grid.py), until they are packed: never a row a click.
 create table heat (
   website   integer not null,
   day       integer not null,
@@ -388,7 +388,7 @@ create table heat (
   primary key (website, day, pathname, width, kind, bin_y, bin_x)
 ) strict, without rowid;
 
--- Heatmap points, packed in the background (tally/heat_days.py): of each page over UTC days (level 0), with sums over
+-- Heatmap points, packed in the background (tally/rollups/heatmaps.py): of each page over UTC days (level 0), with sums over
 -- blocks of 8 and 64 of them (3, 6) where there are many. Clustered by page: a question is about one.
 create table heat_block (
   website   integer not null,
@@ -396,7 +396,7 @@ create table heat_block (
   band      integer not null check (band between 0 and 200),     -- rows of 20 pixels / 250
   level     integer not null check (level in (0, 3, 6)),
   block     integer not null,
-  mobile    blob    not null,              -- the cells of each width: tally/heat.py `packed`
+  mobile    blob    not null,              -- the cells of each width: tally/rollups/heatmap_grid.py `packed`
   tablet    blob    not null,
   desktop   blob    not null,
   primary key (website, pathname, band, level, block)

@@ -24,8 +24,10 @@ from report import say
 from servers import Tally
 from traffic import DAY_MS, DOMAIN, EVENTS_A_VISITOR, Traffic, quieter, texts
 
-from tally import rollups, visit_days, vital_days
 from tally.accounts import queries as accounts
+from tally.rollups import fields as rollups
+from tally.rollups import visit_pages as visit_days
+from tally.rollups import web_vitals as vital_days
 from tally.storage import database as schema
 
 SEED = 7
@@ -40,7 +42,7 @@ EVENT_ID_MS = 72 * 3_600_000
 _POLL_S = 0.5
 # our choice: a step takes a second or so; this is for a machine that is busy otherwise.
 MOST_IDLE_S = 300.0
-# What is folded later than this is a backlog (tally/rollups.py FOLD_AFTER_MS is 10 s, plus its pause and its step).
+# What is folded later than this is a backlog (tally/rollups/fields.py FOLD_AFTER_MS is 10 s, plus its pause and its step).
 BEHIND_MS = 60_000
 
 

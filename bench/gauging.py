@@ -16,7 +16,7 @@ from sending import Measuring
 from traffic import path
 
 from bench import Bench
-from tally import heat_days
+from tally.rollups import heatmaps as heat_days
 from tally.storage import database as schema
 
 # Targets of the issue: p95 in seconds, bytes an event.

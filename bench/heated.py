@@ -1,6 +1,6 @@
 """Heatmap points in the packed store: written day after day, as the background packs them, without collecting first.
 
-A day's cells of a page go into table heat_block as tally/heat_days.py would have packed them, and counts of pages into
+A day's cells of a page go into table heat_block as tally/rollups/heatmaps.py would have packed them, and counts of pages into
 heat_count; sums over blocks of days are made at the end, of bands that the product would have them of. Days come in
 their order, so that the file is as full, or as empty, as that of a server.
 """
@@ -11,8 +11,8 @@ from pointing import Pointing
 from report import say
 from traffic import path
 
-from tally import heat_days
-from tally.heat import packed, totals
+from tally.rollups import heatmaps as heat_days
+from tally.rollups.heatmap_grid import packed, totals
 from tally.storage import database as schema
 
 # our choice: so many days a transaction, since a day touches a page of the file for nearly every page of the website.
@@ -69,7 +69,7 @@ def _add_counts_up(connection: sqlite3.Connection, website: int, level: int) -> 
 
 
 def _add_cells_up(connection: sqlite3.Connection, website: int, below: int, level: int) -> None:
-    """Blocks of bands whose parts are large enough (tally/heat_days.py SUM_FROM_BYTES)."""
+    """Blocks of bands whose parts are large enough (tally/rollups/heatmaps.py SUM_FROM_BYTES)."""
     large = connection.execute(
         "/* heated.large */ select website, pathname, band, ?, block >> ? from heat_block"
         " where website = ? and level = ? group by 2, 3, 5"

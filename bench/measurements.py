@@ -18,8 +18,9 @@ from pointing import Pointing
 from report import say
 from traffic import DAY_MS
 
-from tally import trials, vital_days
 from tally.events.validation import AB_ASSIGN
+from tally.rollups import experiments as trials
+from tally.rollups import web_vitals as vital_days
 from tally.storage import database as schema
 
 # Another one whenever the drawing changes, so that no older file passes for a new one.

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from traffic import PATHS, quieter, zipf
 
-from tally.heat import BIN_HEIGHT_PX, BINS_X, CELLS, CLICK, SCROLL, Cells, cell_of
+from tally.rollups.heatmap_grid import BIN_HEIGHT_PX, BINS_X, CELLS, CLICK, SCROLL, Cells, cell_of
 
 TEMPLATES = 24
 CLICKS_A_VIEW = 3

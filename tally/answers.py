@@ -32,12 +32,12 @@ from tally.http.middleware import json_answer
 from tally.ingest import ids_end
 from tally.live import WINDOW_MS, Present, look, most_visited
 from tally.reader import Answer, Reader, View, scope_of
+from tally.rollups.vitals_histogram import told
 from tally.storage import value_limits
 from tally.storage.sql import events as queries
 from tally.storage.sql.events import Place
 from tally.timeranges import buckets, previous
 from tally.timestamps import DAY_MS, BadTime, iso
-from tally.vitals import told
 
 # our choice: 1,000 usual events are a quarter of it; a page of the longest paths would be 33 MB for each who asks.
 MOST_PAGE_CHARACTERS = 2_000_000

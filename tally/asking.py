@@ -20,8 +20,8 @@ from tally import errors
 from tally.errors import ApiError
 from tally.events.dimensions import FIELDS
 from tally.events.validation import METRICS, MOST_EVENT_DATA_BYTES, TYPES
-from tally.heat import WIDTHS
 from tally.http.request_paths import local_path, public_prefix
+from tally.rollups.heatmap_grid import WIDTHS
 from tally.storage.connections import SERVER, Claim
 from tally.storage.sql.events import FILTERS
 from tally.timeranges import Interval, Range, parse_days, parse_range

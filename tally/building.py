@@ -25,10 +25,15 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
-from tally import heat_days, moments, retention, rollups, visit_days, vital_days
+from tally import retention
 from tally.clock import Clock
-from tally.counts import Counts
-from tally.rollups import FINAL, OPEN, STALE
+from tally.rollups import fields as rollups
+from tally.rollups import heatmaps as heat_days
+from tally.rollups import totals as moments
+from tally.rollups import visit_pages as visit_days
+from tally.rollups import web_vitals as vital_days
+from tally.rollups.counts import Counts
+from tally.rollups.fields import FINAL, OPEN, STALE
 from tally.scheduler import Scheduler, Turn
 from tally.storage.connections import Thread
 from tally.storage.database import transaction

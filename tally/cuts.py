@@ -24,7 +24,7 @@ import orjson
 
 from tally.ground import Ground
 from tally.remembered import Remembered, packed, unpacked
-from tally.rollups import FINAL
+from tally.rollups.fields import FINAL
 from tally.storage.sql import events as queries
 from tally.timestamps import DAY_MS
 

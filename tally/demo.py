@@ -32,10 +32,10 @@ from tally.accounts.queries import Account, AccountError
 from tally.console import Failure, Progress, add_setting, now_ms, say
 from tally.demo_sites import SITES, Site
 from tally.demo_traffic import DAYS, USUAL_EVENTS, heat_points, lines, rejected, span
-from tally.heat import bin_of, width_of
 from tally.importing import import_events
 from tally.left_out import NUMBER_OF, Pending, Sample
 from tally.ndjson import Source
+from tally.rollups.heatmap_grid import bin_of, width_of
 from tally.settings import Settings
 from tally.storage import meta as notes
 from tally.storage.connections import lock_file

@@ -18,9 +18,9 @@ import orjson
 from tally.events.dimensions import FIELDS
 from tally.events.validation import METRICS, TYPES
 from tally.portable import COLUMNS
+from tally.rollups.vitals_histogram import told
 from tally.storage.event_data import STORED
 from tally.timestamps import local_iso
-from tally.vitals import told
 
 # our choice: a batch is a few hundred kilobytes.
 _ROWS_AT_ONCE = 1_000

@@ -15,9 +15,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tally import rollups
 from tally.events.dimensions import FIELDS
-from tally.rollups import FINAL, KEPT, STALE, Blocks, Day
+from tally.rollups import fields as rollups
+from tally.rollups.fields import FINAL, KEPT, STALE, Blocks, Day
 from tally.storage.sql import events as queries
 from tally.storage.sql.events import Query, Scope
 from tally.timestamps import DAY_MS

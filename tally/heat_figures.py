@@ -1,6 +1,6 @@
 """Heatmaps over any range of UTC days: where a page was clicked, how far down it was seen, and which pages have any.
 
-All counts are exact: they are sums of what tally/heat_days.py has, packed or not.
+All counts are exact: they are sums of what tally/rollups/heatmaps.py has, packed or not.
 
 A grid has one entry for each cell that was clicked. A page has 10,000 cells or so; somebody who sends clicks all over a
 page of a million pixels makes it millions, of which the hottest MOST_CELLS are told.
@@ -12,8 +12,8 @@ from heapq import nlargest
 from operator import itemgetter
 from typing import NamedTuple
 
-from tally import heat_days
-from tally.heat import BAND_ROWS, BINS_X, COLUMNS, shares
+from tally.rollups import heatmaps as heat_days
+from tally.rollups.heatmap_grid import BAND_ROWS, BINS_X, COLUMNS, shares
 from tally.storage.sql import measurements as measuring
 
 # our choice: more than a page of 20,000 pixels that was clicked everywhere; an answer of 700 KB.

@@ -14,8 +14,8 @@ in as few statements as possible: a statement of 64 rows lets the interpreter lo
 A visit's row is written as it is after the group; where its begin moved or two visits became one, the old rows go, and
 the events of the one that was swallowed are renumbered (rare: only an event that arrives late can join visits).
 
-Totals of quarters of an hour follow every commit (tally/moments.py); top lists follow a little later, but for late
-events (tally/rollups.py).
+Totals of quarters of an hour follow every commit (tally/rollups/totals.py); top lists follow a little later, but for late
+events (tally/rollups/fields.py).
 
 Ids are taken from the file in blocks, so that they grow over restarts without a write each time. Another process that
 writes takes its ids behind the block and uses them in the same transaction (tally/intake.py); the server then leaves
@@ -31,7 +31,6 @@ from hashlib import blake2b
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
-from tally import heat, moments, rollups, trials, vital_days, vitals
 from tally.accounts.queries import Website, key_salt, month_of
 from tally.clock import Clock
 from tally.events.json_scalars import canonical
@@ -47,6 +46,12 @@ from tally.events.validation import (
     Event,
     Rejection,
 )
+from tally.rollups import experiments as trials
+from tally.rollups import fields as rollups
+from tally.rollups import heatmap_grid as heat
+from tally.rollups import totals as moments
+from tally.rollups import vitals_histogram as vitals
+from tally.rollups import web_vitals as vital_days
 from tally.storage import event_data
 from tally.storage.bulk_insert import marks, parts
 from tally.storage.database import transaction

@@ -19,10 +19,13 @@ from typing import Any
 
 import orjson
 
-from tally import rollups, trials, vital_days, vitals
 from tally.events.dimensions import FIELDS
 from tally.events.validation import AB_ASSIGN, AB_CONVERT, APP_EVENT, HEATMAP, METRICS, SCREEN_VIEW, VITALS, Rejection
 from tally.portable import Line
+from tally.rollups import experiments as trials
+from tally.rollups import fields as rollups
+from tally.rollups import vitals_histogram as vitals
+from tally.rollups import web_vitals as vital_days
 from tally.storage import event_data, value_limits
 from tally.storage.bulk_insert import marks, parts
 from tally.storage.labels import Labels

@@ -16,14 +16,14 @@ from tally import errors, heat_figures, significance, trial_figures, vital_figur
 from tally.asking import Question
 from tally.errors import ApiError
 from tally.events.validation import METRICS
-from tally.heat import BIN_HEIGHT_PX, BINS_X, WIDTHS
 from tally.http import formats as tables
 from tally.http.formats import round_half_away
 from tally.http.middleware import json_answer
 from tally.reader import Answer, Reader, View, scope_of
+from tally.rollups.heatmap_grid import BIN_HEIGHT_PX, BINS_X, WIDTHS
+from tally.rollups.vitals_histogram import PERCENTILES, RELATIVE_ERROR, THRESHOLDS, Summary, summary
 from tally.timestamps import DAY_MS, iso
 from tally.trial_figures import Arm, Experiment, TooManyTrials
-from tally.vitals import PERCENTILES, RELATIVE_ERROR, THRESHOLDS, Summary, summary
 
 _MOST_DAYS = 10_000
 _SUMMARY = ("samples", *(f"p{percent}" for percent in PERCENTILES), "good", "needs_improvement", "poor")

@@ -16,8 +16,8 @@ from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from tally.counts import Counts, merge
 from tally.remembered import Remembered, packed, unpacked
+from tally.rollups.counts import Counts, merge
 from tally.storage.sql import events as queries
 
 # our choice: 8 MB of the longest ones.

@@ -12,7 +12,7 @@ goes: the rows of event, visit, vitals, ab, assignment, conversion and import_id
 import sqlite3
 from typing import NamedTuple
 
-from tally.rollups import FINAL, FINAL_AFTER_MS, KEPT, ROWS_A_STEP
+from tally.rollups.fields import FINAL, FINAL_AFTER_MS, KEPT, ROWS_A_STEP
 from tally.storage import event_data
 from tally.timestamps import DAY_MS
 
@@ -104,7 +104,7 @@ def let_go(connection: sqlite3.Connection, website: int, default: int, sure_ms: 
 
 
 def next_day(connection: sqlite3.Connection, website: int, default: int, sure_ms: int) -> int | None:
-    """The day that is to go next and whose pages (tally/visit_days.py) are still to be counted."""
+    """The day that is to go next and whose pages (tally/rollups/visit_pages.py) are still to be counted."""
     keep_days = keep_days_of(connection, website, default)
     if not keep_days:
         return None

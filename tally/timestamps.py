@@ -25,7 +25,7 @@ from functools import lru_cache
 SECOND_MS = 1_000
 HOUR_MS = 3_600 * SECOND_MS
 DAY_MS = 24 * HOUR_MS
-# The buckets of quarter-hour totals (tally/moments.py).
+# The buckets of quarter-hour totals (tally/rollups/totals.py).
 QUARTER_MS = HOUR_MS // 4
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

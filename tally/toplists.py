@@ -9,11 +9,12 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from tally import cuts, rollups
+from tally import cuts
 from tally.ground import Ground, Span, ground_of, parts_of
 from tally.ranking import Sums, first
 from tally.remembered import Remembered
-from tally.rollups import number_of
+from tally.rollups import fields as rollups
+from tally.rollups.fields import number_of
 from tally.storage.sql import events as queries
 from tally.storage.sql.events import Scope
 from tally.storage.visitor_values import NAMES

@@ -13,15 +13,20 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tally import backups, heat_audit, restoring, retention, rollups, trials, visit_days, vital_days
+from tally import backups, restoring, retention
 from tally.accounts import queries as accounts
 from tally.accounts.queries import Website
 from tally.console import Failure, Progress, add_command, add_setting, database, now_ms, say
+from tally.rollups import experiments as trials
+from tally.rollups import fields as rollups
+from tally.rollups import heatmaps_verify as heat_audit
+from tally.rollups import visit_pages as visit_days
+from tally.rollups import web_vitals as vital_days
+from tally.rollups.verify import HEATMAPS, HISTOGRAMS, PAGES, TRIALS, Verdict, verdicts
 from tally.settings import BadSetting, Settings
 from tally.storage.connections import lock_file
 from tally.storage.database import BadDatabase, open_unchanged, transaction
 from tally.timestamps import DAY_MS, iso
-from tally.verification import HEATMAPS, HISTOGRAMS, PAGES, TRIALS, Verdict, verdicts
 
 # our choice: 2 MB a step, some 10 ms; a server's commits get in between.
 _PAGES_A_STEP = 512

@@ -3,7 +3,7 @@
 A visit counts as it does in the key figures: it belongs to the range it begins in and, where there are filters, needs
 an event in E; its views and its length are those of its whole life, and so are its first and its last view.
 
-Whole days that are complete come from blocks where there are any (tally/visit_days.py), the others from their visits
+Whole days that are complete come from blocks where there are any (tally/rollups/visit_pages.py), the others from their visits
 and events; their sum is remembered, as in tally/toplists.py. Days cut by the range, filtered or stale are counted.
 """
 
@@ -11,11 +11,11 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from tally import visit_days
 from tally.ground import Ground, Span, ground_of, parts_of
 from tally.ranking import Sums, first
 from tally.remembered import Remembered
-from tally.rollups import PAGE_LEVELS
+from tally.rollups import visit_pages as visit_days
+from tally.rollups.fields import PAGE_LEVELS
 from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS
 

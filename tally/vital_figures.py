@@ -1,6 +1,6 @@
 """Web vitals over any range: percentiles and ratings, of all events, by pathname, by device or by UTC day.
 
-Unfiltered, and filtered by one of pathname and device alone, they are read from histograms (tally/vital_days.py), with
+Unfiltered, and filtered by one of pathname and device alone, they are read from histograms (tally/rollups/web_vitals.py), with
 raw rows for what the range cuts off; with any other filter from raw rows, each put into its cells here: the same
 histograms, so that both ways tell the same figures.
 
@@ -13,15 +13,15 @@ versions; what may still change is read each time. Histograms are unpacked of th
 import sqlite3
 from typing import NamedTuple
 
-from tally import vital_days
 from tally.ground import refuse_gone
 from tally.ranking import Sums, first
 from tally.remembered import Remembered
+from tally.rollups import web_vitals as vital_days
+from tally.rollups.vitals_histogram import Cells, Summary, added, poor_above, slot_of, slots_of, summary, unpacked
+from tally.rollups.web_vitals import ALL, CUTS, PATHNAME, Cover
 from tally.storage.sql import measurements as measuring
 from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS
-from tally.vital_days import ALL, CUTS, PATHNAME, Cover
-from tally.vitals import Cells, Summary, added, poor_above, slot_of, slots_of, summary, unpacked
 
 Span = tuple[int, int]
 

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from tally import properties
-from tally.rollups import KEPT
+from tally.rollups.fields import KEPT
 from tally.storage.database import open_database
 from tests.conftest import House
 from tests.support.page_client import logged_in

@@ -18,12 +18,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tally import heat, heat_audit, heat_days, heat_figures, running
-from tally.heat import BAND_ROWS, BINS_X, CELLS, WIDTHS
-from tally.heat_days import COUNT_LEVELS, LEVELS
+from tally import heat_figures, running
+from tally.rollups import heatmap_grid as heat
+from tally.rollups import heatmaps as heat_days
+from tally.rollups import heatmaps_verify as heat_audit
+from tally.rollups.heatmap_grid import BAND_ROWS, BINS_X, CELLS, WIDTHS
+from tally.rollups.heatmaps import COUNT_LEVELS, LEVELS
+from tally.rollups.verify import HEATMAPS, verdicts
 from tally.storage.database import open_database, transaction
 from tally.timestamps import DAY_MS, iso
-from tally.verification import HEATMAPS, verdicts
 from tests.conftest import NOON_MS, Answer, House, MakeHouse
 
 TODAY = NOON_MS // DAY_MS

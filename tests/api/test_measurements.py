@@ -9,8 +9,8 @@ import pytest
 
 from tally import trial_figures
 from tally.events.validation import METRICS
+from tally.rollups.vitals_histogram import THRESHOLDS
 from tally.significance import holm, pooled_p_value, split_p_value, wilson
-from tally.vitals import THRESHOLDS
 from tests.conftest import NOON_MS, SAFARI_IPHONE, Answer, House
 
 DAY_MS = 86_400_000

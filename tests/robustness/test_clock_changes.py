@@ -21,10 +21,10 @@ import pytest
 
 from tally import retention
 from tally.clock import HELD_MS, STEP_MS, STOP_MS, Note
+from tally.rollups.verify import verdicts
 from tally.storage import meta as notes
 from tally.storage.database import connect_reader
 from tally.timestamps import iso
-from tally.verification import verdicts
 from tests.conftest import NOON_MS, ROOT, Command, House, MakeHouse, ManualClock, Serve, clean_environment, until
 from tests.support.page_client import Browser, logged_in
 

@@ -32,10 +32,10 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from tally import heat_days
 from tally.accounts import queries as accounts
 from tally.clock import Clock
 from tally.events.dimensions import FIELDS
+from tally.rollups import heatmaps as heat_days
 from tally.storage.database import open_database
 from tally.storage.sql.events import Scope
 from tests.conftest import CHROME, Server

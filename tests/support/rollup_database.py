@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from tally import figures, moments, rollups, toplists, visit_days, visit_figures
+from tally import figures, toplists, visit_figures
 from tally.accounts import queries as accounts
 from tally.accounts.queries import Website
 from tally.building import Builder
@@ -28,7 +28,10 @@ from tally.events.validation import TYPES, Event
 from tally.figures import Stats
 from tally.ingest import Ingest, Job, Row
 from tally.remembered import Remembered
-from tally.rollups import ALL, KEPT, LEVELS, OPEN, STALE
+from tally.rollups import fields as rollups
+from tally.rollups import totals as moments
+from tally.rollups import visit_pages as visit_days
+from tally.rollups.fields import ALL, KEPT, LEVELS, OPEN, STALE
 from tally.storage.connections import Thread
 from tally.storage.database import connect_reader, open_database, transaction
 from tally.storage.sql.events import Scope

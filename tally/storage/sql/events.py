@@ -142,7 +142,7 @@ def texts(labels: Sequence[int]) -> Query:
     )
 
 
-# --- totals of whole quarters (tally/moments.py)
+# --- totals of whole quarters (tally/rollups/totals.py)
 
 
 def totals(website: int, first: int, end: int, midnight: int) -> Query:
@@ -223,7 +223,7 @@ def how_many_of(website: int, from_ms: int, to_ms: int, visitors: Sequence[int])
     )
 
 
-# --- values over whole days (tally/rollups.py)
+# --- values over whole days (tally/rollups/fields.py)
 
 
 def sums(website: int, field: int, tiles: Sequence[tuple[int, int]]) -> Query:

@@ -17,9 +17,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tally import building, rollups, visit_days
+from tally import building
 from tally.accounts import queries as accounts
 from tally.clock import Clock
+from tally.rollups import fields as rollups
+from tally.rollups import visit_pages as visit_days
 from tally.storage.database import open_database, transaction
 from tally.timeranges import Range, buckets
 from tests.conftest import ManualClock, Serve, Server, until
@@ -215,9 +217,9 @@ MOST_ROWS = {
     "set_block": 1,
     "_begin": 97,
     "_end": 97,
-    # tally/vital_days.py's own are weighed by test_web_vitals.py.
-    "due": 0,  # and tally/heat_days.py's by test_heatmaps.py
-    # tally/visit_days.py
+    # tally/rollups/web_vitals.py's own are weighed by test_web_vitals.py.
+    "due": 0,  # and tally/rollups/heatmaps.py's by test_heatmaps.py
+    # tally/rollups/visit_pages.py
     **dict.fromkeys(("drop", "add"), ROWS_A_STEP),
     "end": 1,
     **dict.fromkeys(("version", "next_day"), 0),
@@ -241,7 +243,7 @@ class Weighed(building.Builder):
 
 
 def test_no_step_writes_much(start: Start) -> None:
-    """tally/rollups.py: "nothing takes long: a step folds FOLD_EVENTS or deletes or writes ROWS_A_STEP rows"."""
+    """tally/rollups/fields.py: "nothing takes long: a step folds FOLD_EVENTS or deletes or writes ROWS_A_STEP rows"."""
     works = start()
     works.builder.__class__ = Weighed
     works.builder.most = most = Counter()  # type: ignore[attr-defined]
@@ -258,7 +260,7 @@ def test_no_step_writes_much(start: Start) -> None:
 
 
 def test_very_many_pages_are_counted_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """tally/visit_days.py: "Somebody may make up a million pages". Held at once, as many as here would take 2 MB."""
+    """tally/rollups/visit_pages.py: "Somebody may make up a million pages". Held at once, as many as here would take 2 MB."""
     monkeypatch.setattr(visit_days, "MOST_PAGES", 1_000)
     path = tmp_path / "analytics.db"
     make_file(path, 1)

@@ -18,9 +18,11 @@ from urllib.parse import quote
 import pytest
 
 from analytics_server import main
-from tally import retention, rollups, visit_days
+from tally import retention
 from tally.accounts import queries as accounts
-from tally.rollups import KEPT, OPEN, STALE
+from tally.rollups import fields as rollups
+from tally.rollups import visit_pages as visit_days
+from tally.rollups.fields import KEPT, OPEN, STALE
 from tally.storage.database import transaction
 from tally.timestamps import iso
 from tests.conftest import Command, Serve, until

@@ -21,7 +21,7 @@ from tally import deletion, left_out
 from tally.building import PAUSE_S
 from tally.clock import Clock
 from tally.erasing import LATE_MS
-from tally.rollups import FOLD_AFTER_MS
+from tally.rollups.fields import FOLD_AFTER_MS
 from tally.scheduler import FAILED_PAUSE_S, TURN_S, Scheduler, Turn
 from tally.storage.database import transaction
 from tests.conftest import ROOT, ManualClock, Serve, Server, need_strace, until

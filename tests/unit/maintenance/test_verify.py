@@ -14,11 +14,13 @@ from typing import NamedTuple
 import pytest
 
 from analytics_server import main
-from tally import moments, retention, rollups
-from tally.rollups import KEPT, OPEN, STALE
+from tally import retention
+from tally.rollups import fields as rollups
+from tally.rollups import totals as moments
+from tally.rollups.fields import KEPT, OPEN, STALE
+from tally.rollups.verify import Verdict, verdicts
 from tally.storage.database import connect_reader, transaction
 from tally.timestamps import iso
-from tally.verification import Verdict, verdicts
 from tests.conftest import Command, Serve, until
 from tests.support.aged_database import (
     DAY_MS,

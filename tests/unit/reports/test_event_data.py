@@ -16,7 +16,7 @@ from tally import properties
 from tally.events import json_scalars as scalars
 from tally.ground import BeyondRetention
 from tally.properties import Data, TooManyValues
-from tally.rollups import KEPT
+from tally.rollups.fields import KEPT
 from tally.storage.sql.events import Scope
 from tests.support import histories
 from tests.support.histories import NAMES, PHASES, History, texts

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tally import funnels
 from tally.ground import BeyondRetention
-from tally.rollups import KEPT
+from tally.rollups.fields import KEPT
 from tally.storage.sql.events import Scope
 from tests.support import histories
 from tests.support.histories import NAMES, PATHS, PHASES, History, texts

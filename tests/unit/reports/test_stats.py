@@ -16,11 +16,12 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tally import cuts, figures, ranking, visit_days
-from tally.counts import merge
+from tally import cuts, figures, ranking
 from tally.ground import BeyondRetention
 from tally.remembered import _ENTRY_BYTES, KEPT_MS, Remembered, packed, unpacked
-from tally.rollups import FINAL
+from tally.rollups import visit_pages as visit_days
+from tally.rollups.counts import merge
+from tally.rollups.fields import FINAL
 from tally.storage.sql.events import Scope
 from tally.timeranges import Interval, Range, buckets
 from tests.conftest import ManualClock
@@ -107,7 +108,7 @@ def clock_set_back(works: Works) -> None:
     ],
 )
 def test_what_is_remembered_follows_every_change(works: Works, wait_ms: int, change: Callable[[Works], None]) -> None:
-    """tally/rollups.py: "`version` grows with every change of what was complete"."""
+    """tally/rollups/fields.py: "`version` grows with every change of what was complete"."""
     works.send(seen_on(0))
     works.bring(seen_on(3))
     works.advance(wait_ms)
@@ -162,7 +163,7 @@ def import_that_is_built_in_already(works: Works) -> None:
 def test_pages_of_days_that_change_while_they_are_counted(
     works: Works, change: Callable[[Works], None], after: str
 ) -> None:
-    """tally/visit_days.py, end: "False where one of its days has changed since version `before`"."""
+    """tally/rollups/visit_pages.py, end: "False where one of its days has changed since version `before`"."""
     works.send(seen_on(0), seen_on(0, OTHER, 10))
     works.bring(seen_on(3))
     works.advance(40 * DAY_MS)

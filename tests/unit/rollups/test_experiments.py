@@ -1,4 +1,4 @@
-"""tally/trials.py and tally/trial_figures.py against plain lists of what was sent, in the order in which it came."""
+"""tally/rollups/experiments.py and tally/trial_figures.py against plain lists of what was sent, in the order in which it came."""
 
 import random
 import sqlite3
@@ -9,15 +9,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tally import significance, trial_figures, trials
+from tally import significance, trial_figures
 from tally.events.dimensions import FIELDS
 from tally.events.validation import AB_ASSIGN, AB_CONVERT
 from tally.ground import BeyondRetention
-from tally.rollups import KEPT
+from tally.rollups import experiments as trials
+from tally.rollups.fields import KEPT
+from tally.rollups.verify import TRIALS, verdicts
 from tally.storage.database import open_database, transaction
 from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS
-from tally.verification import TRIALS, verdicts
 from tests.conftest import NOON_MS, House
 
 FIRST_DAY, DAYS = 20_480, 6

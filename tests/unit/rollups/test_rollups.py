@@ -22,8 +22,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tally import cuts, figures, ranking, retention, rollups, toplists, visit_days
+from tally import cuts, figures, ranking, retention, toplists
 from tally.events.dimensions import FIELDS
+from tally.rollups import fields as rollups
+from tally.rollups import visit_pages as visit_days
 from tally.storage.sql.events import Scope
 from tally.timeranges import Range, buckets
 from tests.conftest import ManualClock

@@ -1,4 +1,4 @@
-"""tally/moments.py: the nine numbers of a quarter of an hour, kept by what changes and counted anew, are the same.
+"""tally/rollups/totals.py: the nine numbers of a quarter of an hour, kept by what changes and counted anew, are the same.
 
 CONTRACT, Words: "Every figure about traffic is exact. Any faster way to compute one (a rollup, a cache) gives the same
 number as the plain query over raw events, and a test proves it."
@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tally import moments
 from tally.events.sessions import Sessions
-from tally.moments import COLUMNS, Deltas, hours_touched
+from tally.rollups import totals as moments
+from tally.rollups.totals import COLUMNS, Deltas, hours_touched
 from tally.storage.database import open_database
 from tests.conftest import ManualClock
 from tests.support.rollup_database import DAY_MS, GAP_MS, MINUTE_MS, Works, label_of, make_file

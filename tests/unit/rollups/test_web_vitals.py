@@ -1,4 +1,4 @@
-"""tally/vitals.py, tally/vital_days.py and tally/vital_figures.py against plain lists of what was sent.
+"""tally/rollups/vitals_histogram.py, tally/rollups/web_vitals.py and tally/vital_figures.py against plain lists of what was sent.
 
 The plain answer to a question: take the values that lie in the range and match, sort them, and count. Percentiles may
 differ from it by what is promised, everything else not at all.
@@ -16,17 +16,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tally import vital_days, vital_figures, vitals
+from tally import vital_figures
 from tally.events.dimensions import FIELDS
 from tally.events.validation import METRICS, MOST_OF_METRIC
 from tally.ground import BeyondRetention
 from tally.remembered import Remembered
-from tally.rollups import KEPT
+from tally.rollups import vitals_histogram as vitals
+from tally.rollups import web_vitals as vital_days
+from tally.rollups.fields import KEPT
+from tally.rollups.vitals_histogram import RELATIVE_ERROR, THRESHOLDS
+from tally.rollups.web_vitals import LEVELS, PART_MS
 from tally.storage.database import open_database, transaction
 from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS
-from tally.vital_days import LEVELS, PART_MS
-from tally.vitals import RELATIVE_ERROR, THRESHOLDS
 
 FIRST_DAY = 20_480  # the beginning of a block of 64 days, and so of 8
 DAYS = 80
@@ -396,7 +398,7 @@ def test_where_raw_rows_are_gone(world: World) -> None:
     ids=["poor", "events", "missing", "too-much", "block"],
 )
 def test_damage_is_seen_and_mended(world: World, damage: str) -> None:
-    from tally.verification import HISTOGRAMS, verdicts
+    from tally.rollups.verify import HISTOGRAMS, verdicts
 
     world.add(world.some(400))
     world.build()

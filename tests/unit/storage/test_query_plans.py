@@ -18,22 +18,7 @@ import orjson
 import pytest
 
 import tally
-from tally import (
-    backups,
-    demo,
-    doctor,
-    funnels,
-    heat_audit,
-    heat_days,
-    left_out,
-    properties,
-    retention,
-    rollups,
-    running,
-    trials,
-    visit_days,
-    vital_days,
-)
+from tally import backups, demo, doctor, funnels, left_out, properties, retention, running
 from tally.accounts import logins
 from tally.accounts import queries as accounts
 from tally.demo_sites import SITES
@@ -41,12 +26,18 @@ from tally.exporting import count_events, export_events
 from tally.importing import import_events
 from tally.ingest import forget_old
 from tally.ndjson import open_source, open_target
+from tally.rollups import experiments as trials
+from tally.rollups import fields as rollups
+from tally.rollups import heatmaps as heat_days
+from tally.rollups import heatmaps_verify as heat_audit
+from tally.rollups import visit_pages as visit_days
+from tally.rollups import web_vitals as vital_days
+from tally.rollups.verify import verdicts
 from tally.settings import Settings
 from tally.storage import meta as notes
 from tally.storage.database import open_database
 from tally.storage.health import FAILING
 from tally.timestamps import iso
-from tally.verification import verdicts
 from tests.conftest import NOON_MS, House, ManualClock
 from tests.support.page_client import PASSWORD, logged_in
 from tests.support.read_api import DAY, DAY_MS, FIELDS, custom, event, view

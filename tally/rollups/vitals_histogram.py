@@ -21,8 +21,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, chain, repeat
 from typing import NamedTuple
 
-from tally.arrays import as_bytes, numbers_in
 from tally.events.validation import METRICS, MOST_OF_METRIC
+from tally.rollups.int_arrays import as_bytes, numbers_in
 
 # our choice: half of what is promised would double the cells; 370 of them a metric reach from a millisecond to an hour.
 RELATIVE_ERROR = 0.02

@@ -9,8 +9,13 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from tally import heat_audit, moments, rollups, trials, visit_days, vital_days
-from tally.rollups import ALL, KEPT, LEVELS, STALE
+from tally.rollups import experiments as trials
+from tally.rollups import fields as rollups
+from tally.rollups import heatmaps_verify as heat_audit
+from tally.rollups import totals as moments
+from tally.rollups import visit_pages as visit_days
+from tally.rollups import web_vitals as vital_days
+from tally.rollups.fields import ALL, KEPT, LEVELS, STALE
 from tally.storage.sql import events as queries
 
 _OF_MOMENT = (

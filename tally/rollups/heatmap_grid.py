@@ -15,7 +15,7 @@ from array import array
 from collections import Counter
 from collections.abc import Mapping
 
-from tally.arrays import as_bytes, numbers_in
+from tally.rollups.int_arrays import as_bytes, numbers_in
 
 # our choice: our heatmap grid. 50 columns over the page's width, rows of 20 CSS pixels.
 BINS_X = 50

@@ -1,6 +1,6 @@
 """Histograms of web vitals on disk: added to by every commit, added up in the background, read over any range.
 
-A row is a histogram (tally/vitals.py) of what one value had in one stretch of UTC time: of all events, of each device,
+A row is a histogram (tally/rollups/vitals_histogram.py) of what one value had in one stretch of UTC time: of all events, of each device,
 of each pathname (`cut`). Stretches (`level`) are whole UTC days (0) and blocks of 8 and 64 of them (3, 6); and quarters
 of a day (PART), but not by pathname, where most of them would hold one event. Nothing here depends on who sent what, so
 that nothing has to be folded, or to become stale: a commit adds to the day of each event, however late it is.
@@ -22,10 +22,10 @@ import orjson
 
 from tally.events.dimensions import FIELDS
 from tally.events.validation import METRICS
-from tally.rollups import is_final, tiles
+from tally.rollups.fields import is_final, tiles
+from tally.rollups.vitals_histogram import EVENTS, SLOTS, Cells, added, is_poor, packed, plus, slots_of, unpacked
 from tally.storage.sql import events as queries
 from tally.timestamps import DAY_MS
-from tally.vitals import EVENTS, SLOTS, Cells, added, is_poor, packed, plus, slots_of, unpacked
 
 ALL, DEVICE, PATHNAME = range(3)
 PART = -1
@@ -40,7 +40,7 @@ CUTS = {"device": DEVICE, "pathname": PATHNAME}
 _COUNTED = ", ".join(("events", *(f"poor_{metric}" for metric in METRICS)))
 # Of a row of table vitals: website, ts, id, the fields, the metrics.
 _PATHNAME_AT, _DEVICE_AT = (3 + FIELDS.index(field) for field in ("pathname", "device"))
-# Events come for 72 hours past the end of their day (tally/rollups.py `is_final`).
+# Events come for 72 hours past the end of their day (tally/rollups/fields.py `is_final`).
 _UNSETTLED_DAYS = 4
 # our choice: 10 to 20 ms.
 _VALUES_A_STEP = 200

@@ -1,7 +1,7 @@
 """Heatmaps on disk: collected as rows, packed in the background, read over any range of UTC days.
 
 A commit adds to table `heat`, a row a cell. In the background rows are moved into `heat_block`, the cells of a band of
-a page (tally/heat.py) as bytes; and how many points each page has is added to `heat_count`. A row is moved in one
+a page (tally/rollups/heatmap_grid.py) as bytes; and how many points each page has is added to `heat_count`. A row is moved in one
 transaction, and counts from then on where it was moved to: at any moment packed and unpacked points together are all
 there are, and nothing says what has been done, or has to be done again. Points that come late are moved like others.
 
@@ -22,8 +22,8 @@ from itertools import chain, groupby
 
 import orjson
 
-from tally.heat import WIDTHS, Cells, add, cell_of, packed
-from tally.rollups import tiles
+from tally.rollups.fields import tiles
+from tally.rollups.heatmap_grid import WIDTHS, Cells, add, cell_of, packed
 
 LEVELS = (0, 3, 6)
 COUNT_LEVELS = tuple(range(9))

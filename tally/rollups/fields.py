@@ -3,7 +3,7 @@
 A rollup is exact or not used. `built` says which is which: every day with traffic has a row there from its first event
 on, in the same transaction. Its states:
 - STALE: neither totals nor values of the day are right; a question reads raw rows until it is built anew.
-- OPEN: events may still arrive (72 hours past its end). Totals are kept by every commit (tally/moments.py). Values are
+- OPEN: events may still arrive (72 hours past its end). Totals are kept by every commit (tally/rollups/totals.py). Values are
   folded in a little later, up to the moment `folded_ms`: every event before it is in, none from it on. A late event,
   from before that moment, is folded in within its own transaction. tally/storage/visitor_values.py tells which
   values a visitor has already.
@@ -31,7 +31,7 @@ from tally.timestamps import DAY_MS
 STALE, OPEN, FINAL, KEPT = range(4)
 # Blocks of 2 days would be a quarter of all rows and save little: 4 days at the most at either end of a range.
 LEVELS = (0, 2, 3, 4, 5, 6, 7, 8)
-# Of table visit_page (tally/visit_days.py).
+# Of table visit_page (tally/rollups/visit_pages.py).
 PAGE_LEVELS = (0, 3, 6)
 ALL = len(FIELDS)
 """The number of the field that is event_name; its value 0, which no name has, is all of the traffic."""

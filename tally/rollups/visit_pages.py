@@ -3,7 +3,7 @@
 A block is of 8 or 64 whole UTC days (level 3, 6); of single days (0) only those are kept whose events are about to go,
 since any other is counted within 10 ms. A block is there once it has its row of value 0, visits without a view: that
 row comes last, if no day has changed since the block was counted. Whoever makes a day stale takes the row away
-(tally/rollups.py), and the block is built anew once the day is over for good again.
+(tally/rollups/fields.py), and the block is built anew once the day is over for good again.
 
 Somebody may make up a million pages: then a block is counted in parts by label, each of which walks over the same
 visits and holds its own pages. The second way below holds the visits of a day as well, however many parts there are.
@@ -18,10 +18,10 @@ from collections.abc import Iterable, Sequence
 
 import orjson
 
-from tally import rollups
-from tally.counts import Counts, merge
 from tally.events.dimensions import FIELDS
-from tally.rollups import FINAL_AFTER_MS, KEPT, PAGE_LEVELS
+from tally.rollups import fields as rollups
+from tally.rollups.counts import Counts, merge
+from tally.rollups.fields import FINAL_AFTER_MS, KEPT, PAGE_LEVELS
 from tally.storage.sql import events as queries
 from tally.storage.sql import visits as visiting
 from tally.storage.sql.events import Scope

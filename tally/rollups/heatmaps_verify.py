@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tally.heat import WIDTHS, Cells, add, totals
-from tally.heat_days import COUNT_LEVELS, COUNTS, LEVELS, bands, put, summed
+from tally.rollups.heatmap_grid import WIDTHS, Cells, add, totals
+from tally.rollups.heatmaps import COUNT_LEVELS, COUNTS, LEVELS, bands, put, summed
 
 Place = tuple[int, int]
 """level, block."""
