@@ -17,21 +17,24 @@ from typing import Any, TypeVar
 import orjson
 from aiohttp import web
 
-from tally import errors, figures, left_out, toplists, visit_figures
+from tally import errors, left_out
 from tally.accounts.queries import Website
 from tally.asking import Question
 from tally.base_path import public_url
 from tally.errors import ApiError
 from tally.events.dimensions import FIELDS
 from tally.events.validation import TYPES
-from tally.figures import Stats
-from tally.ground import refuse_gone
 from tally.http import formats as tables
 from tally.http.formats import round_half_away
 from tally.http.middleware import json_answer
 from tally.ingest import ids_end
 from tally.live import WINDOW_MS, Present, look, most_visited
 from tally.reader import Answer, Reader, View, scope_of
+from tally.reports import stats as figures
+from tally.reports import top as toplists
+from tally.reports import visit_pages as visit_figures
+from tally.reports.coverage import refuse_gone
+from tally.reports.stats import Stats
 from tally.rollups.vitals_histogram import told
 from tally.storage import value_limits
 from tally.storage.sql import events as queries

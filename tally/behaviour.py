@@ -1,6 +1,6 @@
 """The answers about what visitors do: funnels and what is in event_data, as JSON or CSV.
 
-Counts come exact out of tally/funnels.py and tally/properties.py; here they are put into words and percent. Shares are
+Counts come exact out of tally/reports/funnels.py and tally/reports/event_data.py; here they are put into words and percent. Shares are
 in percent and times in seconds, both with one decimal, rounded half away from zero.
 """
 
@@ -9,14 +9,16 @@ from typing import Any
 
 from aiohttp import web
 
-from tally import errors, funnels, properties
+from tally import errors
 from tally.asking import Question
 from tally.errors import ApiError
 from tally.http import formats as tables
 from tally.http.formats import round_half_away
 from tally.http.middleware import json_answer
-from tally.properties import PERCENTILES, Numbers, TooManyValues
 from tally.reader import Answer, Reader, View, scope_of
+from tally.reports import event_data as properties
+from tally.reports import funnels
+from tally.reports.event_data import PERCENTILES, Numbers, TooManyValues
 
 _STEP = ("field", "value", "visits", "visitors", "of_first", "of_previous", "mean_seconds")
 

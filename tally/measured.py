@@ -1,6 +1,6 @@
 """The answers about measurements: web vitals, experiments and heatmaps, as JSON or CSV.
 
-Counts come exact out of tally/vital_figures.py, tally/trial_figures.py and tally/heat_figures.py; here they are put
+Counts come exact out of tally/reports/web_vitals.py, tally/reports/experiments.py and tally/reports/heatmaps.py; here they are put
 into words and percent. Percentiles of web vitals are off by RELATIVE_ERROR at most, which `meta` says; p-values are
 told as they are, rates in percent with two decimals, shares and lifts with one.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 from aiohttp import web
 
-from tally import errors, heat_figures, significance, trial_figures, vital_figures
+from tally import errors
 from tally.asking import Question
 from tally.errors import ApiError
 from tally.events.validation import METRICS
@@ -20,10 +20,14 @@ from tally.http import formats as tables
 from tally.http.formats import round_half_away
 from tally.http.middleware import json_answer
 from tally.reader import Answer, Reader, View, scope_of
+from tally.reports import experiments as trial_figures
+from tally.reports import heatmaps as heat_figures
+from tally.reports import significance
+from tally.reports import web_vitals as vital_figures
+from tally.reports.experiments import Arm, Experiment, TooManyTrials
 from tally.rollups.heatmap_grid import BIN_HEIGHT_PX, BINS_X, WIDTHS
 from tally.rollups.vitals_histogram import PERCENTILES, RELATIVE_ERROR, THRESHOLDS, Summary, summary
 from tally.timestamps import DAY_MS, iso
-from tally.trial_figures import Arm, Experiment, TooManyTrials
 
 _MOST_DAYS = 10_000
 _SUMMARY = ("samples", *(f"p{percent}" for percent in PERCENTILES), "good", "needs_improvement", "poor")

@@ -18,10 +18,10 @@ from tally.accounts.queries import Website
 from tally.asking import ALLOWED, Question
 from tally.clock import Clock
 from tally.errors import ApiError
-from tally.ground import BeyondRetention
 from tally.latency_histogram import Histogram
 from tally.rate_limit import Buckets
-from tally.remembered import Remembered
+from tally.reports.cache import Remembered
+from tally.reports.coverage import BeyondRetention
 from tally.single_flight import SingleFlight
 from tally.storage.connections import Claim
 from tally.storage.sql.events import Scope

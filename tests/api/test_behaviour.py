@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tally import properties
+from tally.reports import event_data as properties
 from tally.rollups.fields import KEPT
 from tally.storage.database import open_database
 from tests.conftest import House

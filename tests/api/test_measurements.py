@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tally import trial_figures
 from tally.events.validation import METRICS
+from tally.reports import experiments as trial_figures
+from tally.reports.significance import holm, pooled_p_value, split_p_value, wilson
 from tally.rollups.vitals_histogram import THRESHOLDS
-from tally.significance import holm, pooled_p_value, split_p_value, wilson
 from tests.conftest import NOON_MS, SAFARI_IPHONE, Answer, House
 
 DAY_MS = 86_400_000

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from playwright.sync_api import expect
 
-from tally.significance import wilson
+from tally.reports.significance import wilson
 from tests.browser.browsers import ZONE, OpenPage
 from tests.browser.history import IMG, Told, late_times_ms, told
 from tests.browser.owner import faults

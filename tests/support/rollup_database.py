@@ -17,7 +17,6 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from tally import figures, toplists, visit_figures
 from tally.accounts import queries as accounts
 from tally.accounts.queries import Website
 from tally.building import Builder
@@ -25,9 +24,12 @@ from tally.clock import Clock
 from tally.events.dimensions import FIELDS
 from tally.events.sessions import Salts, Sessions
 from tally.events.validation import TYPES, Event
-from tally.figures import Stats
 from tally.ingest import Ingest, Job, Row
-from tally.remembered import Remembered
+from tally.reports import stats as figures
+from tally.reports import top as toplists
+from tally.reports import visit_pages as visit_figures
+from tally.reports.cache import Remembered
+from tally.reports.stats import Stats
 from tally.rollups import fields as rollups
 from tally.rollups import totals as moments
 from tally.rollups import visit_pages as visit_days

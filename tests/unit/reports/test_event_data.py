@@ -1,4 +1,4 @@
-"""tally/properties.py against plain counting of what JSON says, over random histories; and its bounds."""
+"""tally/reports/event_data.py against plain counting of what JSON says, over random histories; and its bounds."""
 
 import json
 import random
@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tally import properties
 from tally.events import json_scalars as scalars
-from tally.ground import BeyondRetention
-from tally.properties import Data, TooManyValues
+from tally.reports import event_data as properties
+from tally.reports.coverage import BeyondRetention
+from tally.reports.event_data import Data, TooManyValues
 from tally.rollups.fields import KEPT
 from tally.storage.sql.events import Scope
 from tests.support import histories

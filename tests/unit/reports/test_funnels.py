@@ -1,4 +1,4 @@
-"""tally/funnels.py against walking through plain lists of events, over random histories."""
+"""tally/reports/funnels.py against walking through plain lists of events, over random histories."""
 
 import random
 import tempfile
@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tally import funnels
-from tally.ground import BeyondRetention
+from tally.reports import funnels
+from tally.reports.coverage import BeyondRetention
 from tally.rollups.fields import KEPT
 from tally.storage.sql.events import Scope
 from tests.support import histories

@@ -1,4 +1,4 @@
-"""tally/cuts.py against counting by sets: any part of a day, to the millisecond.
+"""tally/reports/partial_days.py against counting by sets: any part of a day, to the millisecond.
 
 CONTRACT, Words: "Every figure about traffic is exact. Any faster way to compute one (a rollup, a cache) gives the same
 number as the plain query over raw events, and a test proves it." How a question comes to it, and what makes a list
@@ -15,9 +15,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tally import cuts
-from tally.cuts import Row
-from tally.remembered import Remembered
+from tally.reports import partial_days as cuts
+from tally.reports.cache import Remembered
+from tally.reports.partial_days import Row
 from tally.storage.database import open_database
 from tests.support.read_api import FIELDS
 

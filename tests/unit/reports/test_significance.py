@@ -1,4 +1,4 @@
-"""tally/significance.py against scipy, and against published examples."""
+"""tally/reports/significance.py against scipy, and against published examples."""
 
 import math
 import random
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from tally.significance import (
+from tally.reports.significance import (
     LEAST_OF_A_KIND,
     SPLIT_IS_OFF_BELOW,
     has_enough,

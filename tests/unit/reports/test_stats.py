@@ -1,4 +1,4 @@
-"""tally/figures.py where a question meets days in different states: what is remembered, what is gone, what ties.
+"""tally/reports/stats.py where a question meets days in different states: what is remembered, what is gone, what ties.
 
 CONTRACT, Words: "Every figure about traffic is exact. Any faster way to compute one (a rollup, a cache) gives the same
 number as the plain query over raw events, and a test proves it." At random that is tests/unit/rollups/test_rollups.py;
@@ -16,9 +16,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tally import cuts, figures, ranking
-from tally.ground import BeyondRetention
-from tally.remembered import _ENTRY_BYTES, KEPT_MS, Remembered, packed, unpacked
+from tally.reports import partial_days as cuts
+from tally.reports import ranking
+from tally.reports import stats as figures
+from tally.reports.cache import _ENTRY_BYTES, KEPT_MS, Remembered, packed, unpacked
+from tally.reports.coverage import BeyondRetention
 from tally.rollups import visit_pages as visit_days
 from tally.rollups.counts import merge
 from tally.rollups.fields import FINAL
@@ -367,7 +369,7 @@ def test_a_series_that_begins_or_ends_amid_a_day(works: Works, interval: Interva
 @pytest.mark.parametrize("interval", ["day", "hour"])
 @pytest.mark.parametrize("changes", [1, 2, 3])
 def test_a_series_that_was_remembered_within_a_longer_one(works: Works, interval: Interval, changes: int) -> None:
-    """tally/remembered.py: "The sum of the days' versions has to be a part of that": of the days that are remembered.
+    """tally/reports/cache.py: "The sum of the days' versions has to be a part of that": of the days that are remembered.
 
     A longer question has the versions of other days in its sum; a shorter one, asked after as many changes, must not
     find what the longer one has remembered.
@@ -482,7 +484,7 @@ def test_after_what_is_gone_every_question_is_answered(let_go: tuple[Works, Plai
 
 
 def test_a_filter_that_covers_everything_needs_no_rows(let_go: tuple[Works, Plain]) -> None:
-    """tally/figures.py: "ROLLED days (unfiltered, or a day on which the filtered values cover everything)"."""
+    """tally/reports/stats.py: "ROLLED days (unfiltered, or a day on which the filtered values cover everything)"."""
     works, plain = let_go
     scope = works.scope(DAY_0_MS, DAY_0_MS + 4 * DAY_MS, (("os", ("x", "y")),))
     assert works.stats(scope) == plain.stats(scope)
@@ -496,7 +498,7 @@ def test_day_is_where_the_comment_says() -> None:
 
 
 def test_a_day_too_large_to_be_listed(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:
-    """tally/cuts.py: "larger days are counted from raw rows", to the same figures; the others are listed."""
+    """tally/reports/partial_days.py: "larger days are counted from raw rows", to the same figures; the others are listed."""
     works.send(seen_on(0), seen_on(0, OTHER, 400), seen_on(0, WEB, 410))
     works.advance(10 * DAY_MS)
     works.build()

@@ -1,4 +1,4 @@
-"""tally/rollups/experiments.py and tally/trial_figures.py against plain lists of what was sent, in the order in which it came."""
+"""tally/rollups/experiments.py and tally/reports/experiments.py against plain lists of what was sent, in the order in which it came."""
 
 import random
 import sqlite3
@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tally import significance, trial_figures
 from tally.events.dimensions import FIELDS
 from tally.events.validation import AB_ASSIGN, AB_CONVERT
-from tally.ground import BeyondRetention
+from tally.reports import experiments as trial_figures
+from tally.reports import significance
+from tally.reports.coverage import BeyondRetention
 from tally.rollups import experiments as trials
 from tally.rollups.fields import KEPT
 from tally.rollups.verify import TRIALS, verdicts

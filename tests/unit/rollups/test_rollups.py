@@ -22,8 +22,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tally import cuts, figures, ranking, retention, toplists
+from tally import retention
 from tally.events.dimensions import FIELDS
+from tally.reports import partial_days as cuts
+from tally.reports import ranking
+from tally.reports import stats as figures
+from tally.reports import top as toplists
 from tally.rollups import fields as rollups
 from tally.rollups import visit_pages as visit_days
 from tally.storage.sql.events import Scope
@@ -179,7 +183,7 @@ class Asked:
         self.edges = [(bucket.from_ms, bucket.to_ms) for bucket in edges]
 
     def answers(self, works: Works, plain: Plain) -> tuple[Any, Any]:
-        """The answer of tally/figures.py, and the plain one."""
+        """The answer of tally/reports/stats.py, and the plain one."""
         scope: Scope = works.scope(self.from_ms, self.to_ms, self.filters)
         if self.kind == 0:
             return works.stats(scope), plain.stats(scope)

@@ -1,4 +1,4 @@
-"""tally/rollups/vitals_histogram.py, tally/rollups/web_vitals.py and tally/vital_figures.py against plain lists of what was sent.
+"""tally/rollups/vitals_histogram.py, tally/rollups/web_vitals.py and tally/reports/web_vitals.py against plain lists of what was sent.
 
 The plain answer to a question: take the values that lie in the range and match, sort them, and count. Percentiles may
 differ from it by what is promised, everything else not at all.
@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tally import vital_figures
 from tally.events.dimensions import FIELDS
 from tally.events.validation import METRICS, MOST_OF_METRIC
-from tally.ground import BeyondRetention
-from tally.remembered import Remembered
+from tally.reports import web_vitals as vital_figures
+from tally.reports.cache import Remembered
+from tally.reports.coverage import BeyondRetention
 from tally.rollups import vitals_histogram as vitals
 from tally.rollups import web_vitals as vital_days
 from tally.rollups.fields import KEPT

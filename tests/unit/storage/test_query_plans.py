@@ -18,7 +18,7 @@ import orjson
 import pytest
 
 import tally
-from tally import backups, demo, doctor, funnels, left_out, properties, retention, running
+from tally import backups, demo, doctor, left_out, retention, running
 from tally.accounts import logins
 from tally.accounts import queries as accounts
 from tally.demo_sites import SITES
@@ -26,6 +26,8 @@ from tally.exporting import count_events, export_events
 from tally.importing import import_events
 from tally.ingest import forget_old
 from tally.ndjson import open_source, open_target
+from tally.reports import event_data as properties
+from tally.reports import funnels
 from tally.rollups import experiments as trials
 from tally.rollups import fields as rollups
 from tally.rollups import heatmaps as heat_days
@@ -44,7 +46,7 @@ from tests.support.read_api import DAY, DAY_MS, FIELDS, custom, event, view
 
 SOURCES = sorted(Path(tally.__file__).parent.glob("*.py"))
 NAME = re.compile(r"/\* ([a-z_]+)\.([a-z_]+) \*/")
-# On files without a name (tally/properties.py).
+# On files without a name (tally/reports/event_data.py).
 OF_A_QUESTION = {f"properties.{name}" for name in ("piece", "put_away", "count", "first", "rows")}
 # What is no statement about rows.
 HOUSEKEEPING = re.compile(

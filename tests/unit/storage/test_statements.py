@@ -137,7 +137,7 @@ def test_in_order(filled: sqlite3.Connection) -> None:
 
 
 def test_counts(filled: sqlite3.Connection) -> None:
-    """CONTRACT: a row for each value in E; the row of unset is label 0's. In no order: tally/figures.py sorts."""
+    """CONTRACT: a row for each value in E; the row of unset is label 0's. In no order: tally/reports/stats.py sorts."""
     pathname = queries.counts(Scope(W, 0, 10_000), "pathname")
     assert sorted(run(filled, pathname)) == [(0, 1, 0, 1), (1, 2, 3, 0), (2, 1, 1, 1)]
     assert run(filled, queries.counts(Scope(W, 0, 10_000, IOS), "pathname")) == [(1, 2, 2, 0)]

@@ -13,9 +13,9 @@ versions; what may still change is read each time. Histograms are unpacked of th
 import sqlite3
 from typing import NamedTuple
 
-from tally.ground import refuse_gone
-from tally.ranking import Sums, first
-from tally.remembered import Remembered
+from tally.reports.cache import Remembered
+from tally.reports.coverage import refuse_gone
+from tally.reports.ranking import Sums, first
 from tally.rollups import web_vitals as vital_days
 from tally.rollups.vitals_histogram import Cells, Summary, added, poor_above, slot_of, slots_of, summary, unpacked
 from tally.rollups.web_vitals import ALL, CUTS, PATHNAME, Cover

@@ -16,7 +16,7 @@ from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from tally.remembered import Remembered, packed, unpacked
+from tally.reports.cache import Remembered, packed, unpacked
 from tally.rollups.counts import Counts, merge
 from tally.storage.sql import events as queries
 

@@ -9,10 +9,10 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from tally import cuts
-from tally.ground import Ground, Span, ground_of, parts_of
-from tally.ranking import Sums, first
-from tally.remembered import Remembered
+from tally.reports import partial_days as cuts
+from tally.reports.cache import Remembered
+from tally.reports.coverage import Ground, Span, ground_of, parts_of
+from tally.reports.ranking import Sums, first
 from tally.rollups import fields as rollups
 from tally.rollups.fields import number_of
 from tally.storage.sql import events as queries

@@ -22,8 +22,8 @@ from operator import sub
 
 import orjson
 
-from tally.ground import Ground
-from tally.remembered import Remembered, packed, unpacked
+from tally.reports.cache import Remembered, packed, unpacked
+from tally.reports.coverage import Ground
 from tally.rollups.fields import FINAL
 from tally.storage.sql import events as queries
 from tally.timestamps import DAY_MS

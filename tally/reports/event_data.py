@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from tally.events.json_scalars import FALSE, NUMBER, TRUE, nearest, read, written
-from tally.ground import Ground, Span, ground_of, parts_of
-from tally.remembered import Remembered
+from tally.reports.cache import Remembered
+from tally.reports.coverage import Ground, Span, ground_of, parts_of
 from tally.storage.sql import behaviour as behaving
 from tally.storage.sql.behaviour import LINE
 from tally.storage.sql.events import Scope

@@ -15,8 +15,8 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from tally import significance
-from tally.ground import refuse_gone
+from tally.reports import significance
+from tally.reports.coverage import refuse_gone
 from tally.storage.sql import measurements as measuring
 from tally.storage.sql.events import Query, Scope
 from tally.timestamps import DAY_MS

@@ -17,9 +17,9 @@ from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from tally import cuts
-from tally.ground import Ground, Span, ground_of, parts_of
-from tally.remembered import Remembered, packed, unpacked
+from tally.reports import partial_days as cuts
+from tally.reports.cache import Remembered, packed, unpacked
+from tally.reports.coverage import Ground, Span, ground_of, parts_of
 from tally.storage.sql import events as queries
 from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS, HOUR_MS, QUARTER_MS

@@ -4,16 +4,16 @@ A visit counts as it does in the key figures: it belongs to the range it begins 
 an event in E; its views and its length are those of its whole life, and so are its first and its last view.
 
 Whole days that are complete come from blocks where there are any (tally/rollups/visit_pages.py), the others from their visits
-and events; their sum is remembered, as in tally/toplists.py. Days cut by the range, filtered or stale are counted.
+and events; their sum is remembered, as in tally/reports/top.py. Days cut by the range, filtered or stale are counted.
 """
 
 import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from tally.ground import Ground, Span, ground_of, parts_of
-from tally.ranking import Sums, first
-from tally.remembered import Remembered
+from tally.reports.cache import Remembered
+from tally.reports.coverage import Ground, Span, ground_of, parts_of
+from tally.reports.ranking import Sums, first
 from tally.rollups import visit_pages as visit_days
 from tally.rollups.fields import PAGE_LEVELS
 from tally.storage.sql.events import Scope
