@@ -32,7 +32,7 @@ from tally.http.connections import CONNECTIONS, Connections, watched
 from tally.http.middleware import ANSWERED, COLLECT_PATH, NOT_FOUND_PAGE, REFUSED, UNDER_WAY, answer_errors, expectation
 from tally.http.request_paths import BASE_PATH, IS_PROXY
 from tally.ingest import Ingest
-from tally.nightly import Nightly
+from tally.maintenance.scheduled_backup import Nightly
 from tally.rate_limit import Buckets
 from tally.reader import READER, Reader
 from tally.resources import asset

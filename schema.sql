@@ -62,7 +62,7 @@ create table share (
   created_ms  integer not null
 ) strict;
 
--- Deleted websites: their rows in the tables below go in the background (tally/deletion.py). A number stays here for good,
+-- Deleted websites: their rows in the tables below go in the background (tally/maintenance/deletion.py). A number stays here for good,
 -- so that it is never given to another website and what arrives late under it goes as well.
 create table gone (
   website     integer not null primary key,

@@ -18,15 +18,16 @@ from collections.abc import Callable, Sequence
 
 from aiohttp import web
 
-from tally import deletion, demo, doctor, porting, upkeep
+from tally import demo, doctor, porting, upkeep
 from tally.accounts import logins, passwords
 from tally.accounts import queries as accounts
 from tally.accounts.queries import FIRST_ACCOUNT, PLANS, AccountError, DomainTaken
-from tally.backups import BackupError
 from tally.console import Failure, Parser, add_command, add_setting, database, now_ms, say
 from tally.events.geoip import CountryDataError
 from tally.events.urls import BadHost, exact_origin, registrable_domain
 from tally.http import logging as logs
+from tally.maintenance import deletion
+from tally.maintenance.backup import BackupError
 from tally.resources import tally_version
 from tally.serving import BadAddress, serve
 from tally.settings import SETTINGS, BadSetting, Settings, settings_from

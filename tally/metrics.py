@@ -23,7 +23,7 @@ from tally.http.connections import Connections
 from tally.http.middleware import COLLECT_PATHS, Answered
 from tally.latency_histogram import Histogram
 from tally.left_out import LeftOut
-from tally.nightly import Nightly
+from tally.maintenance.scheduled_backup import Nightly
 from tally.reader import Reader
 from tally.resources import tally_version
 from tally.storage.connections import Readers

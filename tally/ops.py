@@ -20,8 +20,8 @@ from tally.errors import ApiError
 from tally.http.connections import CONNECTIONS
 from tally.http.middleware import ANSWERED, COLLECT_PATH, REFUSED, json_answer
 from tally.http.request_paths import BASE_PATH, PREFIX_HEADER, public_prefix
+from tally.maintenance.scheduled_backup import Nightly
 from tally.metrics import Figures
-from tally.nightly import Nightly
 from tally.reader import READER
 from tally.resources import tally_version
 from tally.storage.health import RETRY_S, WORDS

@@ -3,7 +3,7 @@
 Opening refuses a file that cannot be used before anybody listens, a damaged one too, as far as a short look at it finds
 damage. Each chore is a task of its own, so that one that waits for the writer holds up no other: to look how it stands
 with the file, the chores of the store, emptying the log, mending, the clock's notes, and the background work on rollups
-and deleted websites (tally/scheduler.py). The last can be ended and begun anew, since that is done while the file is
+and deleted websites (tally/maintenance/scheduler.py). The last can be ended and begun anew, since that is done while the file is
 not well (tally/storage/recovery.py).
 """
 
@@ -14,12 +14,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 
 from tally.accounts import queries as accounts
-from tally.building import PAUSE_S, Builder
 from tally.clock import Clock
-from tally.erasing import Eraser
 from tally.errors import ApiError, log, where_it_failed
 from tally.ingest import Ingest
-from tally.scheduler import Scheduler
+from tally.maintenance.deletion_worker import Eraser
+from tally.maintenance.rollup_builder import PAUSE_S, Builder
+from tally.maintenance.scheduler import Scheduler
 from tally.storage.connections import on_thread, open_readers
 from tally.storage.database import SERVER_BUSY_S, BadDatabase, connect_reader, connect_writer, open_database
 from tally.storage.health import Health, look_for_damage

@@ -21,7 +21,6 @@ from typing import Any
 
 from aiohttp import web
 
-from tally import starting
 from tally.base_path import public_url
 from tally.gate import GATE
 from tally.http import logging as logs
@@ -30,7 +29,8 @@ from tally.http.connections import CONNECTIONS
 from tally.http.listener import Listener, room_for
 from tally.http.middleware import UNDER_WAY
 from tally.http.sockets import CannotListen, Sockets, open_sockets
-from tally.restoring import drop_leftovers
+from tally.maintenance import startup as starting
+from tally.maintenance.restore import drop_leftovers
 from tally.settings import UNIX, Settings
 from tally.shortcut import Door
 from tally.storage.connections import lock_file

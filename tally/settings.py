@@ -82,7 +82,7 @@ def _size_mb(value: str) -> int:
 
 
 def _keep_days(value: str) -> int:
-    # 5: tally/retention.py LEAST_DAYS; late events may arrive for 72 hours.
+    # 5: tally/maintenance/retention.py LEAST_DAYS; late events may arrive for 72 hours.
     if not re.fullmatch(r"[0-9]{1,6}", value) or 0 < int(value) < 5:
         raise BadSetting("takes a number of days from 5 on, or 0 for ever")
     return int(value)

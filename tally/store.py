@@ -23,14 +23,14 @@ from typing import NamedTuple, TypeVar
 
 from tally.accounts import queries as accounts
 from tally.accounts.queries import Key, Website
-from tally.building import Builder
 from tally.clock import Clock
 from tally.commits import Commits, Tell
-from tally.erasing import Eraser
 from tally.errors import OVERLOADED, STORAGE_UNAVAILABLE, ApiError, log
 from tally.ingest import Ingest, Job, Outcome, Written
 from tally.left_out import LeftOut
 from tally.live import Live
+from tally.maintenance.deletion_worker import Eraser
+from tally.maintenance.rollup_builder import Builder
 from tally.storage.account_cache import Registry, registry, registry_if_changed
 from tally.storage.connections import SERVER, Claim, Readers, Thread
 from tally.storage.database import MOST_LOG_BYTES, transaction

@@ -13,10 +13,12 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tally import backups, restoring, retention
 from tally.accounts import queries as accounts
 from tally.accounts.queries import Website
 from tally.console import Failure, Progress, add_command, add_setting, database, now_ms, say
+from tally.maintenance import backup as backups
+from tally.maintenance import restore as restoring
+from tally.maintenance import retention
 from tally.rollups import experiments as trials
 from tally.rollups import fields as rollups
 from tally.rollups import heatmaps_verify as heat_audit

@@ -4,7 +4,7 @@ A website that is another account's is as unknown as one that does not exist. Wh
 functions as on the command line. A change is seen at once: by collect, by every reader, by this answer.
 
 A deleted website is gone with its answer: from every list, from reading, from collect. Its rows go in the background
-(tally/deletion.py).
+(tally/maintenance/deletion.py).
 
 The answers about a website are the read API's own (tally/endpoints.py); here is only who may have them: `by_session`,
 and `by_link` for whoever has a website's shared link, who sees no event_data.
@@ -17,7 +17,7 @@ from typing import Any
 
 from aiohttp import web
 
-from tally import deletion, errors
+from tally import errors
 from tally.accounts import queries as accounts
 from tally.accounts.queries import Account, AccountError, DomainTaken, Traffic, Website
 from tally.endpoints import endpoint
@@ -25,6 +25,7 @@ from tally.errors import ApiError
 from tally.events.urls import BadHost, exact_origin, registrable_domain
 from tally.gate import GATE, Gate, invalid, text
 from tally.http.middleware import json_answer
+from tally.maintenance import deletion
 from tally.reader import READER, View
 from tally.storage.connections import SERVER, Claim
 from tally.timestamps import iso

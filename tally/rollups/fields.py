@@ -14,7 +14,7 @@ becomes stale takes the blocks above it along. `version` begins at 1 and grows w
 so that sums over complete days may be remembered as long as the sum of their versions is the same.
 
 Everything here runs inside a transaction of the caller, or reads a snapshot of his; nothing takes long: a step folds
-FOLD_EVENTS or deletes or writes ROWS_A_STEP rows. The background work that calls them is in tally/building.py.
+FOLD_EVENTS or deletes or writes ROWS_A_STEP rows. The background work that calls them is in tally/maintenance/rollup_builder.py.
 """
 
 import sqlite3

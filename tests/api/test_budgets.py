@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tally import deletion
 from tally.accounts import queries as accounts
 from tally.budgets import Budgets
+from tally.maintenance import deletion
 from tally.settings import BadSetting, settings_from
 from tests.conftest import OWNER, House, MakeHouse, ManualClock
 from tests.support.page_client import logged_in

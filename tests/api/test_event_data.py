@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 import orjson
 import pytest
 
-from tally import deletion, retention
 from tally.accounts import queries as accounts
+from tally.maintenance import deletion, retention
 from tally.storage import event_data
 from tally.storage.database import open_database
 from tally.storage.event_data import INLINE_BYTES

@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tally import deletion, left_out
+from tally import left_out
 from tally.accounts import queries as accounts
 from tally.events.client import Asker
 from tally.events.sender import Caller, Sender
@@ -34,6 +34,7 @@ from tally.left_out import (
     SAMPLES_KEPT,
     SAMPLES_KEPT_DAYS,
 )
+from tally.maintenance import deletion
 from tally.storage.database import connect_writer, open_database
 from tests.conftest import NOON_MS, House, MakeHouse, ManualClock, Serve, Server, until
 from tests.support.page_client import logged_in

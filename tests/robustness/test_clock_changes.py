@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
-from tally import retention
 from tally.clock import HELD_MS, STEP_MS, STOP_MS, Note
+from tally.maintenance import retention
 from tally.rollups.verify import verdicts
 from tally.storage import meta as notes
 from tally.storage.database import connect_reader

@@ -22,9 +22,9 @@ from typing import Any
 
 import pytest
 
-from tally import deletion, retention
 from tally.clock import Clock
-from tally.deletion import TABLES
+from tally.maintenance import deletion, retention
+from tally.maintenance.deletion import TABLES
 from tally.storage.database import connect_reader, open_database, transaction
 from tally.storage.sql.events import Scope
 from tests.conftest import ROOT, Serve, Server, clean_environment, until

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from tally.accounts import queries as accounts
-from tally.building import Builder
 from tally.importing import import_events
+from tally.maintenance.rollup_builder import Builder
 from tally.ndjson import open_source
 from tally.storage.connections import on_thread
 from tally.storage.database import connect_reader, open_database, transaction

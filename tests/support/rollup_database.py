@@ -19,12 +19,12 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from tally.accounts import queries as accounts
 from tally.accounts.queries import Website
-from tally.building import Builder
 from tally.clock import Clock
 from tally.events.dimensions import FIELDS
 from tally.events.sessions import Salts, Sessions
 from tally.events.validation import TYPES, Event
 from tally.ingest import Ingest, Job, Row
+from tally.maintenance.rollup_builder import Builder
 from tally.reports import stats as figures
 from tally.reports import top as toplists
 from tally.reports import visit_pages as visit_figures

@@ -23,8 +23,8 @@ import pytest
 
 from analytics_server import main
 from tally.accounts import queries as accounts
-from tally.backups import make_dated
 from tally.clock import Note
+from tally.maintenance.backup import make_dated
 from tally.storage import meta as notes
 from tally.storage.connections import lock_file
 from tally.storage.database import VERSION, open_database, transaction

@@ -1,4 +1,4 @@
-"""tally/building.py: killed at any step, overtaken at any step, in short steps; and a real server that is killed.
+"""tally/maintenance/rollup_builder.py: killed at any step, overtaken at any step, in short steps; and a real server that is killed.
 
 "Rollups: exact, disposable while their raw rows are there, built in the background in small steps ..., marked stale in
 the same transaction as a late event; killed at any point they are right after the next start."
@@ -17,9 +17,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tally import building
 from tally.accounts import queries as accounts
 from tally.clock import Clock
+from tally.maintenance import rollup_builder as building
 from tally.rollups import fields as rollups
 from tally.rollups import visit_pages as visit_days
 from tally.storage.database import open_database, transaction
@@ -179,7 +179,7 @@ def bring_to_open_days(works: Works) -> None:
 
 @pytest.mark.parametrize("what", [send, bring_to_a_final_day, bring_to_a_gap, bring_to_open_days])
 def test_overtaken_at_any_step(start: Start, what: Callable[[Works], None]) -> None:
-    """tally/building.py: "what was counted is added ..., if nobody has marked the day stale again meanwhile"."""
+    """tally/maintenance/rollup_builder.py: "what was counted is added ..., if nobody has marked the day stale again meanwhile"."""
     steps = steps_of(start())
     for step in range(0, steps, 13):
         works = start()

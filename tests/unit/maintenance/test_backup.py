@@ -22,11 +22,11 @@ from typing import Any
 import pytest
 
 from analytics_server import main
-from tally import backups
 from tally.accounts import queries as accounts
-from tally.backups import BackupError, Stopped, make_backup
-from tally.nightly import AGAIN_NS, Nightly
-from tally.restoring import drop_leftovers
+from tally.maintenance import backup as backups
+from tally.maintenance.backup import BackupError, Stopped, make_backup
+from tally.maintenance.restore import drop_leftovers
+from tally.maintenance.scheduled_backup import AGAIN_NS, Nightly
 from tally.storage.connections import lock_file
 from tally.storage.database import open_database
 from tests.conftest import NOON_MS, ROOT, ManualClock, Serve, clean_environment, until
@@ -321,7 +321,9 @@ def test_killed_anywhere(small: Path, tmp_path: Path) -> None:
     db, before, template = small, content(small), tmp_path / "killed"
     template.mkdir()
     lefts = wholes = 0
-    for here in killed_everywhere("tally/backups.py", template, "backup", "--keep", "9", "HERE", "--db", str(db)):
+    for here in killed_everywhere(
+        "tally/maintenance/backup.py", template, "backup", "--keep", "9", "HERE", "--db", str(db)
+    ):
         left = [name for name in names(here) if name.endswith(".unfinished")]
         whole = [name for name in names(here) if name not in left]
         assert all(content(here / name) == before for name in whole)
@@ -584,7 +586,7 @@ def test_killed_while_it_is_put_back(small: Path, tmp_path: Path) -> None:
     before, backup = content_with_log(db), content(copy)
     seen = set()
     words = ("restore", str(copy), "--db", f"HERE/{db.name}")
-    for here in killed_everywhere("tally/restoring.py", db.parent, *words):
+    for here in killed_everywhere("tally/maintenance/restore.py", db.parent, *words):
         for kept in kept_beside(here / db.name):
             assert content_with_log(kept) == before
         now = content_with_log(here / db.name)

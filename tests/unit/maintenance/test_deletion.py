@@ -1,7 +1,7 @@
 """A deleted website: gone at once from every answer, then from every table, then from the bytes of the file.
 
 The rules: "gone at once from all lists and answers and from collect (404), rows deleted in the background in short
-steps, survives restart ... really gone from the file". tally/deletion.py adds: texts that another website uses stay,
+steps, survives restart ... really gone from the file". tally/maintenance/deletion.py adds: texts that another website uses stay,
 numbers are never given out again, "killed at any point, the next start goes on".
 """
 
@@ -14,13 +14,14 @@ from typing import Any
 
 import pytest
 
-from tally import deletion, importing
+from tally import importing
 from tally.accounts import queries as accounts
-from tally.building import Builder
-from tally.deletion import TABLES
-from tally.erasing import AGAIN_MS, LATE_MS, Eraser
 from tally.events.dimensions import FIELDS
 from tally.importing import import_events
+from tally.maintenance import deletion
+from tally.maintenance.deletion import TABLES
+from tally.maintenance.deletion_worker import AGAIN_MS, LATE_MS, Eraser
+from tally.maintenance.rollup_builder import Builder
 from tally.ndjson import BadFile, open_source
 from tally.storage.connections import on_thread
 from tally.storage.database import connect_reader, open_database, transaction

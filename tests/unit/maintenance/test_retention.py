@@ -18,8 +18,8 @@ from urllib.parse import quote
 import pytest
 
 from analytics_server import main
-from tally import retention
 from tally.accounts import queries as accounts
+from tally.maintenance import retention
 from tally.rollups import fields as rollups
 from tally.rollups import visit_pages as visit_days
 from tally.rollups.fields import KEPT, OPEN, STALE

@@ -1,4 +1,4 @@
-"""tally/scheduler.py: every kind of background work and every website gets its turn, and an idle server writes nothing.
+"""tally/maintenance/scheduler.py: every kind of background work and every website gets its turn, and an idle server writes nothing.
 
 Real processes: one under strace whose writes are counted, and some whose fsync is slow (tests/support/slow_disk.c,
 preloaded).
@@ -17,12 +17,13 @@ from typing import Any
 
 import pytest
 
-from tally import deletion, left_out
-from tally.building import PAUSE_S
+from tally import left_out
 from tally.clock import Clock
-from tally.erasing import LATE_MS
+from tally.maintenance import deletion
+from tally.maintenance.deletion_worker import LATE_MS
+from tally.maintenance.rollup_builder import PAUSE_S
+from tally.maintenance.scheduler import FAILED_PAUSE_S, TURN_S, Scheduler, Turn
 from tally.rollups.fields import FOLD_AFTER_MS
-from tally.scheduler import FAILED_PAUSE_S, TURN_S, Scheduler, Turn
 from tally.storage.database import transaction
 from tests.conftest import ROOT, ManualClock, Serve, Server, need_strace, until
 from tests.support.aged_database import a_past, sql, take, writing
@@ -135,7 +136,7 @@ def test_what_is_done_is_written_once(works: Works) -> None:
 
 
 def test_texts_in_use_are_found_while_rows_move(works: Works) -> None:
-    """tally/deletion.py: events become rollups and go between two steps of the reading; every text of theirs stays."""
+    """tally/maintenance/deletion.py: events become rollups and go between two steps of the reading; every text of theirs stays."""
     number = works.websites[0].number
     works.bring((works.now_ms - 20 * DAY_MS, 0, "session-1", tuple(f"text-{n}" for n in range(15))))
     used = {row[0] for row in works.reader.execute("select id from label where text like 'text-%'")}

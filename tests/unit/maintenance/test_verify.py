@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from analytics_server import main
-from tally import retention
+from tally.maintenance import retention
 from tally.rollups import fields as rollups
 from tally.rollups import totals as moments
 from tally.rollups.fields import KEPT, OPEN, STALE

@@ -175,7 +175,7 @@ def test_pages_of_days_that_change_while_they_are_counted(
     for level in (6, 3):
         visit_days.take_down(works.writer, website, level, DAY >> level)
     assert visit_days.drop(works.writer, *place) == 2
-    # As tally/building.py does it, each line a step.
+    # As tally/maintenance/rollup_builder.py does it, each line a step.
     before = visit_days.version(works.writer, *place)
     happens = {"the version": nothing, "the counting": nothing, "the writing": nothing} | {after: change}
     happens["the version"](works)

@@ -22,8 +22,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tally import retention
 from tally.events.dimensions import FIELDS
+from tally.maintenance import retention
 from tally.reports import partial_days as cuts
 from tally.reports import ranking
 from tally.reports import stats as figures

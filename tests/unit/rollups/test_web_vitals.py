@@ -179,7 +179,7 @@ class World:
         self.sent += more
 
     def build(self, most: int = 1 << 30, between: Callable[[], object] = lambda: None) -> None:
-        """The work in the background as tally/building.py does it, or so many steps of it."""
+        """The work in the background as tally/maintenance/rollup_builder.py does it, or so many steps of it."""
         left = [most]
 
         def do(step: Callable[..., Any], *what: Any) -> Any:

@@ -18,13 +18,15 @@ import orjson
 import pytest
 
 import tally
-from tally import backups, demo, doctor, left_out, retention, running
+from tally import demo, doctor, left_out, running
 from tally.accounts import logins
 from tally.accounts import queries as accounts
 from tally.demo_sites import SITES
 from tally.exporting import count_events, export_events
 from tally.importing import import_events
 from tally.ingest import forget_old
+from tally.maintenance import backup as backups
+from tally.maintenance import retention
 from tally.ndjson import open_source, open_target
 from tally.reports import event_data as properties
 from tally.reports import funnels
@@ -121,7 +123,7 @@ def statement_texts(tree: ast.Module) -> Iterator[tuple[str, int]]:
 def names_in_sources() -> set[str]:
     """`room.name` of every statement; `ingest.{table}` stands for each table that _insert is called with.
 
-    Without tally/starting.py's, on a file that no server has open yet; without tally/storage/database.py's, on the table meta
+    Without tally/maintenance/startup.py's, on a file that no server has open yet; without tally/storage/database.py's, on the table meta
     alone and on SQLite's own; and without those on a file that lasts as long as the question it was made for.
     """
     names = set()

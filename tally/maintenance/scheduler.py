@@ -1,6 +1,6 @@
 """Round-robin scheduler of the background work.
 
-Each source of work (tally/building.py, tally/erasing.py) lists its turns: one for each kind of work and website. A
+Each source of work (tally/maintenance/rollup_builder.py, tally/maintenance/deletion_worker.py) lists its turns: one for each kind of work and website. A
 round takes every turn once, in that order. A turn runs steps until one reports that nothing is left or until TURN_S has
 passed; then it is the next one's turn. So no kind of work and no website can starve another, however large its backlog
 is and however slow the disk: each waits at most for one round.

@@ -16,7 +16,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from tally.backups import (
+from tally.maintenance.backup import (
     BackupError,
     check,
     copy_database,

@@ -1,7 +1,7 @@
 """Background work on rollups: folds new events, builds stale days and blocks, packs heatmaps, applies retention.
 
 The work is divided into kinds (`_KINDS`), each a method that takes one bounded step for one website and returns whether
-there may be more. tally/scheduler.py gives every kind of every website its turn. The clock is read once a round: a step
+there may be more. tally/maintenance/scheduler.py gives every kind of every website its turn. The clock is read once a round: a step
 that compared with a new reading each time would find new work for ever.
 
 A step is one or several short transactions on the writer's thread, or a read on a connection of its own. After each
@@ -25,8 +25,9 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
-from tally import retention
 from tally.clock import Clock
+from tally.maintenance import retention
+from tally.maintenance.scheduler import Scheduler, Turn
 from tally.rollups import fields as rollups
 from tally.rollups import heatmaps as heat_days
 from tally.rollups import totals as moments
@@ -34,7 +35,6 @@ from tally.rollups import visit_pages as visit_days
 from tally.rollups import web_vitals as vital_days
 from tally.rollups.counts import Counts
 from tally.rollups.fields import FINAL, OPEN, STALE
-from tally.scheduler import Scheduler, Turn
 from tally.storage.connections import Thread
 from tally.storage.database import transaction
 from tally.timestamps import DAY_MS
@@ -59,7 +59,7 @@ class Moment(NamedTuple):
 
 
 class Builder:
-    """A source of turns (tally/scheduler.py). `is_busy` returns whether commits keep the writer busy; `rest`: how long
+    """A source of turns (tally/maintenance/scheduler.py). `is_busy` returns whether commits keep the writer busy; `rest`: how long
     it rests after a transaction, in multiples of it; `keep_days`: how long events are kept where a website has no value
     of its own; `changed` is called with a website whose events were deleted."""
 

@@ -13,10 +13,10 @@ import sys
 import threading
 from pathlib import Path
 
-from tally import backups
-from tally.backups import BackupError, Stopped
 from tally.clock import Clock
 from tally.errors import fields, log, where_it_failed
+from tally.maintenance import backup as backups
+from tally.maintenance.backup import BackupError, Stopped
 from tally.storage.database import BadDatabase
 from tally.timestamps import DAY_MS, HOUR_MS
 

@@ -20,8 +20,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-from tally.backups import backups
 from tally.events.geoip import Countries, CountryDataError
+from tally.maintenance.backup import backups
 from tally.resources import tally_version
 from tally.settings import Settings
 from tally.storage.database import MOST_LOG_BYTES, BadDatabase

@@ -1,11 +1,11 @@
-"""Background work that takes deleted websites out of the database file (tally/deletion.py).
+"""Background work that takes deleted websites out of the database file (tally/maintenance/deletion.py).
 
-It is a source of turns (tally/scheduler.py): one for the rows of each deleted website, and one for the texts that no
+It is a source of turns (tally/maintenance/scheduler.py): one for the rows of each deleted website, and one for the texts that no
 other website uses. Its transactions go through the builder, which waits while many events arrive and rests after each.
 
 Rows go at once. Texts go a minute later, when no request under way can name the website any more. To know which texts
 are unused, the other websites' rows are read, one column a step, on the builder's connection for reading; then unused
-texts are deleted, then free pages are given back. Other background work runs between these steps: tally/deletion.py
+texts are deleted, then free pages are given back. Other background work runs between these steps: tally/maintenance/deletion.py
 says why that is safe. Where another process writes meanwhile, such as an import, it is tried again later.
 """
 
@@ -14,9 +14,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
-from tally import deletion
 from tally.clock import Clock
-from tally.scheduler import Scheduler, Turn
+from tally.maintenance import deletion
+from tally.maintenance.scheduler import Scheduler, Turn
 from tally.storage.connections import Thread
 from tally.storage.labels import Labels
 
@@ -26,7 +26,7 @@ LATE_MS = 60_000
 AGAIN_MS = 600_000
 
 Write = Callable[..., Awaitable[Any]]
-"""Runs a step in a transaction of its own on the writer's thread; tally/building.py."""
+"""Runs a step in a transaction of its own on the writer's thread; tally/maintenance/rollup_builder.py."""
 
 
 class Eraser:
