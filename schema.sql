@@ -108,7 +108,7 @@ create table event_id (
 -- ingest.forget_old: delete from event_id where arrived_ms < ?
 create index event_id_by_arrival on event_id (arrived_ms);
 
--- Imported lines that had an id, so that importing a line again changes nothing (tally/portable.py). Kept as long as raw
+-- Imported lines that had an id, so that importing a line again changes nothing (tally/transfer/line_format.py). Kept as long as raw
 -- events; clustered by time, as files mostly are.
 create table import_id (
   website  integer not null,

@@ -1,7 +1,7 @@
 """The command `demo`: a database with half a year of invented traffic, to look at every page at once.
 
 The file is made under `<name>.unfinished` and gets its name when it is whole, so an interrupted run leaves no database.
-Events go through `import` (tally/importing.py), so that everything derived from them is what an import makes; heatmap
+Events go through `import` (tally/transfer/importer.py), so that everything derived from them is what an import makes; heatmap
 points and rejected events, which no import takes, are added by the functions that the server uses.
 
 The file is marked: a row `demo` in `meta`, which the account API passes on so that the pages show a banner, and names
@@ -32,9 +32,7 @@ from tally.accounts.queries import Account, AccountError
 from tally.console import Failure, Progress, add_setting, now_ms, say
 from tally.demo_sites import SITES, Site
 from tally.demo_traffic import DAYS, USUAL_EVENTS, heat_points, lines, rejected, span
-from tally.importing import import_events
 from tally.left_out import NUMBER_OF, Pending, Sample
-from tally.ndjson import Source
 from tally.rollups.heatmap_grid import bin_of, width_of
 from tally.settings import Settings
 from tally.storage import meta as notes
@@ -42,6 +40,8 @@ from tally.storage.connections import lock_file
 from tally.storage.database import BadDatabase, open_database, open_unchanged, transaction
 from tally.storage.labels import Labels
 from tally.timestamps import DAY_MS, BadTime, event_time_ms, iso
+from tally.transfer.files import Source
+from tally.transfer.importer import import_events
 
 EMAIL = "demo@localhost"
 DEFAULT_FILE = Path("demo.db")

@@ -77,7 +77,7 @@ class _Draw:
 
 
 def lines(site: Site, until_ms: int, scale: float) -> Iterator[Line]:
-    """Return every event of a website in the order of its days, as lines of tally/portable.py."""
+    """Return every event of a website in the order of its days, as lines of tally/transfer/line_format.py."""
     last = until_ms // DAY_MS
     for age in reversed(range(DAYS)):
         yield from _day(site, last - age, age, until_ms, scale)

@@ -18,7 +18,7 @@ Totals of quarters of an hour follow every commit (tally/rollups/totals.py); top
 events (tally/rollups/fields.py).
 
 Ids are taken from the file in blocks, so that they grow over restarts without a write each time. Another process that
-writes takes its ids behind the block and uses them in the same transaction (tally/intake.py); the server then leaves
+writes takes its ids behind the block and uses them in the same transaction (tally/transfer/import_writer.py); the server then leaves
 the rest of its block unused (`catch_up`), at the latest when it has to show what was written. So at every moment all
 ids up to the last one are committed or will never be used, which is what `Written.last_id` promises.
 """

@@ -9,11 +9,11 @@ import argparse
 import sys
 
 from tally.console import Failure, Progress, add_command, database, now_ms, say
-from tally.exporting import count_events, export_events
-from tally.importing import import_events
-from tally.ndjson import STANDARD, BadFile, open_source, open_target
 from tally.settings import Settings
 from tally.storage.database import connect_reader, open_database
+from tally.transfer.exporter import count_events, export_events
+from tally.transfer.files import STANDARD, BadFile, open_source, open_target
+from tally.transfer.importer import import_events
 from tally.upkeep import chosen_website
 
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from tally.exporting import export_events
-from tally.importing import import_events
-from tally.ndjson import open_source
 from tally.storage.database import open_database
 from tally.timeranges import parse_range
 from tally.timestamps import event_time_ms, read_iso
+from tally.transfer.exporter import export_events
+from tally.transfer.files import open_source
+from tally.transfer.importer import import_events
 from tests.conftest import NOON_MS, House, ManualClock
 from tests.unit.ingest.test_fast_path import Client, Connect, connect, post
 

@@ -8,10 +8,10 @@ import pytest
 
 from tally.accounts import queries as accounts
 from tally.events.urls import origin_hosts
-from tally.importing import import_events
-from tally.ndjson import open_source
-from tally.portable import LineReader
 from tally.storage.database import open_database, transaction
+from tally.transfer.files import open_source
+from tally.transfer.importer import import_events
+from tally.transfer.line_format import LineReader
 from tests.conftest import NOON_MS, OWNER, House
 
 ORIGINS = ("https://www.partner.example", "http://localhost:9000", "http://[::1]:8080", "capacitor://app.local")

@@ -9,10 +9,10 @@ import pytest
 from tally import refused_origins
 from tally.accounts import queries as accounts
 from tally.accounts.queries import Traffic
-from tally.importing import import_events
-from tally.ndjson import open_source
 from tally.refused_origins import MAX_ORIGINS, MAX_WEBSITES, RefusedOrigins
 from tally.storage.database import open_database, transaction
+from tally.transfer.files import open_source
+from tally.transfer.importer import import_events
 from tests.conftest import NOON_MS, OWNER, House
 from tests.support.page_client import logged_in
 

@@ -11,13 +11,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tally.events.sessions import Sessions
-from tally.importing import import_events
 from tally.ingest import Ingest, Job, Written
-from tally.ndjson import open_source
 from tally.storage.database import open_database
 from tally.storage.sql import measurements as measuring
 from tally.storage.sql.events import Scope
 from tally.storage.value_limits import BOUNDED, OTHER, Limits
+from tally.transfer.files import open_source
+from tally.transfer.importer import import_events
 from tests.conftest import NOON_MS, House, MakeHouse, ManualClock
 from tests.support.page_client import logged_in
 

@@ -947,14 +947,14 @@ FAULTS = (
     ),
     Fault(
         "an import without keys",
-        "tally/intake.py",
+        "tally/transfer/import_writer.py",
         "[(website, *key) for key in sorted(self._key_rows)]",
         "[]",
         "tests/unit/transfer/test_transfer.py::test_a_second_import_changes_nothing",
     ),
     Fault(
         "an export taken for another's by its ids alone",
-        "tally/intake.py",
+        "tally/transfer/import_writer.py",
         "known.update((row[0], sent[row]) for row in rows if row in sent)",
         "known.update((row[0], key) for row in rows for one, key in sent.items() if one[:2] == row[:2])",
         "tests/unit/transfer/test_transfer.py::test_ids_of_a_file_are_no_ids_of_ours",
@@ -1648,7 +1648,7 @@ FAULTS = (
     ),
     Fault(
         "an import that does not know the website's own hosts",
-        "tally/importing.py",
+        "tally/transfer/importer.py",
         ", *own_hosts(connection, website)",
         "",
         "tests/api/test_own_referrers.py",

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from tally.accounts import queries as accounts
-from tally.importing import import_events
 from tally.maintenance.rollup_builder import Builder
-from tally.ndjson import open_source
 from tally.storage.connections import on_thread
 from tally.storage.database import connect_reader, open_database, transaction
+from tally.transfer.files import open_source
+from tally.transfer.importer import import_events
 from tests.conftest import NOON_MS, OWNER, ManualClock
 
 DAY_MS = 86_400_000

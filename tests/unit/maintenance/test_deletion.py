@@ -14,18 +14,18 @@ from typing import Any
 
 import pytest
 
-from tally import importing
 from tally.accounts import queries as accounts
 from tally.events.dimensions import FIELDS
-from tally.importing import import_events
 from tally.maintenance import deletion
 from tally.maintenance.deletion import TABLES
 from tally.maintenance.deletion_worker import AGAIN_MS, LATE_MS, Eraser
 from tally.maintenance.rollup_builder import Builder
-from tally.ndjson import BadFile, open_source
 from tally.storage.connections import on_thread
 from tally.storage.database import connect_reader, open_database, transaction
 from tally.storage.labels import Labels
+from tally.transfer import importer as importing
+from tally.transfer.files import BadFile, open_source
+from tally.transfer.importer import import_events
 from tests.conftest import NOON_MS, OWNER, Command, House, ManualClock, Serve, until
 from tests.support.aged_database import Killed, built, take, writing
 from tests.support.page_client import PASSWORD, logged_in

@@ -22,12 +22,9 @@ from tally import demo, doctor, left_out, running
 from tally.accounts import logins
 from tally.accounts import queries as accounts
 from tally.demo_sites import SITES
-from tally.exporting import count_events, export_events
-from tally.importing import import_events
 from tally.ingest import forget_old
 from tally.maintenance import backup as backups
 from tally.maintenance import retention
-from tally.ndjson import open_source, open_target
 from tally.reports import event_data as properties
 from tally.reports import funnels
 from tally.rollups import experiments as trials
@@ -42,6 +39,9 @@ from tally.storage import meta as notes
 from tally.storage.database import open_database
 from tally.storage.health import FAILING
 from tally.timestamps import iso
+from tally.transfer.exporter import count_events, export_events
+from tally.transfer.files import open_source, open_target
+from tally.transfer.importer import import_events
 from tests.conftest import NOON_MS, House, ManualClock
 from tests.support.page_client import PASSWORD, logged_in
 from tests.support.read_api import DAY, DAY_MS, FIELDS, custom, event, view

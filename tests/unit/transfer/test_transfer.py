@@ -27,19 +27,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tally import portable
 from tally.accounts import queries as accounts
 from tally.answers import EVENT_COLUMNS
 from tally.events.sessions import Visit
 from tally.events.validation import Rejection
-from tally.exporting import count_events, export_events
-from tally.importing import Sizes, Summary, import_events
-from tally.ndjson import MOST_LINE_BYTES, BadFile, open_source, open_target
-from tally.portable import Line, LineReader
 from tally.rollups import fields as rollups
 from tally.rollups.verify import verdicts
 from tally.storage.database import connect_reader, open_database, transaction
-from tally.visits import cut
+from tally.transfer import line_format as portable
+from tally.transfer.exporter import count_events, export_events
+from tally.transfer.files import MOST_LINE_BYTES, BadFile, open_source, open_target
+from tally.transfer.importer import Sizes, Summary, import_events
+from tally.transfer.line_format import Line, LineReader
+from tally.transfer.visit_merge import cut
 from tests.conftest import NOON_MS, ROOT, Command, House, MakeHouse, Serve, clean_environment, until
 from tests.support.read_api import DAY, FIELDS, custom, event, view
 

@@ -21,7 +21,6 @@ import orjson
 
 from tally.events.dimensions import FIELDS
 from tally.events.validation import AB_ASSIGN, AB_CONVERT, APP_EVENT, HEATMAP, METRICS, SCREEN_VIEW, VITALS, Rejection
-from tally.portable import Line
 from tally.rollups import experiments as trials
 from tally.rollups import fields as rollups
 from tally.rollups import vitals_histogram as vitals
@@ -30,7 +29,8 @@ from tally.storage import event_data, value_limits
 from tally.storage.bulk_insert import marks, parts
 from tally.storage.labels import Labels
 from tally.timestamps import DAY_MS
-from tally.visits import Visits
+from tally.transfer.line_format import Line
+from tally.transfer.visit_merge import Visits
 
 BEYOND_RETENTION = Rejection(
     "beyond_retention", "The events of this day were given up; only its totals are kept.", "timestamp"

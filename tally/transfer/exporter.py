@@ -4,9 +4,9 @@ All of it is read in one snapshot, so the file is what the website was at one mo
 log cannot start over until it is done. Memory stays bounded: rows are read a thousand at a time, and of the texts they
 point to a few megabytes are kept.
 
-Heatmap points are counts and no events: they are not exported. What a line looks like says tally/portable.py.
+Heatmap points are counts and no events: they are not exported. What a line looks like says tally/transfer/line_format.py.
 
-Keep in step: the columns that are asked for, and tally/portable.py COLUMNS; tally/read_api.py writes the same values.
+Keep in step: the columns that are asked for, and tally/transfer/line_format.py COLUMNS; tally/read_api.py writes the same values.
 """
 
 import sqlite3
@@ -17,10 +17,10 @@ import orjson
 
 from tally.events.dimensions import FIELDS
 from tally.events.validation import METRICS, TYPES
-from tally.portable import COLUMNS
 from tally.rollups.vitals_histogram import told
 from tally.storage.event_data import STORED
 from tally.timestamps import local_iso
+from tally.transfer.line_format import COLUMNS
 
 # our choice: a batch is a few hundred kilobytes.
 _ROWS_AT_ONCE = 1_000

@@ -9,7 +9,7 @@ Rules:
 - A line that breaks a rule is told with its number, and passed over.
 
 How it works: a chunk of lines is read and checked, then put in the order of their days, so that a file in no order at
-all asks for the visits of a day once a chunk. It is written in parts (tally/intake.py); between two parts, while the
+all asks for the visits of a day once a chunk. It is written in parts (tally/transfer/import_writer.py); between two parts, while the
 lock is free, lines of the next chunk are read. A file makes the same chunks each time it is read, so "so many lines of
 the chunk that begins there" says exactly what has been taken.
 
@@ -30,14 +30,14 @@ import orjson
 
 from tally.accounts.queries import key_salt, own_hosts, website_is_there
 from tally.events.validation import APP_EVENT, Rejection
-from tally.intake import Check, Part
-from tally.ndjson import BadFile, Source
-from tally.portable import Line, LineReader
 from tally.storage.connections import lock_file
 from tally.storage.database import MOST_LOG_BYTES, BadDatabase, transaction
 from tally.storage.labels import Labels
 from tally.timestamps import DAY_MS
-from tally.visits import Visits
+from tally.transfer.files import BadFile, Source
+from tally.transfer.import_writer import Check, Part
+from tally.transfer.line_format import Line, LineReader
+from tally.transfer.visit_merge import Visits
 
 _FEWEST_PART_LINES = 50
 # our choice: lines in no order take three times as long as those in order; half of what the lock may be held.
