@@ -17,10 +17,8 @@ from typing import NamedTuple
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from tally import account_api, collect, commands, framing, ops, pages, read_api, tracking, websites_api
-from tally.budgets import Budgets
+from tally import account_api, commands, framing, ops, pages, read_api, tracking, websites_api
 from tally.clock import Clock
-from tally.collect import DESK, Desk
 from tally.events.client import Network, is_proxy, parse_proxies
 from tally.events.geoip import Countries
 from tally.events.sender import Callers
@@ -31,12 +29,15 @@ from tally.http.connection_reuse import refuse_uncertain
 from tally.http.connections import CONNECTIONS, Connections, watched
 from tally.http.middleware import ANSWERED, COLLECT_PATH, NOT_FOUND_PAGE, REFUSED, UNDER_WAY, answer_errors, expectation
 from tally.http.request_paths import BASE_PATH, IS_PROXY
-from tally.ingest import Ingest
+from tally.ingest import collector as collect
+from tally.ingest.budgets import Budgets
+from tally.ingest.collector import DESK, Desk
+from tally.ingest.lifecycle import opened
+from tally.ingest.writer import Ingest
 from tally.maintenance.scheduled_backup import Nightly
 from tally.rate_limit import Buckets
 from tally.reader import READER, Reader
 from tally.resources import asset
-from tally.running import opened
 from tally.settings import Settings
 from tally.storage.value_limits import Limits
 from tally.timeranges import zone

@@ -1,4 +1,4 @@
--- Tally's database. One file, WAL, one writer (tally/store.py), read-only readers.
+-- Tally's database. One file, WAL, one writer (tally/ingest/store.py), read-only readers.
 --
 -- Times are milliseconds since 1970-01-01T00:00Z, UTC. Days are whole days since then.
 -- A dimension is a small integer that points into `label`; 0 is unset. 14 of them sit in each row that /events shows,
@@ -7,7 +7,7 @@
 --
 -- From the first release on, a change of this file needs a migration in tally/storage/database.py as well.
 
--- Facts about the file itself: key_salt (hex; API keys are stored as hashes keyed with it), next_id (see tally/ingest.py).
+-- Facts about the file itself: key_salt (hex; API keys are stored as hashes keyed with it), next_id (see tally/ingest/writer.py).
 create table meta (
   name   text not null primary key,
   value  any  not null
@@ -97,7 +97,7 @@ create table website_usage (
 ) strict, without rowid;
 
 -- Deduplication: events that came with an event_id, each as a keyed digest of its event_id and its content
--- (tally/ingest.py). A copy is accepted, not stored, and renews the row, which expires 72 hours after the last copy.
+-- (tally/ingest/writer.py). A copy is accepted, not stored, and renews the row, which expires 72 hours after the last copy.
 create table event_id (
   website     integer not null,
   digest      blob    not null check (length(digest) = 16),
@@ -418,7 +418,7 @@ create table heat_count (
 ) strict, without rowid;
 
 -- Events of a website that were not taken, by the quarter of an hour of their arrival (quarter = ms / 900,000) and why:
--- a place in tally/left_out.py REASONS. Kept for 400 days.
+-- a place in tally/ingest/rejected_events.py REASONS. Kept for 400 days.
 create table left_out (
   website  integer not null,
   quarter  integer not null,

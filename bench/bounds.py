@@ -29,7 +29,7 @@ PART = "bounds"
 DEADLINE_S = 1
 # our choice: a look every 100,000 steps of SQLite, and the answer's way.
 MOST_PAST_S = 0.25
-# tally/store.py MOST_LOG_BYTES, and what one group and a look a second add.
+# tally/ingest/store.py MOST_LOG_BYTES, and what one group and a look a second add.
 MOST_LOG_BYTES = 2 * 64 * 1_048_576
 KEEP_DAYS = 90
 _FILTERS = ("type=pageview", "device=desktop", "device=mobile", "browser=Chrome", "os=Windows")

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import orjson
 from aiohttp import web
 
-from tally import errors, left_out
+from tally import errors
 from tally.accounts.queries import Website
 from tally.asking import Question
 from tally.base_path import public_url
@@ -27,8 +27,9 @@ from tally.events.validation import TYPES
 from tally.http import formats as tables
 from tally.http.formats import round_half_away
 from tally.http.middleware import json_answer
-from tally.ingest import ids_end
-from tally.live import WINDOW_MS, Present, look, most_visited
+from tally.ingest import rejected_events as left_out
+from tally.ingest.realtime import WINDOW_MS, Present, look, most_visited
+from tally.ingest.writer import ids_end
 from tally.reader import Answer, Reader, View, scope_of
 from tally.reports import stats as figures
 from tally.reports import top as toplists

@@ -25,14 +25,14 @@ from typing import BinaryIO, cast
 
 import orjson
 
-from tally import left_out
 from tally.accounts import passwords
 from tally.accounts import queries as accounts
 from tally.accounts.queries import Account, AccountError
 from tally.console import Failure, Progress, add_setting, now_ms, say
 from tally.demo_sites import SITES, Site
 from tally.demo_traffic import DAYS, USUAL_EVENTS, heat_points, lines, rejected, span
-from tally.left_out import NUMBER_OF, Pending, Sample
+from tally.ingest import rejected_events as left_out
+from tally.ingest.rejected_events import NUMBER_OF, Pending, Sample
 from tally.rollups.heatmap_grid import bin_of, width_of
 from tally.settings import Settings
 from tally.storage import meta as notes

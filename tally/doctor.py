@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from tally.clock import STEP_MS, STOP_MS
 from tally.console import Failure, add_command, add_setting, now_ms, say
+from tally.ingest.clock_watch import HELD, in_words
 from tally.maintenance.doctor_checks import (
     Case,
     Finding,
@@ -38,7 +39,6 @@ from tally.maintenance.doctor_checks import (
 from tally.settings import Settings
 from tally.storage import meta as notes
 from tally.storage.database import VERSION, BadDatabase, known_version, open_unchanged
-from tally.timekeeping import HELD, in_words
 from tally.timestamps import HOUR_MS, iso
 
 _MARKS = {"fine": "ok", "note": "note", "fault": "FAULT"}

@@ -17,7 +17,7 @@ from tally.asking import Question, question
 from tally.errors import ApiError
 from tally.events.dimensions import FIELDS
 from tally.events.validation import TRAFFIC_TYPES, TYPES
-from tally.ingest import ids_end
+from tally.ingest.writer import ids_end
 from tally.reader import READER, Answer, Reader, View, caching, has_any_tag, has_tag
 
 ANSWERS: dict[str, Answer] = {**answers.ANSWERS, **measured.ANSWERS, **behaviour.ANSWERS}

@@ -30,14 +30,14 @@ from tally.accounts.logins import DEVICE_LASTS_MS, LASTS_MS, MOST_OF_ACCOUNT, Lo
 from tally.accounts.queries import Owner
 from tally.accounts.sign_in import SignInLimits, TooManyTries, Try
 from tally.clock import Clock
-from tally.collect import DESK
 from tally.errors import ApiError
 from tally.events.client import Network, is_proxy
 from tally.http.body import read_body
 from tally.http.middleware import ANSWER_COOKIES
 from tally.http.request_paths import public_prefix
+from tally.ingest.collector import DESK
+from tally.ingest.store import Store
 from tally.rate_limit import Buckets
-from tally.store import Store
 
 T = TypeVar("T")
 

@@ -18,18 +18,18 @@ from prometheus_client.registry import Collector
 
 from tally.accounts.queries import USAGE_WARNINGS
 from tally.clock import Clock
-from tally.collect import Desk
 from tally.http.connections import Connections
 from tally.http.middleware import COLLECT_PATHS, Answered
+from tally.ingest.collector import Desk
+from tally.ingest.rejected_events import LeftOut
+from tally.ingest.store import Store
 from tally.latency_histogram import Histogram
-from tally.left_out import LeftOut
 from tally.maintenance.scheduled_backup import Nightly
 from tally.reader import Reader
 from tally.resources import tally_version
 from tally.storage.connections import Readers
 from tally.storage.health import WORDS
 from tally.storage.value_limits import BOUNDED, ValueLimits
-from tally.store import Store
 
 _NONE = "none"
 

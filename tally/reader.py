@@ -18,6 +18,7 @@ from tally.accounts.queries import Website
 from tally.asking import ALLOWED, Question
 from tally.clock import Clock
 from tally.errors import ApiError
+from tally.ingest.store import Store
 from tally.latency_histogram import Histogram
 from tally.rate_limit import Buckets
 from tally.reports.cache import Remembered
@@ -25,7 +26,6 @@ from tally.reports.coverage import BeyondRetention
 from tally.single_flight import SingleFlight
 from tally.storage.connections import Claim
 from tally.storage.sql.events import Scope
-from tally.store import Store
 from tally.timestamps import iso
 
 # our choice: from what is answered out of memory to what is given up.

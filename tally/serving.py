@@ -29,10 +29,10 @@ from tally.http.connections import CONNECTIONS
 from tally.http.listener import Listener, room_for
 from tally.http.middleware import UNDER_WAY
 from tally.http.sockets import CannotListen, Sockets, open_sockets
+from tally.ingest.fast_path import Door
 from tally.maintenance import startup as starting
 from tally.maintenance.restore import drop_leftovers
 from tally.settings import UNIX, Settings
-from tally.shortcut import Door
 from tally.storage.connections import lock_file
 from tally.storage.database import BadDatabase
 from tally.supervision import Supervisor

@@ -20,12 +20,12 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from tally import errors
-from tally.collect import DESK, collect, preflight, take
 from tally.compaction import compact
 from tally.errors import ApiError
 from tally.events.validation import Batch
 from tally.http.middleware import COLLECT_PATHS, REFUSED, refusal_of
 from tally.http.request_paths import local_path
+from tally.ingest.collector import DESK, collect, preflight, take
 from tally.pages import File, answer, file_of, packed_file
 from tally.resources import asset
 from tally.settings import BadSetting, Settings

@@ -36,8 +36,8 @@ from aiohttp.test_utils import TestClient, TestServer
 from analytics_server import build_app
 from tally.accounts import queries as accounts
 from tally.clock import Clock
-from tally.collect import DESK
 from tally.events.geoip import BUNDLED
+from tally.ingest.collector import DESK
 from tally.resources import asset
 from tally.serving import RUNNER_OPTIONS, Runner
 from tally.settings import Settings

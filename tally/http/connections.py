@@ -52,7 +52,7 @@ _SHARE = 64
 
 
 class Connection(asyncio.Protocol):
-    """One of them. What it does with its bytes is up to who inherits it (tally/shortcut.py)."""
+    """One of them. What it does with its bytes is up to who inherits it (tally/ingest/fast_path.py)."""
 
     def __init__(self, everybody: "Connections") -> None:
         self._everybody = everybody

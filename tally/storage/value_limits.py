@@ -74,7 +74,7 @@ class Limits(NamedTuple):
 
 
 class Valued(Protocol):
-    """A row of tally/ingest.py, as far as it is looked at here."""
+    """A row of tally/ingest/writer.py, as far as it is looked at here."""
 
     @property
     def website(self) -> Website:

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tally.accounts import queries as accounts
-from tally.budgets import Budgets
+from tally.ingest.budgets import Budgets
 from tally.maintenance import deletion
 from tally.settings import BadSetting, settings_from
 from tests.conftest import OWNER, House, MakeHouse, ManualClock

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tally import running
+from tally.ingest import lifecycle as running
 from tests.conftest import CHROME, NOON_MS, SAFARI_IPHONE, Answer, House, MakeHouse
 
 URL = "https://example.com/"

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tally import running
+from tally.ingest import lifecycle as running
 from tally.reports import heatmaps as heat_figures
 from tally.rollups import heatmap_grid as heat
 from tally.rollups import heatmaps as heat_days

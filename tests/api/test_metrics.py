@@ -162,7 +162,7 @@ def plain(server: Server, path: str, body: bytes) -> int:
 
 
 def test_both_ways_count(serve: Serve, tmp_path: Any) -> None:
-    """A plain POST is answered without aiohttp (tally/shortcut.py), one whose events are refused is not."""
+    """A plain POST is answered without aiohttp (tally/ingest/fast_path.py), one whose events are refused is not."""
     server = serve(*LIFTED, db=built(tmp_path / "data"))
     website = sql(server.db, "select id from website")[0][0]
     good = b'{"type":"pageview","website_id":"%b","url":"https://1.example.com/"}' % website.encode()

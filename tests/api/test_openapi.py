@@ -32,11 +32,12 @@ from schemathesis.specs.openapi.checks import (
 )
 
 import analytics_server
-from tally import errors, left_out
+from tally import errors
 from tally.accounts import queries as accounts
 from tally.clock import Clock
 from tally.events import validation as events
 from tally.http import middleware
+from tally.ingest import rejected_events as left_out
 from tally.storage.database import open_database
 from tests.conftest import OWNER, Server, until
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tally import refused_origins
 from tally.accounts import queries as accounts
 from tally.accounts.queries import Traffic
-from tally.refused_origins import MAX_ORIGINS, MAX_WEBSITES, RefusedOrigins
+from tally.ingest import refused_origins
+from tally.ingest.refused_origins import MAX_ORIGINS, MAX_WEBSITES, RefusedOrigins
 from tally.storage.database import open_database, transaction
 from tally.transfer.files import open_source
 from tally.transfer.importer import import_events

@@ -1,6 +1,6 @@
 """What was left out: counted by website, quarter of an hour and reason, exactly, with examples that tell of nobody.
 
-tally/left_out.py: "An event counts where its website is known and it was not taken, each time that it is sent ... What
+tally/ingest/rejected_events.py: "An event counts where its website is known and it was not taken, each time that it is sent ... What
 belongs to no website is in no website's count"; "Killed, the server loses what it counted since, a second or so; ended
 in good order, nothing"; "only registered websites are counted, so made-up ids and hosts leave nothing behind".
 """
@@ -19,12 +19,12 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tally import left_out
 from tally.accounts import queries as accounts
 from tally.events.client import Asker
 from tally.events.sender import Caller, Sender
 from tally.events.validation import RULES, TYPES
-from tally.left_out import (
+from tally.ingest import rejected_events as left_out
+from tally.ingest.rejected_events import (
     KEPT_DAYS,
     LOOKS,
     MOST_SAMPLES,

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tally import base_path as paths
+from tally.ingest.fast_path import Lines, openings_below, read_plain
 from tally.settings import BadSetting, settings_from
-from tally.shortcut import Lines, openings_below, read_plain
 from tests.conftest import OWNER, House, MakeHouse, Serve
 from tests.support.page_client import OWN_PAGE, PASSWORD, Browser, account
 

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tally.events.sessions import Sessions
-from tally.ingest import Ingest, Job, Written
+from tally.ingest.writer import Ingest, Job, Written
 from tally.storage.database import open_database
 from tally.storage.sql import measurements as measuring
 from tally.storage.sql.events import Scope

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from playwright.sync_api import expect
 
-from tally.left_out import NUMBER_OF, REASONS
+from tally.ingest.rejected_events import NUMBER_OF, REASONS
 from tests.browser.browsers import ZONE, OpenPage
 from tests.browser.history import Told, told
 from tests.browser.owner import faults

@@ -20,7 +20,6 @@ from aiohttp import http_parser
 from aiohttp.base_protocol import BaseProtocol
 from aiohttp.web import RequestPayloadError
 
-from tally import shortcut
 from tally import timeranges as timerange
 from tally import timestamps as instants
 from tally.events import client as origin
@@ -29,6 +28,7 @@ from tally.events import validation as events
 from tally.events.dimensions import FIELDS, Surroundings, dimensions, first_language
 from tally.events.user_agent import Agent, Agents
 from tally.events.validation import BadBody, Batch, Event, Rejection
+from tally.ingest import fast_path as shortcut
 from tally.serving import RUNNER_OPTIONS
 from tally.timestamps import BadTime
 

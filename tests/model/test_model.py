@@ -28,7 +28,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tally import running
+from tally.ingest import lifecycle as running
 from tally.settings import Settings
 from tests.conftest import House, ManualClock
 from tests.model.reference import (

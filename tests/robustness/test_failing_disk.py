@@ -29,7 +29,7 @@ import pytest
 
 from tally.accounts import queries as accounts
 from tally.http.log_dedup import Repeats
-from tally.ingest import Job, Written
+from tally.ingest.writer import Job, Written
 from tally.storage.database import open_database
 from tally.storage.health import DAMAGED, FAILING, UNSURE, fault_of
 from tests.conftest import ROOT, Answer, House, Serve, Server, clean_environment, need_strace, until

@@ -23,7 +23,7 @@ from tally.clock import Clock
 from tally.events.dimensions import FIELDS
 from tally.events.sessions import Salts, Sessions
 from tally.events.validation import TYPES, Event
-from tally.ingest import Ingest, Job, Row
+from tally.ingest.writer import Ingest, Job, Row
 from tally.maintenance.rollup_builder import Builder
 from tally.reports import stats as figures
 from tally.reports import top as toplists

@@ -1,4 +1,4 @@
-"""tally/shortcut.py: what goes the short way, what does not, and that nobody can tell by the answer."""
+"""tally/ingest/fast_path.py: what goes the short way, what does not, and that nobody can tell by the answer."""
 
 import asyncio
 import contextlib
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tally.shortcut import MOST_FIELDS, MOST_HEAD_BYTES, MOST_LINES, Lines, read_plain
+from tally.ingest.fast_path import MOST_FIELDS, MOST_HEAD_BYTES, MOST_LINES, Lines, read_plain
 from tests.conftest import House, MakeHouse
 
 BODY = b'{"type": "pageview"}'

@@ -1,7 +1,7 @@
-"""tally/live.py: what is kept in memory of who is here, against a plain reference over the rows of the file.
+"""tally/ingest/realtime.py: what is kept in memory of who is here, against a plain reference over the rows of the file.
 
 Quoted: CONTRACT, realtime: "visitors with a traffic event whose timestamp lies in the last 300 seconds, each on the
-page of its visit's latest view; at most 100 pages". The events go through the real writer (tally/ingest.py) into the
+page of its visit's latest view; at most 100 pages". The events go through the real writer (tally/ingest/writer.py) into the
 product's tables; who reads when, and what is handed over when, is up to each test. Over HTTP: test_read_realtime.py.
 """
 
@@ -19,8 +19,7 @@ from tally.accounts.queries import Website
 from tally.events.dimensions import FIELDS
 from tally.events.sessions import VISIT_GAP_MS, Sessions, Visit
 from tally.events.validation import Event
-from tally.ingest import Ingest, Job, Row
-from tally.live import (
+from tally.ingest.realtime import (
     ASKED_MS,
     LONGEST_TEXT,
     MOST_PAGES,
@@ -33,6 +32,7 @@ from tally.live import (
     look,
     most_visited,
 )
+from tally.ingest.writer import Ingest, Job, Row
 from tally.storage.database import open_database
 from tally.storage.sql import events as queries
 from tally.timestamps import DAY_MS

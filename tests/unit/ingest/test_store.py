@@ -1,4 +1,4 @@
-"""tally/store.py: group commit, what is answered when, what a failure leaves behind."""
+"""tally/ingest/store.py: group commit, what is answered when, what a failure leaves behind."""
 
 import asyncio
 import sqlite3
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tally.errors import ApiError
-from tally.ingest import Job
+from tally.ingest.writer import Job
 from tally.storage.connections import READERS
 from tests.conftest import House, MakeHouse
 
@@ -179,7 +179,7 @@ async def test_a_question_that_takes_too_long_is_given_up(make_house: MakeHouse)
 
 async def test_what_waits_is_bounded(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """CONTRACT: 503 `overloaded` with Retry-After; what waited before it is stored."""
-    monkeypatch.setattr("tally.commits.MOST_EVENTS_WAITING", 30)
+    monkeypatch.setattr("tally.ingest.group_commit.MOST_EVENTS_WAITING", 30)
     website = await house.website()
     batch = {"website_id": website, "events": [view(website)] * 10}
     with write_lock(house):
@@ -377,7 +377,7 @@ async def test_a_log_that_cannot_be_emptied_is_not_tried_all_the_time(
     website = await house.website()
     assert (await house.collect(view(website))).status == 202
     monkeypatch.setattr("tally.storage.database.MOST_LOG_BYTES", 0)
-    monkeypatch.setattr("tally.store.empty_log", fail)
+    monkeypatch.setattr("tally.ingest.store.empty_log", fail)
     for _ in range(20):
         with suppress(sqlite3.Error):
             await house.store.tick()

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from tally import left_out
 from tally.clock import Clock
+from tally.ingest import rejected_events as left_out
 from tally.maintenance import deletion
 from tally.maintenance.deletion_worker import LATE_MS
 from tally.maintenance.rollup_builder import PAUSE_S

@@ -18,11 +18,13 @@ import orjson
 import pytest
 
 import tally
-from tally import demo, doctor, left_out, running
+from tally import demo, doctor
 from tally.accounts import logins
 from tally.accounts import queries as accounts
 from tally.demo_sites import SITES
-from tally.ingest import forget_old
+from tally.ingest import lifecycle as running
+from tally.ingest import rejected_events as left_out
+from tally.ingest.writer import forget_old
 from tally.maintenance import backup as backups
 from tally.maintenance import retention
 from tally.reports import event_data as properties

@@ -16,7 +16,8 @@ from pathlib import Path
 from tally.accounts import queries as accounts
 from tally.clock import Clock
 from tally.errors import ApiError, log, where_it_failed
-from tally.ingest import Ingest
+from tally.ingest.store import TICK_S, Store
+from tally.ingest.writer import Ingest
 from tally.maintenance.deletion_worker import Eraser
 from tally.maintenance.rollup_builder import PAUSE_S, Builder
 from tally.maintenance.scheduler import Scheduler
@@ -24,7 +25,6 @@ from tally.storage.connections import on_thread, open_readers
 from tally.storage.database import SERVER_BUSY_S, BadDatabase, connect_reader, connect_writer, open_database
 from tally.storage.health import Health, look_for_damage
 from tally.storage.recovery import Mender
-from tally.store import TICK_S, Store
 
 # our choice: 30 MB of a file; a start takes half a second as it is.
 START_CHECK_S = 0.2

@@ -30,7 +30,7 @@ from tally.clock import Clock
 from tally.events.sender import Sender
 from tally.events.user_agent import crawler_name
 from tally.events.validation import FLAT, RULES, TYPES
-from tally.refused_origins import RefusedOrigins
+from tally.ingest.refused_origins import RefusedOrigins
 from tally.storage import value_limits
 from tally.storage.connections import Thread
 from tally.storage.database import transaction

@@ -23,7 +23,7 @@ from collections.abc import Callable
 
 from tally.clock import Clock
 from tally.errors import OVERLOADED, STORAGE_UNAVAILABLE, ApiError, log, where_it_failed
-from tally.ingest import Ingest, Job, Outcome, Written
+from tally.ingest.writer import Ingest, Job, Outcome, Written
 from tally.latency_histogram import Histogram
 from tally.storage.connections import Thread
 from tally.storage.health import RETRY_S, Health, lies_in_the_file, refusal

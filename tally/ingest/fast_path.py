@@ -28,7 +28,6 @@ from typing import Any
 
 from aiohttp import web
 
-from tally.collect import DESK, Claim, concluded
 from tally.errors import OVERLOADED, ApiError
 from tally.events.sender import Sender
 from tally.events.validation import MOST_BODY_BYTES
@@ -46,7 +45,8 @@ from tally.http.middleware import (
     refusal_of,
 )
 from tally.http.request_paths import BASE_PATH
-from tally.ingest import Outcome
+from tally.ingest.collector import DESK, Claim, concluded
+from tally.ingest.writer import Outcome
 
 # our choice: a browser's head is 1 to 2 KB; aiohttp takes longer ones.
 MOST_HEAD_BYTES = 8_192

@@ -2,7 +2,7 @@
 
 Its rules:
 - One connection writes, on one thread; all commits and checkpoints of this process are its own. What is collected
-  stands in line for it (tally/commits.py).
+  stands in line for it (tally/ingest/group_commit.py).
 - Another process may write too (the command line). `PRAGMA data_version` on the writing connection tells when; then
   websites, keys and usage are read anew. It is asked every second, and when somebody names an unknown website or key.
 
@@ -24,11 +24,12 @@ from typing import NamedTuple, TypeVar
 from tally.accounts import queries as accounts
 from tally.accounts.queries import Key, Website
 from tally.clock import Clock
-from tally.commits import Commits, Tell
 from tally.errors import OVERLOADED, STORAGE_UNAVAILABLE, ApiError, log
-from tally.ingest import Ingest, Job, Outcome, Written
-from tally.left_out import LeftOut
-from tally.live import Live
+from tally.ingest.clock_watch import Timekeeper
+from tally.ingest.group_commit import Commits, Tell
+from tally.ingest.realtime import Live
+from tally.ingest.rejected_events import LeftOut
+from tally.ingest.writer import Ingest, Job, Outcome, Written
 from tally.maintenance.deletion_worker import Eraser
 from tally.maintenance.rollup_builder import Builder
 from tally.storage.account_cache import Registry, registry, registry_if_changed
@@ -36,7 +37,6 @@ from tally.storage.connections import SERVER, Claim, Readers, Thread
 from tally.storage.database import MOST_LOG_BYTES, transaction
 from tally.storage.health import RETRY_S, Health, refusal
 from tally.storage.recovery import Mender, empty_log
-from tally.timekeeping import Timekeeper
 
 T = TypeVar("T")
 TICK_S = 1.0
@@ -63,7 +63,7 @@ class Work(NamedTuple):
 
 
 class Store:
-    """The open database of a running server. Made by tally/running.py."""
+    """The open database of a running server. Made by tally/ingest/lifecycle.py."""
 
     def __init__(self, health: Health, writer: Thread, readers: Readers, ingest: Ingest, clock: Clock) -> None:
         self.key_salt = b""

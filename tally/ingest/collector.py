@@ -22,7 +22,6 @@ from aiohttp import web
 
 from tally import errors
 from tally.accounts.queries import Website, month_ends_in_s, month_of
-from tally.budgets import Budgets
 from tally.clock import Clock
 from tally.errors import ApiError
 from tally.events.client import Asker, allows
@@ -33,10 +32,11 @@ from tally.events.user_agent import Agents
 from tally.events.validation import AB_ASSIGN, APP_EVENT, Batch, Event, Rejection, read_event, type_of
 from tally.http.body import read_batch, read_body
 from tally.http.middleware import json_answer
-from tally.ingest import MONTH_FULL, NO_ASSIGNMENT, Job, Outcome, Row
-from tally.left_out import Source
+from tally.ingest.budgets import Budgets
+from tally.ingest.rejected_events import Source
+from tally.ingest.store import Store
+from tally.ingest.writer import MONTH_FULL, NO_ASSIGNMENT, Job, Outcome, Row
 from tally.rate_limit import Buckets
-from tally.store import Store
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _CRAWLER = Rejection("crawler", "The User-Agent is a crawler's: crawlers are not counted.")
