@@ -17,14 +17,18 @@ from typing import NamedTuple
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from tally import account_api, commands, framing, ops, pages, read_api, tracking, websites_api
+from tally import commands, framing, ops, pages, tracking
+from tally.api import account as account_api
+from tally.api import read as read_api
+from tally.api import websites as websites_api
+from tally.api.auth import GATE, Gate
+from tally.api.context import READER, Reader
 from tally.clock import Clock
 from tally.events.client import Network, is_proxy, parse_proxies
 from tally.events.geoip import Countries
 from tally.events.sender import Callers
 from tally.events.sessions import Sessions
 from tally.events.validation import MOST_BODY_BYTES
-from tally.gate import GATE, Gate
 from tally.http.connection_reuse import refuse_uncertain
 from tally.http.connections import CONNECTIONS, Connections, watched
 from tally.http.middleware import ANSWERED, COLLECT_PATH, NOT_FOUND_PAGE, REFUSED, UNDER_WAY, answer_errors, expectation
@@ -36,7 +40,6 @@ from tally.ingest.lifecycle import opened
 from tally.ingest.writer import Ingest
 from tally.maintenance.scheduled_backup import Nightly
 from tally.rate_limit import Buckets
-from tally.reader import READER, Reader
 from tally.resources import asset
 from tally.settings import Settings
 from tally.storage.value_limits import Limits

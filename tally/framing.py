@@ -14,10 +14,10 @@ from aiohttp import web
 
 from tally import pages
 from tally.accounts.queries import Website
+from tally.api.auth import GATE
+from tally.api.context import READER
 from tally.errors import ApiError
 from tally.events.urls import is_address
-from tally.gate import GATE
-from tally.reader import READER
 
 
 async def page(request: web.Request) -> web.Response:

@@ -2,7 +2,7 @@
 
 The rooms count in plain integers, whether anybody asks or not; here they are only read. No label ever holds anything
 that came with a request: routes are the table's own patterns (what is at no route of ours is `none`), statuses their
-classes, codes those of tally/errors.py and of rejections, endpoints those of tally/answers.py. So the number of series
+classes, codes those of tally/errors.py and of rejections, endpoints those of tally/api/traffic.py. So the number of series
 is bounded by the code, whatever is sent, and nothing personal is in them.
 """
 
@@ -17,6 +17,7 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from tally.accounts.queries import USAGE_WARNINGS
+from tally.api.context import Reader
 from tally.clock import Clock
 from tally.http.connections import Connections
 from tally.http.middleware import COLLECT_PATHS, Answered
@@ -25,7 +26,6 @@ from tally.ingest.rejected_events import LeftOut
 from tally.ingest.store import Store
 from tally.latency_histogram import Histogram
 from tally.maintenance.scheduled_backup import Nightly
-from tally.reader import Reader
 from tally.resources import tally_version
 from tally.storage.connections import Readers
 from tally.storage.health import WORDS

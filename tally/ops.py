@@ -15,6 +15,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.registry import CollectorRegistry
 
 from tally import errors
+from tally.api.context import READER
 from tally.errors import ApiError
 from tally.http.connections import CONNECTIONS
 from tally.http.middleware import ANSWERED, COLLECT_PATH, REFUSED, json_answer
@@ -22,7 +23,6 @@ from tally.http.request_paths import BASE_PATH, PREFIX_HEADER, public_prefix
 from tally.ingest.collector import DESK
 from tally.maintenance.scheduled_backup import Nightly
 from tally.metrics import Figures
-from tally.reader import READER
 from tally.resources import tally_version
 from tally.storage.health import RETRY_S, WORDS
 

@@ -21,8 +21,8 @@ from typing import Any
 
 from aiohttp import web
 
+from tally.api.auth import GATE
 from tally.base_path import public_url
-from tally.gate import GATE
 from tally.http import logging as logs
 from tally.http.connection_reuse import closing
 from tally.http.connections import CONNECTIONS

@@ -40,7 +40,7 @@ LINK_READERS = 1
 # Half of the default deadline. A dashboard's questions take milliseconds; what takes longer than this keeps other links
 # waiting.
 LINK_SECONDS = 5.0
-# A shared dashboard asks about ten questions at once; identical ones wait once (tally/single_flight.py).
+# A shared dashboard asks about ten questions at once; identical ones wait once (tally/api/single_flight.py).
 MAX_WAITING_OF_LINK = 64
 # Connections bound what an account can have waiting, and its bucket does.
 _UNBOUNDED = 1 << 30

@@ -6,7 +6,7 @@ point to a few megabytes are kept.
 
 Heatmap points are counts and no events: they are not exported. What a line looks like says tally/transfer/line_format.py.
 
-Keep in step: the columns that are asked for, and tally/transfer/line_format.py COLUMNS; tally/read_api.py writes the same values.
+Keep in step: the columns that are asked for, and tally/transfer/line_format.py COLUMNS; tally/api/read.py writes the same values.
 """
 
 import sqlite3

@@ -18,7 +18,7 @@ are ignored; null and an empty text are absent. What breaks a rule is a Rejectio
 - A referrer is a URL or a host and becomes what collect stores: the host, lower case, without `www.`, nothing where it
   is the website's own.
 
-Keep in step: COLUMNS and tally/read_api.py EVENT_COLUMNS.
+Keep in step: COLUMNS and tally/api/read.py EVENT_COLUMNS.
 """
 
 import secrets

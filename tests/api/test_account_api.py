@@ -8,9 +8,9 @@ import pytest
 from tally.accounts import passwords
 from tally.accounts import queries as accounts
 from tally.accounts.sign_in import TRIES_A_MINUTE
+from tally.api.auth import GATE
+from tally.api.websites import MOST_ORIGINS
 from tally.events.validation import TRAFFIC_TYPES, TYPES
-from tally.gate import GATE
-from tally.websites_api import MOST_ORIGINS
 from tests.conftest import OWNER, Answer, Command, House, MakeHouse, Serve
 from tests.support.page_client import PASSWORD, Browser, account, logged_in
 

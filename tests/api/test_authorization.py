@@ -16,7 +16,7 @@ import pytest
 
 from analytics_server import ROUTES, build_app
 from tally.accounts import queries as accounts
-from tally.gate import GATE
+from tally.api.auth import GATE
 from tally.settings import Settings
 from tests.conftest import Answer, House, MakeHouse
 from tests.support.page_client import PASSWORD, Browser, logged_in

@@ -14,7 +14,7 @@ from argon2 import PasswordHasher
 from tally.accounts import passwords
 from tally.accounts.logins import LASTS_MS, MOST_OF_ACCOUNT
 from tally.accounts.sign_in import BROWSER_TRIES
-from tally.gate import GATE
+from tally.api.auth import GATE
 from tests.conftest import OWNER, Command, House, MakeHouse
 from tests.support.page_client import PASSWORD, Browser, account, logged_in
 

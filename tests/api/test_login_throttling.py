@@ -22,7 +22,7 @@ from tally.accounts.sign_in import (
     SignInLimits,
     TooManyTries,
 )
-from tally.gate import GATE, MOST_WAITING, Gate
+from tally.api.auth import GATE, MOST_WAITING, Gate
 from tally.rate_limit import MOST_BUCKETS, SLOTS, HashedBuckets
 from tests.conftest import OWNER, ROOT, Command, House, MakeHouse, ManualClock
 from tests.support.page_client import PASSWORD, Browser, account, logged_in

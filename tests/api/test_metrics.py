@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from analytics_server import ROUTES
 from tally import errors
-from tally.endpoints import ANSWERS
+from tally.api.endpoints import ANSWERS
 from tally.latency_histogram import Histogram
 from tests.conftest import ROOT, House, MakeHouse, Serve, Server
 from tests.support.aged_database import built, sql

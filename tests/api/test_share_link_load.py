@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from tally.api.context import READER
 from tally.errors import ApiError
-from tally.reader import READER
 from tally.storage.connections import LINK_READERS, MAX_WAITING_OF_LINK, READERS, Claim
 from tests.conftest import House, MakeHouse, until
 from tests.robustness.test_disconnected_clients import DATE, ENDLESS, SHORT, Asked, lengthen, start

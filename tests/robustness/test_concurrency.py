@@ -1,6 +1,6 @@
 """What one does not wait for another: events beside password hashes, SQLite's log beside every kind of request.
 
-tally/gate.py: "Passwords are compared on one thread, one at a time". tally/storage/connections.py: "Nothing but plain rows may come
+tally/api/auth.py: "Passwords are compared on one thread, one at a time". tally/storage/connections.py: "Nothing but plain rows may come
 out of it: a cursor left over would pin the log as long as it lives". Questions without end beside events are in
 tests/robustness/test_disconnected_clients.py.
 """
@@ -18,7 +18,7 @@ import pytest
 
 from analytics_server import ROUTES
 from tally.accounts import queries as accounts
-from tally.gate import MOST_WAITING
+from tally.api.auth import MOST_WAITING
 from tally.storage.database import open_database
 from tests.conftest import CHROME, Serve, Server, until
 from tests.support.ledgers import UNLIMITED

@@ -1,10 +1,10 @@
-"""tally/storage/fair_queue.py and tally/single_flight.py: who is next, and who shares an answer."""
+"""tally/storage/fair_queue.py and tally/api/single_flight.py: who is next, and who shares an answer."""
 
 import asyncio
 
 import pytest
 
-from tally.single_flight import IsGone, SingleFlight
+from tally.api.single_flight import IsGone, SingleFlight
 from tally.storage.fair_queue import FairQueue, QueueFull
 
 

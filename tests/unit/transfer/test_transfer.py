@@ -28,7 +28,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tally.accounts import queries as accounts
-from tally.answers import EVENT_COLUMNS
+from tally.api.traffic import EVENT_COLUMNS
 from tally.events.sessions import Visit
 from tally.events.validation import Rejection
 from tally.rollups import fields as rollups

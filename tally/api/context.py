@@ -15,7 +15,8 @@ from aiohttp import web
 
 from tally import errors
 from tally.accounts.queries import Website
-from tally.asking import ALLOWED, Question
+from tally.api.params import ALLOWED, Question
+from tally.api.single_flight import SingleFlight
 from tally.clock import Clock
 from tally.errors import ApiError
 from tally.ingest.store import Store
@@ -23,7 +24,6 @@ from tally.latency_histogram import Histogram
 from tally.rate_limit import Buckets
 from tally.reports.cache import Remembered
 from tally.reports.coverage import BeyondRetention
-from tally.single_flight import SingleFlight
 from tally.storage.connections import Claim
 from tally.storage.sql.events import Scope
 from tally.timestamps import iso

@@ -10,12 +10,12 @@ from typing import Any
 from aiohttp import web
 
 from tally import errors
-from tally.asking import Question
+from tally.api.context import Answer, Reader, View, scope_of
+from tally.api.params import Question
 from tally.errors import ApiError
 from tally.http import formats as tables
 from tally.http.formats import round_half_away
 from tally.http.middleware import json_answer
-from tally.reader import Answer, Reader, View, scope_of
 from tally.reports import event_data as properties
 from tally.reports import funnels
 from tally.reports.event_data import PERCENTILES, Numbers, TooManyValues

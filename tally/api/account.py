@@ -1,6 +1,6 @@
 """/api/account: first run, log in and out, the account itself, its API keys. For the pages of this server alone.
 
-Every handler that changes something is admitted first (tally/gate.py), and every one but the first few needs a
+Every handler that changes something is admitted first (tally/api/auth.py), and every one but the first few needs a
 session. No answer says whether an address has an account: an unknown one and a wrong password are answered alike, after
 the same work.
 
@@ -31,9 +31,9 @@ from tally.accounts.queries import (
     month_ends_in_s,
 )
 from tally.accounts.sign_in import Try
+from tally.api.auth import GATE, Gate, body, flag, invalid, text
 from tally.base_path import public_url
 from tally.errors import ApiError
-from tally.gate import GATE, Gate, body, flag, invalid, text
 from tally.http.middleware import json_answer
 from tally.http.request_paths import public_prefix
 from tally.resources import tally_version

@@ -6,7 +6,7 @@ functions as on the command line. A change is seen at once: by collect, by every
 A deleted website is gone with its answer: from every list, from reading, from collect. Its rows go in the background
 (tally/maintenance/deletion.py).
 
-The answers about a website are the read API's own (tally/endpoints.py); here is only who may have them: `by_session`,
+The answers about a website are the read API's own (tally/api/endpoints.py); here is only who may have them: `by_session`,
 and `by_link` for whoever has a website's shared link, who sees no event_data.
 """
 
@@ -20,13 +20,13 @@ from aiohttp import web
 from tally import errors
 from tally.accounts import queries as accounts
 from tally.accounts.queries import Account, AccountError, DomainTaken, Traffic, Website
-from tally.endpoints import endpoint
+from tally.api.auth import GATE, Gate, invalid, text
+from tally.api.context import READER, View
+from tally.api.endpoints import endpoint
 from tally.errors import ApiError
 from tally.events.urls import BadHost, exact_origin, registrable_domain
-from tally.gate import GATE, Gate, invalid, text
 from tally.http.middleware import json_answer
 from tally.maintenance import deletion
-from tally.reader import READER, View
 from tally.storage.connections import SERVER, Claim
 from tally.timestamps import iso
 

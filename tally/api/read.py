@@ -1,6 +1,6 @@
 """The read API: GET /api/v1/..., for whoever has an API key.
 
-What it answers is in tally/answers.py, tally/measured.py and tally/behaviour.py.
+What it answers is in tally/api/traffic.py, tally/api/measurements.py and tally/api/behaviour.py.
 
 Order of checks: key (401, with another code where it is missing than where it is wrong), the key's bucket (429), its
 account's plan (403), the website (404; another account's is as unknown as one that does not exist); then those of every
@@ -14,11 +14,11 @@ from aiohttp import web
 
 from tally import errors
 from tally.accounts.queries import PLANS_WITH_KEYS, Key
-from tally.asking import question
-from tally.endpoints import endpoint
+from tally.api.context import READER, Reader, View, caching, has_any_tag, has_tag
+from tally.api.endpoints import endpoint
+from tally.api.params import question
 from tally.errors import ApiError
 from tally.http.middleware import ANSWER_HEADERS, json_answer
-from tally.reader import READER, Reader, View, caching, has_any_tag, has_tag
 from tally.timestamps import iso
 
 PREFLIGHT = {

@@ -12,13 +12,16 @@ from dataclasses import replace
 
 from aiohttp import web
 
-from tally import answers, behaviour, errors, measured
-from tally.asking import Question, question
+from tally import errors
+from tally.api import behaviour
+from tally.api import measurements as measured
+from tally.api import traffic as answers
+from tally.api.context import READER, Answer, Reader, View, caching, has_any_tag, has_tag
+from tally.api.params import Question, question
 from tally.errors import ApiError
 from tally.events.dimensions import FIELDS
 from tally.events.validation import TRAFFIC_TYPES, TYPES
 from tally.ingest.writer import ids_end
-from tally.reader import READER, Answer, Reader, View, caching, has_any_tag, has_tag
 
 ANSWERS: dict[str, Answer] = {**answers.ANSWERS, **measured.ANSWERS, **behaviour.ANSWERS}
 

@@ -1,6 +1,6 @@
 """The answers to questions about one website: one snapshot, figures in, JSON or CSV out; the same for whoever may ask.
 
-Who may ask is not decided here, but in tally/endpoints.py.
+Who may ask is not decided here, but in tally/api/endpoints.py.
 
 Figures come out of SQL as exact integers. What is a ratio is a Fraction until it is written, rounded half away from
 zero.
@@ -19,7 +19,8 @@ from aiohttp import web
 
 from tally import errors
 from tally.accounts.queries import Website
-from tally.asking import Question
+from tally.api.context import Answer, Reader, View, scope_of
+from tally.api.params import Question
 from tally.base_path import public_url
 from tally.errors import ApiError
 from tally.events.dimensions import FIELDS
@@ -30,7 +31,6 @@ from tally.http.middleware import json_answer
 from tally.ingest import rejected_events as left_out
 from tally.ingest.realtime import WINDOW_MS, Present, look, most_visited
 from tally.ingest.writer import ids_end
-from tally.reader import Answer, Reader, View, scope_of
 from tally.reports import stats as figures
 from tally.reports import top as toplists
 from tally.reports import visit_pages as visit_figures
