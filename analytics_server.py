@@ -17,7 +17,7 @@ from typing import NamedTuple
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from tally import commands, framing, ops, pages, tracking
+from tally import commands
 from tally.api import account as account_api
 from tally.api import read as read_api
 from tally.api import websites as websites_api
@@ -44,6 +44,10 @@ from tally.resources import asset
 from tally.settings import Settings
 from tally.storage.value_limits import Limits
 from tally.timeranges import zone
+from tally.web import heatmap_page as framing
+from tally.web import pages
+from tally.web import status as ops
+from tally.web import tracker as tracking
 
 
 class Route(NamedTuple):

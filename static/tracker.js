@@ -1,4 +1,4 @@
-// How it works as a whole: tracker/README.md. The server removes comments and spaces from this file (tally/compaction.py).
+// How it works as a whole: tracker/README.md. The server removes comments and spaces from this file (tally/web/minifier.py).
 {
   // Errors of the tracker, also in promises, never reach the page.
   const safe =

@@ -48,7 +48,7 @@ ANSWERED = web.AppKey("answered", Answered)
 # How many were refused, by code.
 REFUSED = web.AppKey("refused", Counter[str])
 
-# Answers a browser that opens a path which does not exist; JSON goes to everything else (tally/pages.py).
+# Answers a browser that opens a path which does not exist; JSON goes to everything else (tally/web/pages.py).
 NOT_FOUND_PAGE = web.AppKey[Callable[[web.Request], web.Response]]("not_found_page")
 _API_PATHS = ("/api/",)
 # RFC 9110, 12.4.2: a weight of 0 means "not acceptable".
@@ -61,7 +61,7 @@ _OFF = (
     " xr-spatial-tracking"
 )
 # Whatever is opened by itself in a browser, an error or a CSV too, is a document that does nothing and that nobody
-# frames. The pages alone may do more: tally/pages.py.
+# frames. The pages alone may do more: tally/web/pages.py.
 _HARMLESS = {
     "Server": "Tally",
     "X-Content-Type-Options": "nosniff",

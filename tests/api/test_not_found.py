@@ -1,4 +1,4 @@
-"""Paths that do not exist: an HTML page for browsers, JSON for everything else (tally/errors.py, tally/pages.py)."""
+"""Paths that do not exist: an HTML page for browsers, JSON for everything else (tally/errors.py, tally/web/pages.py)."""
 
 from tests.conftest import House
 

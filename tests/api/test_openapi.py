@@ -299,7 +299,13 @@ def test_the_schemas_refuse_what_is_wrong(value: object, name: str) -> None:
 
 def test_routes_and_document_agree() -> None:
     """The public API alone: what the pages ask of their own server may change with them."""
-    pages = {"tally.api.account", "tally.framing", "tally.pages", "tally.tracking", "tally.api.websites"}
+    pages = {
+        "tally.api.account",
+        "tally.web.heatmap_page",
+        "tally.web.pages",
+        "tally.web.tracker",
+        "tally.api.websites",
+    }
     public = [row for row in analytics_server.ROUTES if row.handler.__module__ not in pages]
     routed = {(row.method, row.path) for row in public if not row.path.startswith(middleware.ACCOUNT_PATHS)}
     documented = {(method.upper(), path) for path, item in DOCUMENT["paths"].items() for method in item}

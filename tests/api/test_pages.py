@@ -1,4 +1,4 @@
-"""The shell and its files: their headers, their bytes, what is not served (tally/pages.py)."""
+"""The shell and its files: their headers, their bytes, what is not served (tally/web/pages.py)."""
 
 import gzip
 import re
@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tally import framing, pages
 from tally.accounts.queries import Website
+from tally.web import heatmap_page as framing
+from tally.web import pages
 from tests.conftest import ROOT, Answer, House
 from tests.support.page_client import Browser, logged_in
 

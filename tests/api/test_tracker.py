@@ -5,8 +5,8 @@ from hashlib import sha256
 
 import pytest
 
-from tally import tracking
-from tally.compaction import compact
+from tally.web import tracker as tracking
+from tally.web.minifier import compact
 from tests.conftest import CHROME, ROOT, SAFARI_IPHONE, Command, House, MakeHouse
 from tests.support.read_api import raw
 

@@ -721,14 +721,14 @@ FAULTS = (
     ),
     Fault(
         "styles from anywhere in a picture",
-        "tally/pages.py",
+        "tally/web/pages.py",
         "frame-ancestors 'none'; sandbox",
         "style-src 'unsafe-inline'; sandbox",
         "tests/api/test_response_headers.py",
     ),
     Fault(
         "refusals of assets without their policy",
-        "tally/pages.py",
+        "tally/web/pages.py",
         '    request[ANSWER_HEADERS] = FILE_HEADERS\n    found = request.app[FILES].get(request.match_info["path"])\n',
         '    found = request.app[FILES].get(request.match_info["path"])\n    request[ANSWER_HEADERS] = FILE_HEADERS\n'
         "    if found is None:\n        del request[ANSWER_HEADERS]\n",
@@ -1326,7 +1326,7 @@ FAULTS = (
     ),
     Fault(
         "metrics for a proxy that sends HTTP/1.0",
-        "tally/ops.py",
+        "tally/web/status.py",
         "if request.version != HttpVersion11 or not",
         "if not",
         "tests/api/test_read_errors.py",
@@ -1634,7 +1634,7 @@ FAULTS = (
     ),
     Fault(
         "another's heatmaps tell the domain",
-        "tally/framing.py",
+        "tally/web/heatmap_page.py",
         "website = await request.app[READER].website(request, session.owner.number)",
         "website = next(iter(request.app[READER].store.registry.websites.values()))",
         "tests/api/test_pages.py",
@@ -1725,7 +1725,7 @@ FAULTS = (
     ),
     Fault(
         "a local name shortened that is a property",
-        "tally/compaction.py",
+        "tally/web/minifier.py",
         'before in (".", "?.") or after == ":"',
         'before in (".", "?.")',
         "tests/unit/web/test_script_compaction.py",

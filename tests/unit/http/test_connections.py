@@ -16,7 +16,7 @@ import pytest
 from tally.events.client import parse_proxies
 from tally.http.connections import CONNECTIONS, Connections
 from tally.http.middleware import ANSWERED, COLLECT_PATHS, REFUSED
-from tally.ops import OPENAPI
+from tally.web.status import OPENAPI
 from tests.conftest import House, MakeHouse
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"

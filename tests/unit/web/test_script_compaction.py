@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from tally.compaction import compact
+from tally.web.minifier import compact
 
 
 @pytest.mark.parametrize(

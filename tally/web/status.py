@@ -22,9 +22,9 @@ from tally.http.middleware import ANSWERED, COLLECT_PATH, REFUSED, json_answer
 from tally.http.request_paths import BASE_PATH, PREFIX_HEADER, public_prefix
 from tally.ingest.collector import DESK
 from tally.maintenance.scheduled_backup import Nightly
-from tally.metrics import Figures
 from tally.resources import tally_version
 from tally.storage.health import RETRY_S, WORDS
+from tally.web.metrics import Figures
 
 # In lower case. CDN-Loop: RFC 8586; the others are those of common proxies and content delivery networks.
 _PROXY_HEADERS = ("x-", "via", "forwarded", "cf-", "cdn-loop", "true-client-ip", "fly-")

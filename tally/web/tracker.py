@@ -1,6 +1,6 @@
 """The tracker as websites load it: the script, its optional parts, and the pixel for browsers without scripts.
 
-/tracker.js is static/tracker.js as tally/compaction.py makes it smaller, with another collect path in it where the
+/tracker.js is static/tracker.js as tally/web/minifier.py makes it smaller, with another collect path in it where the
 owner has chosen one; /tracker/{part}.js is what is beside it, byte for byte. Queries are ignored: `?id=<website id>`
 is for the script, which reads it from its own URL, and every URL has the same body and ETag. A script path of the
 owner's choice serves the same files: /js/site.js and /js/site/{part}.js. Scripts say where collect is relative to
@@ -20,15 +20,15 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from tally import errors
-from tally.compaction import compact
 from tally.errors import ApiError
 from tally.events.validation import Batch
 from tally.http.middleware import COLLECT_PATHS, REFUSED, refusal_of
 from tally.http.request_paths import local_path
 from tally.ingest.collector import DESK, collect, preflight, take
-from tally.pages import File, answer, file_of, packed_file
 from tally.resources import asset
 from tally.settings import BadSetting, Settings
+from tally.web.minifier import compact
+from tally.web.pages import File, answer, file_of, packed_file
 
 SCRIPT = "/tracker.js"
 # Named in the vendored file's folder: static/vendor/README.md.

@@ -12,12 +12,12 @@ anew when it is come to, and another one when it is left.
 
 from aiohttp import web
 
-from tally import pages
 from tally.accounts.queries import Website
 from tally.api.auth import GATE
 from tally.api.context import READER
 from tally.errors import ApiError
 from tally.events.urls import is_address
+from tally.web import pages
 
 
 async def page(request: web.Request) -> web.Response:
