@@ -2,7 +2,7 @@
 
 `build_app` puts the rooms together: settings, clock, limits, sessions and store, each handed to whoever needs it and
 none kept in a module. Background work lives in the store, opened and closed with the application. `main` is the
-command `analytics-server` (also `python analytics_server.py`); what its words do is in tally/commands.py.
+command `analytics-server` (also `python analytics_server.py`); what its words do is in tally/cli/main.py.
 """
 
 import asyncio
@@ -17,12 +17,12 @@ from typing import NamedTuple
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from tally import commands
 from tally.api import account as account_api
 from tally.api import read as read_api
 from tally.api import websites as websites_api
 from tally.api.auth import GATE, Gate
 from tally.api.context import READER, Reader
+from tally.cli import main as commands
 from tally.clock import Clock
 from tally.events.client import Network, is_proxy, parse_proxies
 from tally.events.geoip import Countries

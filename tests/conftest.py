@@ -35,11 +35,11 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from analytics_server import build_app
 from tally.accounts import queries as accounts
+from tally.cli.serve import RUNNER_OPTIONS, Runner
 from tally.clock import Clock
 from tally.events.geoip import BUNDLED
 from tally.ingest.collector import DESK
 from tally.resources import asset
-from tally.serving import RUNNER_OPTIONS, Runner
 from tally.settings import Settings
 from tally.storage.database import open_database
 
@@ -111,7 +111,7 @@ class Answer:
 
 
 class _LikeTheProcess(TestServer):
-    """Runs the application as tally/serving.py does: a client that goes away does not cancel its handler."""
+    """Runs the application as tally/cli/serve.py does: a client that goes away does not cancel its handler."""
 
     __test__ = False
 

@@ -17,7 +17,7 @@ from tally.storage import meta as notes
 
 class Registry(NamedTuple):
     """Websites by id, keys by digest, usage by account and month, accounts by number, websites by shared link, logins
-    and known browsers by digest; up to when the file holds demo data (tally/demo.py), None where it is no demo."""
+    and known browsers by digest; up to when the file holds demo data (tally/cli/demo.py), None where it is no demo."""
 
     websites: dict[str, Website]
     keys: dict[bytes, Key]

@@ -14,7 +14,7 @@ from tally.clock import Note
 
 CLOCK, PROXIES = "clock", "proxies"
 DEMO = "demo"
-"""Marks a file of invented traffic (tally/demo.py); its value is the last moment of that traffic, as ISO 8601."""
+"""Marks a file of invented traffic (tally/cli/demo.py); its value is the last moment of that traffic, as ISO 8601."""
 
 
 def write(connection: sqlite3.Connection, name: str, value: Any) -> None:

@@ -57,7 +57,7 @@ FAULTS = (
     ),
     Fault(
         "a start that fails leaves its files",
-        "tally/serving.py",
+        "tally/cli/serve.py",
         "        if not is_listening:\n",
         "        if is_listening:\n",
         "tests/unit/cli/test_commands.py",
@@ -120,21 +120,21 @@ FAULTS = (
     ),
     Fault(
         "a demo is not marked",
-        "tally/demo.py",
+        "tally/cli/demo.py",
         "        notes.write(connection, notes.DEMO, iso(until_ms))\n",
         "        notes.write(connection, notes.DEMO, None)\n",
         "tests/unit/cli/test_demo.py",
     ),
     Fault(
         "a demo fills the database that the environment names",
-        "tally/demo.py",
+        "tally/cli/demo.py",
         "path = settings.db if given.db else DEFAULT_FILE",
         "path = settings.db",
         "tests/unit/cli/test_demo.py",
     ),
     Fault(
         "an interrupted demo leaves its file",
-        "tally/demo.py",
+        "tally/cli/demo.py",
         """        return stored
     finally:
         _drop(unfinished)""",
@@ -354,7 +354,7 @@ FAULTS = (
     ),
     Fault(
         "a hash's memory kept for the next one",
-        "tally/serving.py",
+        "tally/cli/serve.py",
         '    ("MALLOC_MMAP_THRESHOLD_", -3, 131_072),\n    ("MALLOC_TRIM_THRESHOLD_", -1, 8 * 1_048_576),\n',
         "",
         "tests/robustness/test_concurrency.py",
@@ -799,7 +799,7 @@ FAULTS = (
     ),
     Fault(
         "restored beside a running server",
-        "tally/upkeep.py",
+        "tally/cli/database.py",
         "    lock = lock_file(settings.db)\n    try:\n        kept",
         '    lock = os.open(".", 0)\n    try:\n        kept',
         "tests/unit/maintenance/test_backup.py",
@@ -961,7 +961,7 @@ FAULTS = (
     ),
     Fault(
         "an import of bad lines alone that succeeds",
-        "tally/porting.py",
+        "tally/cli/transfer.py",
         "if summary.bad == sum(summary) > 0:",
         "if summary.bad < 0:",
         "tests/unit/transfer/test_transfer.py::test_an_import_of_bad_lines_alone_fails",
@@ -1066,14 +1066,14 @@ FAULTS = (
     ),
     Fault(
         "a core file of what is in memory alone",
-        "tally/serving.py",
+        "tally/cli/serve.py",
         "    _leave_no_core()\n    starting",
         "    starting",
         "tests/robustness/test_injection.py",
     ),
     Fault(
         "another machine asked",
-        "tally/serving.py",
+        "tally/cli/serve.py",
         "    _leave_no_core()\n    starting",
         "    _leave_no_core()\n    with __import__('socket').socket(2, 2) as other:\n"
         "        other.connect(('127.0.0.1', 9))\n    starting",
@@ -1144,7 +1144,7 @@ FAULTS = (
     ),
     Fault(
         "a loop that nobody listens to",
-        "tally/serving.py",
+        "tally/cli/serve.py",
         "    asyncio.get_running_loop().set_exception_handler(logs.of_the_loop)\n",
         "",
         "tests/unit/http/test_logging.py",
@@ -1319,7 +1319,7 @@ FAULTS = (
     ),
     Fault(
         "a server that ends before the requests of new connections arrive",
-        "tally/serving.py",
+        "tally/cli/serve.py",
         "while self.app[UNDER_WAY] or self.app[CONNECTIONS].has_fresh():",
         "while self.app[UNDER_WAY]:",
         "tests/unit/http/test_listener.py",
@@ -1340,14 +1340,14 @@ FAULTS = (
     ),
     Fault(
         "a damaged database that is called sound",
-        "tally/doctor.py",
+        "tally/cli/doctor.py",
         'if wrong == ["ok"] else',
         "if wrong else",
         "tests/unit/cli/test_doctor.py",
     ),
     Fault(
         "faults that do not show in the exit status",
-        "tally/doctor.py",
+        "tally/cli/doctor.py",
         "    if faults:\n        raise Failure",
         "    if faults > 99:\n        raise Failure",
         "tests/unit/cli/test_doctor.py",

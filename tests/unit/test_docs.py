@@ -6,7 +6,7 @@ import re
 import pytest
 
 from analytics_server import ROUTES
-from tally import commands
+from tally.cli import main as commands
 from tally.events.dimensions import FIELDS
 from tally.events.validation import TYPES
 from tally.settings import SETTINGS, option_name, variable_name

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tally.demo_sites import SITES
-from tally.demo_traffic import DAYS, heat_points, lines, rejected
+from tally.cli.demo_sites import SITES
+from tally.cli.demo_traffic import DAYS, heat_points, lines, rejected
 from tally.events.dimensions import FIELDS
 from tally.timestamps import DAY_MS
 from tests.conftest import ROOT, Answer, Command, Server, clean_environment, until

@@ -18,10 +18,10 @@ import orjson
 import pytest
 
 import tally
-from tally import demo, doctor
 from tally.accounts import logins
 from tally.accounts import queries as accounts
-from tally.demo_sites import SITES
+from tally.cli import demo, doctor
+from tally.cli.demo_sites import SITES
 from tally.ingest import lifecycle as running
 from tally.ingest import rejected_events as left_out
 from tally.ingest.writer import forget_old

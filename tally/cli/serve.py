@@ -23,6 +23,7 @@ from aiohttp import web
 
 from tally.api.auth import GATE
 from tally.base_path import public_url
+from tally.cli.service_manager import Supervisor
 from tally.http import logging as logs
 from tally.http.connection_reuse import closing
 from tally.http.connections import CONNECTIONS
@@ -35,7 +36,6 @@ from tally.maintenance.restore import drop_leftovers
 from tally.settings import UNIX, Settings
 from tally.storage.connections import lock_file
 from tally.storage.database import BadDatabase
-from tally.supervision import Supervisor
 
 # CONTRACT: exit within 10 seconds. First requests under way may end, their bodies included; then aiohttp, which drops
 # what still comes in, may take its time twice.

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from tally.cli.console import Failure, add_command, add_setting, now_ms, say
 from tally.clock import STEP_MS, STOP_MS
-from tally.console import Failure, add_command, add_setting, now_ms, say
 from tally.ingest.clock_watch import HELD, in_words
 from tally.maintenance.doctor_checks import (
     Case,

@@ -2,7 +2,7 @@
 
 Exit status 0, 1 for a failure, 2 for wrong usage. All here but serve open the file, do one thing in one transaction and
 close it, beside a running server or without one; the server notices. The commands about the file as a whole are in
-tally/upkeep.py and tally/porting.py.
+tally/cli/database.py and tally/cli/transfer.py.
 
 Only serve, demo, `account create` and the first `website add` make a database.
 """
@@ -18,18 +18,20 @@ from collections.abc import Callable, Sequence
 
 from aiohttp import web
 
-from tally import demo, doctor, porting, upkeep
 from tally.accounts import logins, passwords
 from tally.accounts import queries as accounts
 from tally.accounts.queries import FIRST_ACCOUNT, PLANS, AccountError, DomainTaken
-from tally.console import Failure, Parser, add_command, add_setting, database, now_ms, say
+from tally.cli import database as upkeep
+from tally.cli import demo, doctor
+from tally.cli import transfer as porting
+from tally.cli.console import Failure, Parser, add_command, add_setting, database, now_ms, say
+from tally.cli.serve import BadAddress, serve
 from tally.events.geoip import CountryDataError
 from tally.events.urls import BadHost, exact_origin, registrable_domain
 from tally.http import logging as logs
 from tally.maintenance import deletion
 from tally.maintenance.backup import BackupError
 from tally.resources import tally_version
-from tally.serving import BadAddress, serve
 from tally.settings import SETTINGS, BadSetting, Settings, settings_from
 from tally.storage.database import BadDatabase
 from tally.timestamps import iso

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tally.accounts import queries as accounts
 from tally.accounts.queries import Website
-from tally.console import Failure, Progress, add_command, add_setting, database, now_ms, say
+from tally.cli.console import Failure, Progress, add_command, add_setting, database, now_ms, say
 from tally.maintenance import backup as backups
 from tally.maintenance import restore as restoring
 from tally.maintenance import retention

@@ -28,9 +28,9 @@ import orjson
 from tally.accounts import passwords
 from tally.accounts import queries as accounts
 from tally.accounts.queries import Account, AccountError
-from tally.console import Failure, Progress, add_setting, now_ms, say
-from tally.demo_sites import SITES, Site
-from tally.demo_traffic import DAYS, USUAL_EVENTS, heat_points, lines, rejected, span
+from tally.cli.console import Failure, Progress, add_setting, now_ms, say
+from tally.cli.demo_sites import SITES, Site
+from tally.cli.demo_traffic import DAYS, USUAL_EVENTS, heat_points, lines, rejected, span
 from tally.ingest import rejected_events as left_out
 from tally.ingest.rejected_events import NUMBER_OF, Pending, Sample
 from tally.rollups.heatmap_grid import bin_of, width_of
@@ -60,7 +60,7 @@ _SAMPLES: tuple[tuple[str, int | None, str, str], ...] = (
 
 
 def add_commands(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
-    """Adds the command to the parser; what it does afterwards, to serve, is in tally/commands.py."""
+    """Adds the command to the parser; what it does afterwards, to serve, is in tally/cli/main.py."""
     help = "make a database of invented traffic and serve it, to look at every page"
     demo = words.add_parser("demo", help=help, description=help[0].upper() + help[1:] + ".")
     demo.add_argument("--db", action="append", metavar="FILE", help=f"the demo's own file (default: {DEFAULT_FILE})")

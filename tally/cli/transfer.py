@@ -8,13 +8,13 @@ runs; until then their figures come from raw events.
 import argparse
 import sys
 
-from tally.console import Failure, Progress, add_command, database, now_ms, say
+from tally.cli.console import Failure, Progress, add_command, database, now_ms, say
+from tally.cli.database import chosen_website
 from tally.settings import Settings
 from tally.storage.database import connect_reader, open_database
 from tally.transfer.exporter import count_events, export_events
 from tally.transfer.files import STANDARD, BadFile, open_source, open_target
 from tally.transfer.importer import import_events
-from tally.upkeep import chosen_website
 
 
 def add_commands(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
