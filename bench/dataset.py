@@ -42,7 +42,8 @@ EVENT_ID_MS = 72 * 3_600_000
 _POLL_S = 0.5
 # our choice: a step takes a second or so; this is for a machine that is busy otherwise.
 MOST_IDLE_S = 300.0
-# What is folded later than this is a backlog (tally/rollups/fields.py FOLD_AFTER_MS is 10 s, plus its pause and its step).
+# What is folded later than this is a backlog (tally/rollups/fields.py FOLD_AFTER_MS is 10 s, plus its pause and its
+# step).
 BEHIND_MS = 60_000
 
 

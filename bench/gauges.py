@@ -31,7 +31,8 @@ from traffic import (
 
 from tally.events.validation import AB_ASSIGN, AB_CONVERT
 
-# Medians of a middling website in what is stored (tally/rollups/vitals_histogram.py), and how many of a thousand events have the metric.
+# Medians of a middling website in what is stored (tally/rollups/vitals_histogram.py), and how many of a thousand events
+# have the metric.
 _MEDIANS = {"lcp": 1_900_000, "inp": 96_000, "fcp": 1_300_000, "ttfb": 450_000, "cls": 30_000}
 _TOLD = {"lcp": 930, "inp": 620, "fcp": 980, "ttfb": 990, "cls": 940}
 _STEPS = {"lcp": 100, "inp": 8_000, "fcp": 100, "ttfb": 100, "cls": 1}

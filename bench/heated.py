@@ -1,8 +1,8 @@
 """Heatmap points in the packed store: written day after day, as the background packs them, without collecting first.
 
-A day's cells of a page go into table heat_block as tally/rollups/heatmaps.py would have packed them, and counts of pages into
-heat_count; sums over blocks of days are made at the end, of bands that the product would have them of. Days come in
-their order, so that the file is as full, or as empty, as that of a server.
+A day's cells of a page go into table heat_block as tally/rollups/heatmaps.py would have packed them, and counts of
+pages into heat_count; sums over blocks of days are made at the end, of bands that the product would have them of. Days
+come in their order, so that the file is as full, or as empty, as that of a server.
 """
 
 import sqlite3

@@ -19,7 +19,8 @@ UNIX = "unix:"
 # Linux: 108 bytes with the terminating zero, of which the temporary name takes some.
 MAX_PATH_BYTES = 96
 
-# The seed's table Limits: events per request. The same as tally/events/validation.py MOST_EVENTS, which this module cannot import.
+# The seed's table Limits: events per request. The same as tally/events/validation.py MOST_EVENTS, which this module
+# cannot import.
 MOST_EVENTS = 50
 ENVIRONMENT_PREFIX = "ANALYTICS_"
 _BASE_URL = re.compile(

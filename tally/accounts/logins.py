@@ -8,9 +8,9 @@ A device is a browser from which the account was opened: another random value in
 way in table `device`, for a year from the last login. It opens nothing; it only has tries of the password counted apart
 from those of strangers (docs/sign-in.md). Another password and "log out everywhere" end sessions and devices.
 
-The server keeps all of them in memory with whatever else owners set up (tally/storage/account_cache.py), and reads them anew when
-another process has written: a password that is set by the command line logs every browser out. The functions below are
-the SQL, for a transaction of the caller; they are given digests, never values.
+The server keeps all of them in memory with whatever else owners set up (tally/storage/account_cache.py), and reads them
+anew when another process has written: a password that is set by the command line logs every browser out. The functions
+below are the SQL, for a transaction of the caller; they are given digests, never values.
 """
 
 import secrets

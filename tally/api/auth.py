@@ -8,8 +8,8 @@ What every handler of the pages' own API asks for:
 - `body`: a JSON object with known fields.
 
 Passwords are compared on one thread, one at a time (19 MiB each), and few may wait. How often one may be tried, and by
-whom, says tally/accounts/sign_in.py; the browsers that are known, by a session or by a device cookie, have a queue of their own
-for that thread. Nothing here is logged.
+whom, says tally/accounts/sign_in.py; the browsers that are known, by a session or by a device cookie, have a queue of
+their own for that thread. Nothing here is logged.
 """
 
 import asyncio
@@ -230,7 +230,8 @@ class Gate:
     # --- trying passwords
 
     async def hashing(self, do: Callable[..., T], *what: Any, is_known: bool = False) -> T:
-        """What a slow function of tally/accounts/passwords.py gives, one at a time. `is_known`: for a browser that is known,
+        """What a slow function of tally/accounts/passwords.py gives, one at a time. `is_known`: for a browser that is
+        known,
         which no crowd of others keeps from its turn. Raises ApiError 503."""
         if self._waiting[is_known] >= MOST_WAITING:
             raise ApiError(errors.OVERLOADED, "Too many log in just now: try again in a moment.", retry_after_s=1)

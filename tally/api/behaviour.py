@@ -1,7 +1,7 @@
 """The answers about what visitors do: funnels and what is in event_data, as JSON or CSV.
 
-Counts come exact out of tally/reports/funnels.py and tally/reports/event_data.py; here they are put into words and percent. Shares are
-in percent and times in seconds, both with one decimal, rounded half away from zero.
+Counts come exact out of tally/reports/funnels.py and tally/reports/event_data.py; here they are put into words and
+percent. Shares are in percent and times in seconds, both with one decimal, rounded half away from zero.
 """
 
 from fractions import Fraction

@@ -1,8 +1,8 @@
 """The answers about measurements: web vitals, experiments and heatmaps, as JSON or CSV.
 
-Counts come exact out of tally/reports/web_vitals.py, tally/reports/experiments.py and tally/reports/heatmaps.py; here they are put
-into words and percent. Percentiles of web vitals are off by RELATIVE_ERROR at most, which `meta` says; p-values are
-told as they are, rates in percent with two decimals, shares and lifts with one.
+Counts come exact out of tally/reports/web_vitals.py, tally/reports/experiments.py and tally/reports/heatmaps.py; here
+they are put into words and percent. Percentiles of web vitals are off by RELATIVE_ERROR at most, which `meta` says;
+p-values are told as they are, rates in percent with two decimals, shares and lifts with one.
 """
 
 import sqlite3

@@ -1,8 +1,8 @@
 """Identical questions under way share one answer (single flight).
 
 The key says what an answer depends on: the question as understood and the website's change counter at the moment at
-which the request began (tally/api/endpoints.py takes the ETag). An event that was acknowledged before a request began has
-moved the counter, so that request never joins a question whose snapshot may be older than the event.
+which the request began (tally/api/endpoints.py takes the ETag). An event that was acknowledged before a request began
+has moved the counter, so that request never joins a question whose snapshot may be older than the event.
 
 The work is a task of its own, given up when all of the clients that wait for it have disconnected.
 """

@@ -6,8 +6,8 @@ functions as on the command line. A change is seen at once: by collect, by every
 A deleted website is gone with its answer: from every list, from reading, from collect. Its rows go in the background
 (tally/maintenance/deletion.py).
 
-The answers about a website are the read API's own (tally/api/endpoints.py); here is only who may have them: `by_session`,
-and `by_link` for whoever has a website's shared link, who sees no event_data.
+The answers about a website are the read API's own (tally/api/endpoints.py); here is only who may have them:
+`by_session`, and `by_link` for whoever has a website's shared link, who sees no event_data.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """The command `demo`: a database with half a year of invented traffic, to look at every page at once.
 
 The file is made under `<name>.unfinished` and gets its name when it is whole, so an interrupted run leaves no database.
-Events go through `import` (tally/transfer/importer.py), so that everything derived from them is what an import makes; heatmap
-points and rejected events, which no import takes, are added by the functions that the server uses.
+Events go through `import` (tally/transfer/importer.py), so that everything derived from them is what an import makes;
+heatmap points and rejected events, which no import takes, are added by the functions that the server uses.
 
 The file is marked: a row `demo` in `meta`, which the account API passes on so that the pages show a banner, and names
 of websites that begin with "Demo: ". A file that holds anything else is refused. The account's password is random and

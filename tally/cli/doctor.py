@@ -4,9 +4,9 @@ Each check is a function that looks at one thing and says what it found, a `Find
 means that something must be done, and what. None changes anything; the database is opened for reading, beside a running
 server or without one. A check that fails in a way nobody foresaw is a fault too: a doctor that dies says nothing.
 
-Here are those that read the database, the others are in tally/maintenance/doctor_checks.py. The server's own view of two things is
-read from its notes in the file (tally/storage/meta.py): what its clock did, and which forwarded headers came. Findings go to
-standard output, a line each and what to do below it. Exit status 1 where there is a fault.
+Here are those that read the database, the others are in tally/maintenance/doctor_checks.py. The server's own view of
+two things is read from its notes in the file (tally/storage/meta.py): what its clock did, and which forwarded headers
+came. Findings go to standard output, a line each and what to do below it. Exit status 1 where there is a fault.
 """
 
 import argparse

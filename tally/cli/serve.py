@@ -5,8 +5,8 @@ one line. End, on SIGTERM, SIGINT or SIGHUP: no new connections, what was accept
 within 10 seconds. A second signal ends it the hard way, as signals do.
 
 Words go to standard error, the link of the first run among them; the line `listening on` alone to standard output.
-Nothing is logged that says who asked (tally/http/logging.py): no access log, and aiohttp's own logger, which would fill the log
-with what strangers send, is silenced.
+Nothing is logged that says who asked (tally/http/logging.py): no access log, and aiohttp's own logger, which would fill
+the log with what strangers send, is silenced.
 """
 
 import asyncio

@@ -2,7 +2,8 @@
 
 Equal values are the same bytes, and no others are: the text "1", the number 1 and true differ, 1 and 1.0 do not. The
 order is null, false, true, numbers by size, texts by code point; SQLite compares blobs as Python does bytes. Numbers
-are what tally/events/validation.py lets through: doubles, and integers of 64 bits, signed or not, which are compared exactly.
+are what tally/events/validation.py lets through: doubles, and integers of 64 bits, signed or not, which are compared
+exactly.
 """
 
 import struct

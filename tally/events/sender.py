@@ -1,8 +1,8 @@
 """Who sends a request to collect: the client by its address, the page it comes from, its browser and language.
 
-A client is found by the socket's peer or, where that is a trusted proxy, by the forwarded header (tally/events/client.py says
-how). What was found of an address is remembered for a while, in memory, as are the origins of pages: both return within
-minutes. Only what is as short as addresses are is kept, since a header may be 16 KB.
+A client is found by the socket's peer or, where that is a trusted proxy, by the forwarded header
+(tally/events/client.py says how). What was found of an address is remembered for a while, in memory, as are the origins
+of pages: both return within minutes. Only what is as short as addresses are is kept, since a header may be 16 KB.
 
 What `doctor` is to say of proxies is kept in a few words: which headers came, and from what kind of peer.
 

@@ -10,8 +10,8 @@ times, whatever the order of arrival. So all visits of a visitor's day are kept 
 late event may lengthen one, bring its begin forward, or join two; `touch` says which rows that changes on disk.
 
 An identity is one bytes object: 22 bytes (12 of them say in which quarters of an hour of its day it has events, which
-tally/rollups/totals.py needs) and 25 for each visit (8 of them say which page it is on, which tally/ingest/realtime.py needs). Values are
-replaced, never changed, so undoing a failed transaction is putting the old ones back.
+tally/rollups/totals.py needs) and 25 for each visit (8 of them say which page it is on, which tally/ingest/realtime.py
+needs). Values are replaced, never changed, so undoing a failed transaction is putting the old ones back.
 """
 
 import secrets

@@ -4,8 +4,9 @@ Request smuggling needs two servers that disagree about where a request ends: th
 read as the next request on a connection that a proxy shares between clients. So a connection carries another request
 only after one whose end is certain: HTTP/1.1, a method of METHODS, a body, if any, framed by Content-Length and sent
 with a method of WITH_BODY, and none of the fields of UNCERTAIN. After every other request the connection is closed, and
-nothing that was sent behind it is handled. This holds for all requests that aiohttp reads; tally/ingest/fast_path.py takes only
-requests that are certain by its own, stricter grammar. What cannot be parsed at all closes the connection in aiohttp.
+nothing that was sent behind it is handled. This holds for all requests that aiohttp reads; tally/ingest/fast_path.py
+takes only requests that are certain by its own, stricter grammar. What cannot be parsed at all closes the connection in
+aiohttp.
 
 What aiohttp 3.14 does otherwise, each found by tests/robustness/test_request_smuggling.py: bytes behind CONNECT and
 behind `Upgrade: websocket` are parsed as the next request even where they are its body, bytes behind other upgrades are

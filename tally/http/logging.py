@@ -7,8 +7,8 @@ Nothing personal is in it, whatever is thrown at the server:
   quote what was sent. Of a failure its type and places in the code, never its own words, which do the same.
 - What never reaches a logger is caught: the loop's failures, those of threads, of the collector, and of the process.
 
-The same line is said once a minute (tally/http/log_dedup.py). A line is one line, in ASCII: whatever is in a value is escaped.
-A line that cannot be made is left out, and so is one that cannot be written; the server goes on.
+The same line is said once a minute (tally/http/log_dedup.py). A line is one line, in ASCII: whatever is in a value is
+escaped. A line that cannot be made is left out, and so is one that cannot be written; the server goes on.
 """
 
 import asyncio

@@ -10,8 +10,8 @@ What is plain: one piece; a head of at most 8 KB with each header once, in the s
 Content-Length and nothing else, that asks for nothing (no Expect, Upgrade, Transfer-Encoding, Connection but
 keep-alive). Whatever a proxy in front could read differently is therefore not read here.
 
-What a connection may cost, in time and in memory, is looked after by tally/http/connections.py, on either way: aiohttp gets
-its bytes through here. Where the writer has no room, that is said before anything is read or asked of the sender.
+What a connection may cost, in time and in memory, is looked after by tally/http/connections.py, on either way: aiohttp
+gets its bytes through here. Where the writer has no room, that is said before anything is read or asked of the sender.
 
 The checks have no effect until tokens are taken, so aiohttp's way may run them again from the start. After that the
 answer is given here, whatever the writer says. While it is awaited nothing else is read.

@@ -10,10 +10,10 @@ was just answered has mostly sent the next by then, and the loop has read it bef
 wait for their answers come in groups of 30 rather than 23, and up to a tenth faster. A request alone waits for nobody.
 
 If a group fails for a reason that lies in the file or the disk, everyone in it is told 503 and nothing is kept; so are
-those who wait while the file takes nothing (tally/storage/health.py). Before and after each group, and before anybody is told,
-the writer's thread looks whether the file is still where it was: what a deleted one took in between is told 503 too.
-If a group fails for any other reason, its jobs are written one by one, so that one poisoned job cannot take others with
-it.
+those who wait while the file takes nothing (tally/storage/health.py). Before and after each group, and before anybody
+is told, the writer's thread looks whether the file is still where it was: what a deleted one took in between is told
+503 too. If a group fails for any other reason, its jobs are written one by one, so that one poisoned job cannot take
+others with it.
 """
 
 import asyncio

@@ -3,8 +3,8 @@
 Opening refuses a file that cannot be used before anybody listens, a damaged one too, as far as a short look at it finds
 damage. Each chore is a task of its own, so that one that waits for the writer holds up no other: to look how it stands
 with the file, the chores of the store, emptying the log, mending, the clock's notes, and the background work on rollups
-and deleted websites (tally/maintenance/scheduler.py). The last can be ended and begun anew, since that is done while the file is
-not well (tally/storage/recovery.py).
+and deleted websites (tally/maintenance/scheduler.py). The last can be ended and begun anew, since that is done while
+the file is not well (tally/storage/recovery.py).
 """
 
 import asyncio

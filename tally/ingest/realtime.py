@@ -9,8 +9,9 @@ changing what is kept. What cannot be answered exactly from memory is answered f
 How it works:
 - A visitor is here while its latest traffic event lies in the window. All its events of 300 seconds are one visit (only
   a longer gap ends one), so the end of its latest visit and the page of that visit's latest view say everything. The
-  writer knows both of every visit it touches (tally/events/sessions.py), late events and joined visits included; the store
-  hands them over before it answers (`hand_over`). Of one visitor the latest end holds, of equal ends what came last.
+  writer knows both of every visit it touches (tally/events/sessions.py), late events and joined visits included; the
+  store hands them over before it answers (`hand_over`). Of one visitor the latest end holds, of equal ends what came
+  last.
 - What is handed over while a snapshot is read (`begin`, `look`, `fill`) goes before what stands in it: it is as new, or
   newer, or of an earlier visit.
 - Visitors leave by the second they were last seen in. They are not moved there with every event: a second that is over

@@ -6,8 +6,8 @@ Its rules:
 - Another process may write too (the command line). `PRAGMA data_version` on the writing connection tells when; then
   websites, keys and usage are read anew. It is asked every second, and when somebody names an unknown website or key.
 
-What is seen of the file's health is in tally/storage/health.py, what is done about it in tally/storage/recovery.py. Whatever opens a
-connection to the file in this process for longer than one transaction is to be listed there.
+What is seen of the file's health is in tally/storage/health.py, what is done about it in tally/storage/recovery.py.
+Whatever opens a connection to the file in this process for longer than one transaction is to be listed there.
 
 SQLite starts its log over only in a moment in which nobody reads. Where questions leave none and the log has grown, the
 readers are held for that moment.

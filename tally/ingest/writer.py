@@ -14,13 +14,13 @@ in as few statements as possible: a statement of 64 rows lets the interpreter lo
 A visit's row is written as it is after the group; where its begin moved or two visits became one, the old rows go, and
 the events of the one that was swallowed are renumbered (rare: only an event that arrives late can join visits).
 
-Totals of quarters of an hour follow every commit (tally/rollups/totals.py); top lists follow a little later, but for late
-events (tally/rollups/fields.py).
+Totals of quarters of an hour follow every commit (tally/rollups/totals.py); top lists follow a little later, but for
+late events (tally/rollups/fields.py).
 
 Ids are taken from the file in blocks, so that they grow over restarts without a write each time. Another process that
-writes takes its ids behind the block and uses them in the same transaction (tally/transfer/import_writer.py); the server then leaves
-the rest of its block unused (`catch_up`), at the latest when it has to show what was written. So at every moment all
-ids up to the last one are committed or will never be used, which is what `Written.last_id` promises.
+writes takes its ids behind the block and uses them in the same transaction (tally/transfer/import_writer.py); the
+server then leaves the rest of its block unused (`catch_up`), at the latest when it has to show what was written. So at
+every moment all ids up to the last one are committed or will never be used, which is what `Written.last_id` promises.
 """
 
 import sqlite3

@@ -1,8 +1,8 @@
 """Background work on rollups: folds new events, builds stale days and blocks, packs heatmaps, applies retention.
 
 The work is divided into kinds (`_KINDS`), each a method that takes one bounded step for one website and returns whether
-there may be more. tally/maintenance/scheduler.py gives every kind of every website its turn. The clock is read once a round: a step
-that compared with a new reading each time would find new work for ever.
+there may be more. tally/maintenance/scheduler.py gives every kind of every website its turn. The clock is read once a
+round: a step that compared with a new reading each time would find new work for ever.
 
 A step is one or several short transactions on the writer's thread, or a read on a connection of its own. After each
 transaction the work rests as long as the transaction took. While many events arrive it waits, but at most `_BUSY_RATIO`
@@ -59,7 +59,8 @@ class Moment(NamedTuple):
 
 
 class Builder:
-    """A source of turns (tally/maintenance/scheduler.py). `is_busy` returns whether commits keep the writer busy; `rest`: how long
+    """A source of turns (tally/maintenance/scheduler.py). `is_busy` returns whether commits keep the writer busy;
+    `rest`: how long
     it rests after a transaction, in multiples of it; `keep_days`: how long events are kept where a website has no value
     of its own; `changed` is called with a website whose events were deleted."""
 

@@ -1,9 +1,9 @@
 """Round-robin scheduler of the background work.
 
-Each source of work (tally/maintenance/rollup_builder.py, tally/maintenance/deletion_worker.py) lists its turns: one for each kind of work and website. A
-round takes every turn once, in that order. A turn runs steps until one reports that nothing is left or until TURN_S has
-passed; then it is the next one's turn. So no kind of work and no website can starve another, however large its backlog
-is and however slow the disk: each waits at most for one round.
+Each source of work (tally/maintenance/rollup_builder.py, tally/maintenance/deletion_worker.py) lists its turns: one for
+each kind of work and website. A round takes every turn once, in that order. A turn runs steps until one reports that
+nothing is left or until TURN_S has passed; then it is the next one's turn. So no kind of work and no website can starve
+another, however large its backlog is and however slow the disk: each waits at most for one round.
 
 What sources guarantee:
 - A step is bounded: one short transaction, or one day or block of days with the transactions it needs.
@@ -27,8 +27,8 @@ from tally.storage.health import lies_in_the_file
 # Long enough that looking at kinds and websites without work (0.2 ms each) costs little beside it, short enough that a
 # deleted website and a due fold are reached within seconds.
 TURN_S = 0.5
-# A defect in one row does not go away by itself. Longer than the pause after a failed round (tally/ingest/lifecycle.py), so that
-# the next round gets further.
+# A defect in one row does not go away by itself. Longer than the pause after a failed round
+# (tally/ingest/lifecycle.py), so that the next round gets further.
 FAILED_PAUSE_S = 60.0
 
 

@@ -4,8 +4,8 @@ A visitor is somebody's UTC day: assigned where one of that day's assignments li
 day's first; converted to a goal where, assigned so, a conversion lies in the range. Filters are about the assignment:
 who was assigned on that page, with that device, may convert anywhere.
 
-Whole days without filters come from counts (tally/rollups/experiments.py), what is cut off or filtered from raw rows. Both come day
-by day, since the sequential p-value looks at the end of each.
+Whole days without filters come from counts (tally/rollups/experiments.py), what is cut off or filtered from raw rows.
+Both come day by day, since the sequential p-value looks at the end of each.
 
 Anybody may send names: of very many experiments, variants or goals those with the most visitors are told, and how many
 are left out. An answer has goals times variants, and each is worked out here, where no deadline looks.

@@ -6,8 +6,8 @@ those that begin in the range (with filters: that have an event in E), and they 
 also behind the range's end; no visit crosses midnight UTC, nor does a visitor, so that figures of days add up.
 
 Of each day the events that meet any step are read (0.05 µs for each event of the day, and 0.7 for each of those) and
-walked through here. Figures of whole days are remembered under the day's version (tally/reports/cache.py). A day of very
-many visits is walked through in several rounds, each about some of the visitors, so that memory stays bounded.
+walked through here. Figures of whole days are remembered under the day's version (tally/reports/cache.py). A day of
+very many visits is walked through in several rounds, each about some of the visitors, so that memory stays bounded.
 """
 
 import sqlite3

@@ -3,8 +3,8 @@
 Totals: a stretch is widened to whole quarters of an hour, and what lies in the two margins is taken off again, from raw
 rows: few at most, and hardly any where the range ends now. Visitors of the part before the first midnight UTC are those
 whose last event lies in it or later, those behind the last midnight whose first event lies before its end; inside one
-day, those from its beginning on without those who only came afterwards (tally/rollups/totals.py says why these add up), or,
-where less lies in it than behind it, those that are found in it.
+day, those from its beginning on without those who only came afterwards (tally/rollups/totals.py says why these add up),
+or, where less lies in it than behind it, those that are found in it.
 
 Series: rows of whole hours, or of whole days, take one statement; buckets that are cut, and days of 23 or 25 hours, are
 stretches of their own.

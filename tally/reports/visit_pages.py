@@ -3,8 +3,9 @@
 A visit counts as it does in the key figures: it belongs to the range it begins in and, where there are filters, needs
 an event in E; its views and its length are those of its whole life, and so are its first and its last view.
 
-Whole days that are complete come from blocks where there are any (tally/rollups/visit_pages.py), the others from their visits
-and events; their sum is remembered, as in tally/reports/top.py. Days cut by the range, filtered or stale are counted.
+Whole days that are complete come from blocks where there are any (tally/rollups/visit_pages.py), the others from their
+visits and events; their sum is remembered, as in tally/reports/top.py. Days cut by the range, filtered or stale are
+counted.
 """
 
 import sqlite3

@@ -1,8 +1,8 @@
 """Web vitals over any range: percentiles and ratings, of all events, by pathname, by device or by UTC day.
 
-Unfiltered, and filtered by one of pathname and device alone, they are read from histograms (tally/rollups/web_vitals.py), with
-raw rows for what the range cuts off; with any other filter from raw rows, each put into its cells here: the same
-histograms, so that both ways tell the same figures.
+Unfiltered, and filtered by one of pathname and device alone, they are read from histograms
+(tally/rollups/web_vitals.py), with raw rows for what the range cuts off; with any other filter from raw rows, each put
+into its cells here: the same histograms, so that both ways tell the same figures.
 
 Pages come in the order of how many poor values they have, then of their events: a slow page that many wait for comes
 before a slower one that hardly anybody opens. For that order every page of every block is looked at, 0.4 µs each: 30 ms

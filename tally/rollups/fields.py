@@ -3,10 +3,10 @@
 A rollup is exact or not used. `built` says which is which: every day with traffic has a row there from its first event
 on, in the same transaction. Its states:
 - STALE: neither totals nor values of the day are right; a question reads raw rows until it is built anew.
-- OPEN: events may still arrive (72 hours past its end). Totals are kept by every commit (tally/rollups/totals.py). Values are
-  folded in a little later, up to the moment `folded_ms`: every event before it is in, none from it on. A late event,
-  from before that moment, is folded in within its own transaction. tally/storage/visitor_values.py tells which
-  values a visitor has already.
+- OPEN: events may still arrive (72 hours past its end). Totals are kept by every commit (tally/rollups/totals.py).
+  Values are folded in a little later, up to the moment `folded_ms`: every event before it is in, none from it on. A
+  late event, from before that moment, is folded in within its own transaction. tally/storage/visitor_values.py tells
+  which values a visitor has already.
 - FINAL: all of it is in rollup, the values of visitors are deleted.
 - KEPT: final, and its raw rows are gone by the owner's wish: the rollup is the data now, never dropped.
 Above the days lie blocks of 4, 8, 16 ... 256 of them, built from those below once all their days are final; a day that
@@ -14,7 +14,8 @@ becomes stale takes the blocks above it along. `version` begins at 1 and grows w
 so that sums over complete days may be remembered as long as the sum of their versions is the same.
 
 Everything here runs inside a transaction of the caller, or reads a snapshot of his; nothing takes long: a step folds
-FOLD_EVENTS or deletes or writes ROWS_A_STEP rows. The background work that calls them is in tally/maintenance/rollup_builder.py.
+FOLD_EVENTS or deletes or writes ROWS_A_STEP rows. The background work that calls them is in
+tally/maintenance/rollup_builder.py.
 """
 
 import sqlite3

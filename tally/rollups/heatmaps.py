@@ -1,9 +1,10 @@
 """Heatmaps on disk: collected as rows, packed in the background, read over any range of UTC days.
 
 A commit adds to table `heat`, a row a cell. In the background rows are moved into `heat_block`, the cells of a band of
-a page (tally/rollups/heatmap_grid.py) as bytes; and how many points each page has is added to `heat_count`. A row is moved in one
-transaction, and counts from then on where it was moved to: at any moment packed and unpacked points together are all
-there are, and nothing says what has been done, or has to be done again. Points that come late are moved like others.
+a page (tally/rollups/heatmap_grid.py) as bytes; and how many points each page has is added to `heat_count`. A row is
+moved in one transaction, and counts from then on where it was moved to: at any moment packed and unpacked points
+together are all there are, and nothing says what has been done, or has to be done again. Points that come late are
+moved like others.
 
 Days are moved once they are over; today is when there are many rows of it, so that reading them stays quick.
 

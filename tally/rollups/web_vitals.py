@@ -1,9 +1,10 @@
 """Histograms of web vitals on disk: added to by every commit, added up in the background, read over any range.
 
-A row is a histogram (tally/rollups/vitals_histogram.py) of what one value had in one stretch of UTC time: of all events, of each device,
-of each pathname (`cut`). Stretches (`level`) are whole UTC days (0) and blocks of 8 and 64 of them (3, 6); and quarters
-of a day (PART), but not by pathname, where most of them would hold one event. Nothing here depends on who sent what, so
-that nothing has to be folded, or to become stale: a commit adds to the day of each event, however late it is.
+A row is a histogram (tally/rollups/vitals_histogram.py) of what one value had in one stretch of UTC time: of all
+events, of each device, of each pathname (`cut`). Stretches (`level`) are whole UTC days (0) and blocks of 8 and 64 of
+them (3, 6); and quarters of a day (PART), but not by pathname, where most of them would hold one event. Nothing here
+depends on who sent what, so that nothing has to be folded, or to become stale: a commit adds to the day of each event,
+however late it is.
 
 Blocks are built once their days are over for good; one is there if it has its row of all events. Whoever adds to a day
 below one takes that row away, and so it is built anew. While that is done a row says so, at the level's negative: if it

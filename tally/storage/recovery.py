@@ -1,4 +1,5 @@
-"""What is done about a database that is not well (tally/storage/health.py): each second, one step towards its being well again.
+"""What is done about a database that is not well (tally/storage/health.py): each second, one step towards its being
+well again.
 
 - Failing: a small write says whether it is over.
 - Unsure: first a write must go through; it also lies over what the failed one may have left in the log. Then every

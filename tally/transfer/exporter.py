@@ -4,9 +4,11 @@ All of it is read in one snapshot, so the file is what the website was at one mo
 log cannot start over until it is done. Memory stays bounded: rows are read a thousand at a time, and of the texts they
 point to a few megabytes are kept.
 
-Heatmap points are counts and no events: they are not exported. What a line looks like says tally/transfer/line_format.py.
+Heatmap points are counts and no events: they are not exported. What a line looks like says
+tally/transfer/line_format.py.
 
-Keep in step: the columns that are asked for, and tally/transfer/line_format.py COLUMNS; tally/api/read.py writes the same values.
+Keep in step: the columns that are asked for, and tally/transfer/line_format.py COLUMNS; tally/api/read.py writes the
+same values.
 """
 
 import sqlite3

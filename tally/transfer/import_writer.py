@@ -2,8 +2,8 @@
 
 What must hold exactly once is decided here, with the lock on writing held: lines that were imported before, days whose
 raw events were given up, the assignment a conversion needs, visits, and the marks of days that are to be built anew. It
-is to an import what tally/ingest/writer.py is to the server, with a part in place of a group; but visitors come from the file,
-and totals and rollups are left to the work in the background.
+is to an import what tally/ingest/writer.py is to the server, with a part in place of a group; but visitors come from
+the file, and totals and rollups are left to the work in the background.
 
 Ids are taken from `meta` for each part, in the order of its lines, and used in the same transaction: a running server
 that finds the ids of the file ahead of its own block knows that another process has written, and shows what it wrote.

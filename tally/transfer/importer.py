@@ -9,9 +9,9 @@ Rules:
 - A line that breaks a rule is told with its number, and passed over.
 
 How it works: a chunk of lines is read and checked, then put in the order of their days, so that a file in no order at
-all asks for the visits of a day once a chunk. It is written in parts (tally/transfer/import_writer.py); between two parts, while the
-lock is free, lines of the next chunk are read. A file makes the same chunks each time it is read, so "so many lines of
-the chunk that begins there" says exactly what has been taken.
+all asks for the visits of a day once a chunk. It is written in parts (tally/transfer/import_writer.py); between two
+parts, while the lock is free, lines of the next chunk are read. A file makes the same chunks each time it is read, so
+"so many lines of the chunk that begins there" says exactly what has been taken.
 
 Two imports may run at once: a token in `meta` says who wrote last, and who finds another's asks for visits anew. Two of
 the same file may not: the second ends as soon as it sees that the first goes on.

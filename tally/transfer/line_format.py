@@ -3,9 +3,10 @@
 A line is a JSON object like a row of /events, with `visitor` besides: a text that stands for one visitor of a UTC day.
 Heatmap points are counts, not events, and are not among them; a heatmap event without any is.
 
-Reading: a field's rules are those of a collected event (tally/events/validation.py) where it has the same meaning. The 14 fields
-come as they are stored, so they are texts and nothing is derived from a URL or a User-Agent. Unknown keys, and `visit`,
-are ignored; null and an empty text are absent. What breaks a rule is a Rejection, so that the other lines live.
+Reading: a field's rules are those of a collected event (tally/events/validation.py) where it has the same meaning. The
+14 fields come as they are stored, so they are texts and nothing is derived from a URL or a User-Agent. Unknown keys,
+and `visit`, are ignored; null and an empty text are absent. What breaks a rule is a Rejection, so that the other lines
+live.
 
 - The visitor of a line is a number computed from the file's visitor, its UTC day and its website under the database's
   own salt: the same for the same visitor in another file, another one every day, and it tells nothing without the

@@ -1,9 +1,9 @@
 """Visits of imported visitors: what they become when events are added to stored ones, many at once.
 
-The rule is that of tally/events/sessions.py: a visit is a maximal run of one visitor's traffic events without a gap over 30
-minutes, a function of the set of their times. There events come one by one and visits live in memory; here the file
-is asked for the visits of some visitors, events are added a transaction's worth at a time, and the file is right after
-each.
+The rule is that of tally/events/sessions.py: a visit is a maximal run of one visitor's traffic events without a gap
+over 30 minutes, a function of the set of their times. There events come one by one and visits live in memory; here the
+file is asked for the visits of some visitors, events are added a transaction's worth at a time, and the file is right
+after each.
 
 A visit that grows keeps its number; of several that become one, the longest does, and the events of the others are
 renumbered. A new one gets the number above all of its visitor's. There are never more than 48: each was begun by an

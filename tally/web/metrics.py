@@ -2,8 +2,8 @@
 
 The rooms count in plain integers, whether anybody asks or not; here they are only read. No label ever holds anything
 that came with a request: routes are the table's own patterns (what is at no route of ours is `none`), statuses their
-classes, codes those of tally/errors.py and of rejections, endpoints those of tally/api/traffic.py. So the number of series
-is bounded by the code, whatever is sent, and nothing personal is in them.
+classes, codes those of tally/errors.py and of rejections, endpoints those of tally/api/traffic.py. So the number of
+series is bounded by the code, whatever is sent, and nothing personal is in them.
 """
 
 import platform

@@ -6,7 +6,8 @@ asks of /api/account or /api/share.
 
 Every file has an ETag and is asked about each time (`no-cache`): after an update nobody sees half of the old pages. The
 shell forbids all that the pages do not need: scripts and styles but the server's own, frames (but for the page that
-tally/web/heatmap_page.py is about), other origins; what every answer forbids (referrers, devices) is in tally/errors.py.
+tally/web/heatmap_page.py is about), other origins; what every answer forbids (referrers, devices) is in
+tally/errors.py.
 """
 
 import gzip

@@ -1,4 +1,6 @@
-"""Long event_data is stored in parts (tally/storage/event_data.py) and read whole everywhere; a hostile hour's disk space."""
+"""Long event_data is stored in parts (tally/storage/event_data.py) and read whole everywhere; a hostile hour's disk
+space.
+"""
 
 import http.client
 import json

@@ -1,4 +1,4 @@
-"""Paths that do not exist: an HTML page for browsers, JSON for everything else (tally/errors.py, tally/web/pages.py)."""
+"""Paths that do not exist: an HTML page for browsers, JSON for everything else."""
 
 from tests.conftest import House
 

@@ -1,8 +1,9 @@
 """What was left out: counted by website, quarter of an hour and reason, exactly, with examples that tell of nobody.
 
-tally/ingest/rejected_events.py: "An event counts where its website is known and it was not taken, each time that it is sent ... What
-belongs to no website is in no website's count"; "Killed, the server loses what it counted since, a second or so; ended
-in good order, nothing"; "only registered websites are counted, so made-up ids and hosts leave nothing behind".
+tally/ingest/rejected_events.py: "An event counts where its website is known and it was not taken, each time that it is
+sent ... What belongs to no website is in no website's count"; "Killed, the server loses what it counted since, a second
+or so; ended in good order, nothing"; "only registered websites are counted, so made-up ids and hosts leave nothing
+behind".
 """
 
 import asyncio

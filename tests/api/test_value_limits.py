@@ -1,4 +1,4 @@
-"""Bounds on new values per website, field and UTC day (tally/storage/value_limits.py): the rest is stored as `(other)`."""
+"""Bounds on new values per website, field and UTC day (tally/storage/value_limits.py); others become `(other)`."""
 
 import json
 import sqlite3

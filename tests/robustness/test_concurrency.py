@@ -1,8 +1,8 @@
 """What one does not wait for another: events beside password hashes, SQLite's log beside every kind of request.
 
-tally/api/auth.py: "Passwords are compared on one thread, one at a time". tally/storage/connections.py: "Nothing but plain rows may come
-out of it: a cursor left over would pin the log as long as it lives". Questions without end beside events are in
-tests/robustness/test_disconnected_clients.py.
+tally/api/auth.py: "Passwords are compared on one thread, one at a time". tally/storage/connections.py: "Nothing but
+plain rows may come out of it: a cursor left over would pin the log as long as it lives". Questions without end beside
+events are in tests/robustness/test_disconnected_clients.py.
 """
 
 import http.client

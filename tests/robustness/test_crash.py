@@ -137,7 +137,8 @@ def test_told_to_end_under_load(part: int, serve: Serve, db: Path, tmp_path: Pat
 
 
 def test_told_to_end_twice(serve: Serve, db: Path, tmp_path: Path) -> None:
-    """tally/cli/serve.py: "A second signal ends it the hard way, as signals do": also while one client keeps it waiting.
+    """tally/cli/serve.py: "A second signal ends it the hard way, as signals do": also while one client keeps it
+    waiting.
     What was acknowledged is there."""
     _, (website,) = new_file(db)
     ledger = Ledger(website, "twice")

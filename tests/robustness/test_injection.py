@@ -316,7 +316,7 @@ HARMLESS = {
 
 def comparisons() -> Iterator[str]:
     """Every `==` and `!=` of the product in which a name says that it is a secret."""
-    for path in [*sorted((ROOT / "tally").glob("*.py")), ROOT / "analytics_server.py"]:
+    for path in [*sorted((ROOT / "tally").rglob("*.py")), ROOT / "analytics_server.py"]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Compare) and any(isinstance(how, ast.Eq | ast.NotEq) for how in node.ops):
                 parts = [node.left, *node.comparators]

@@ -1,9 +1,9 @@
 """Requests that two servers could read differently, sent raw and through real proxies.
 
-Sent raw, both ways through the server, the fast one of tally/ingest/fast_path.py and aiohttp's, read each of them alike. What
-is ambiguous is refused, and the connection is closed after it and after every request whose end is not certain
-(tally/http/connection_reuse.py), so that nothing behind it is read as another client's request: RFC 9112 sections 2.2, 3, 5, 6, 7, 9
-and 11.
+Sent raw, both ways through the server, the fast one of tally/ingest/fast_path.py and aiohttp's, read each of them
+alike. What is ambiguous is refused, and the connection is closed after it and after every request whose end is not
+certain (tally/http/connection_reuse.py), so that nothing behind it is read as another client's request: RFC 9112
+sections 2.2, 3, 5, 6, 7, 9 and 11.
 
 Through proxies that share their connections between clients, two logged-in clients get their own answers while others
 send the same requests with a whole request in each body and behind each.

@@ -197,9 +197,9 @@ def _played(content: bytes | None, calls: Sequence[Call]) -> bytes | None:
 
 
 def run_otherwise(synchronous: str, pages: str, arguments: list[str]) -> int:
-    """The server with another schema.py in memory."""
+    """The server with another database.py in memory."""
     sys.path.insert(0, str(ROOT))
-    source = (ROOT / "tally" / "schema.py").read_text()
+    source = (ROOT / "tally" / "storage" / "database.py").read_text()
     for old, new in (
         ("pragma synchronous = full", f"pragma synchronous = {synchronous}"),
         ("CHECKPOINT_PAGES = 4_000", f"CHECKPOINT_PAGES = {int(pages)}"),
@@ -208,7 +208,7 @@ def run_otherwise(synchronous: str, pages: str, arguments: list[str]) -> int:
         source = source.replace(old, new)
     schema = types.ModuleType("tally.storage.database")
     sys.modules["tally.storage.database"] = schema
-    exec(compile(source, "schema.py", "exec"), schema.__dict__)
+    exec(compile(source, "database.py", "exec"), schema.__dict__)
     import analytics_server
 
     return analytics_server.main(arguments)

@@ -40,11 +40,10 @@ def test_every_type_and_field_is_in_the_readme() -> None:
     assert [name for name in (*TYPES, *FIELDS) if f"`{name}`" not in README] == []
 
 
-def test_every_room_is_in_the_drawing() -> None:
+def test_every_package_is_in_the_readme() -> None:
     drawing = README[README.index("## Architecture") :]
-    assert [
-        path.stem for path in (ROOT / "tally").glob("[!_]*.py") if not re.search(rf"\b{path.stem}\b", drawing)
-    ] == []
+    packages = [path.parent.relative_to(ROOT) for path in (ROOT / "tally").glob("*/__init__.py")]
+    assert [str(package) for package in packages if f"`{package}/`" not in drawing] == []
 
 
 def test_every_command_is_in_the_readme(command: Command) -> None:

@@ -1,8 +1,8 @@
 """The SQL for reading what visitors do: steps of funnels and event_data.
 
-As in tally/storage/sql/events.py, whose Scope and filters these are: pure functions that return (sql, parameters), every name from
-a table, every value a parameter. Many rows come as few texts: row by row, the interpreter's lock would change hands at
-each of them.
+As in tally/storage/sql/events.py, whose Scope and filters these are: pure functions that return (sql, parameters),
+every name from a table, every value a parameter. Many rows come as few texts: row by row, the interpreter's lock would
+change hands at each of them.
 """
 
 from collections.abc import Sequence

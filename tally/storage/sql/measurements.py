@@ -1,7 +1,7 @@
 """The SQL for reading measurements: web vitals and experiments.
 
-As in tally/storage/sql/events.py, whose Scope and filters these are: pure functions that return (sql, parameters), every name from
-a table, every value a parameter.
+As in tally/storage/sql/events.py, whose Scope and filters these are: pure functions that return (sql, parameters),
+every name from a table, every value a parameter.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """The SQL for reading entry and exit pages: the pathname of the first and of the last view of each visit.
 
-As in tally/storage/sql/events.py, whose Scope and filters these are. Nothing about it is stored with a visit: what its first view
-is follows from the events themselves, in order of (timestamp, id), however late they came. A visit has its begin and
-its end, so one look into the clustered key finds the view, mostly at the first event it meets.
+As in tally/storage/sql/events.py, whose Scope and filters these are. Nothing about it is stored with a visit: what its
+first view is follows from the events themselves, in order of (timestamp, id), however late they came. A visit has its
+begin and its end, so one look into the clustered key finds the view, mostly at the first event it meets.
 """
 
 from tally.storage.sql.events import Query, Scope, filters_of

@@ -33,7 +33,12 @@ Connect = Callable[..., Awaitable[Client]]
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looked at often; a test makes the deadline short that it is about."""
     monkeypatch.setattr("tally.http.connections.SWEEP_S", 0.02)
-    for name in ("connections.HEAD_S", "connections.STALLED_S", "connections.ANSWER_S", "bodies.BODY_S"):
+    for name in (
+        "http.connections.HEAD_S",
+        "http.connections.STALLED_S",
+        "http.connections.ANSWER_S",
+        "http.body.BODY_S",
+    ):
         monkeypatch.setattr(f"tally.{name}", LONG_S)
 
 

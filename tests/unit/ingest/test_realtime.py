@@ -1,8 +1,9 @@
 """tally/ingest/realtime.py: what is kept in memory of who is here, against a plain reference over the rows of the file.
 
 Quoted: CONTRACT, realtime: "visitors with a traffic event whose timestamp lies in the last 300 seconds, each on the
-page of its visit's latest view; at most 100 pages". The events go through the real writer (tally/ingest/writer.py) into the
-product's tables; who reads when, and what is handed over when, is up to each test. Over HTTP: test_read_realtime.py.
+page of its visit's latest view; at most 100 pages". The events go through the real writer (tally/ingest/writer.py) into
+the product's tables; who reads when, and what is handed over when, is up to each test. Over HTTP:
+test_read_realtime.py.
 """
 
 import sqlite3

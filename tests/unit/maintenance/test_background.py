@@ -1,4 +1,5 @@
-"""tally/maintenance/rollup_builder.py: killed at any step, overtaken at any step, in short steps; and a real server that is killed.
+"""tally/maintenance/rollup_builder.py: killed at any step, overtaken at any step, in short steps; and a real server
+that is killed.
 
 "Rollups: exact, disposable while their raw rows are there, built in the background in small steps ..., marked stale in
 the same transaction as a late event; killed at any point they are right after the next start."
@@ -179,7 +180,9 @@ def bring_to_open_days(works: Works) -> None:
 
 @pytest.mark.parametrize("what", [send, bring_to_a_final_day, bring_to_a_gap, bring_to_open_days])
 def test_overtaken_at_any_step(start: Start, what: Callable[[Works], None]) -> None:
-    """tally/maintenance/rollup_builder.py: "what was counted is added ..., if nobody has marked the day stale again meanwhile"."""
+    """tally/maintenance/rollup_builder.py: "what was counted is added ..., if nobody has marked the day stale again
+    meanwhile".
+    """
     steps = steps_of(start())
     for step in range(0, steps, 13):
         works = start()
@@ -260,7 +263,9 @@ def test_no_step_writes_much(start: Start) -> None:
 
 
 def test_very_many_pages_are_counted_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """tally/rollups/visit_pages.py: "Somebody may make up a million pages". Held at once, as many as here would take 2 MB."""
+    """tally/rollups/visit_pages.py: "Somebody may make up a million pages". Held at once, as many as here would take 2
+    MB.
+    """
     monkeypatch.setattr(visit_days, "MOST_PAGES", 1_000)
     path = tmp_path / "analytics.db"
     make_file(path, 1)

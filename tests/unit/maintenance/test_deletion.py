@@ -1,8 +1,8 @@
 """A deleted website: gone at once from every answer, then from every table, then from the bytes of the file.
 
 The rules: "gone at once from all lists and answers and from collect (404), rows deleted in the background in short
-steps, survives restart ... really gone from the file". tally/maintenance/deletion.py adds: texts that another website uses stay,
-numbers are never given out again, "killed at any point, the next start goes on".
+steps, survives restart ... really gone from the file". tally/maintenance/deletion.py adds: texts that another website
+uses stay, numbers are never given out again, "killed at any point, the next start goes on".
 """
 
 import asyncio

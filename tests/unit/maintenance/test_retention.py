@@ -640,7 +640,8 @@ def test_wrong_usage(here: Here, words: Sequence[str]) -> None:
 
 
 def test_what_would_go_is_counted_without_holding_the_file(here: Here, aged: Path) -> None:
-    """The docstring of tally/cli/database.py: "All work beside a running server, in short transactions". Counting 10 million
+    """The docstring of tally/cli/database.py: "All work beside a running server, in short transactions". Counting 10
+    million
     events takes a second or many; a server whose commit waits for more than two answers 503."""
     seen: list[str] = []
     connect = sqlite3.connect

@@ -1,4 +1,5 @@
-"""tally/maintenance/scheduler.py: every kind of background work and every website gets its turn, and an idle server writes nothing.
+"""tally/maintenance/scheduler.py: every kind of background work and every website gets its turn, and an idle server
+writes nothing.
 
 Real processes: one under strace whose writes are counted, and some whose fsync is slow (tests/support/slow_disk.c,
 preloaded).
@@ -136,7 +137,9 @@ def test_what_is_done_is_written_once(works: Works) -> None:
 
 
 def test_texts_in_use_are_found_while_rows_move(works: Works) -> None:
-    """tally/maintenance/deletion.py: events become rollups and go between two steps of the reading; every text of theirs stays."""
+    """tally/maintenance/deletion.py: events become rollups and go between two steps of the reading; every text of
+    theirs stays.
+    """
     number = works.websites[0].number
     works.bring((works.now_ms - 20 * DAY_MS, 0, "session-1", tuple(f"text-{n}" for n in range(15))))
     used = {row[0] for row in works.reader.execute("select id from label where text like 'text-%'")}

@@ -369,7 +369,8 @@ def test_a_series_that_begins_or_ends_amid_a_day(works: Works, interval: Interva
 @pytest.mark.parametrize("interval", ["day", "hour"])
 @pytest.mark.parametrize("changes", [1, 2, 3])
 def test_a_series_that_was_remembered_within_a_longer_one(works: Works, interval: Interval, changes: int) -> None:
-    """tally/reports/cache.py: "The sum of the days' versions has to be a part of that": of the days that are remembered.
+    """tally/reports/cache.py: "The sum of the days' versions has to be a part of that": of the days that are
+    remembered.
 
     A longer question has the versions of other days in its sum; a shorter one, asked after as many changes, must not
     find what the longer one has remembered.
@@ -498,7 +499,9 @@ def test_day_is_where_the_comment_says() -> None:
 
 
 def test_a_day_too_large_to_be_listed(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:
-    """tally/reports/partial_days.py: "larger days are counted from raw rows", to the same figures; the others are listed."""
+    """tally/reports/partial_days.py: "larger days are counted from raw rows", to the same figures; the others are
+    listed.
+    """
     works.send(seen_on(0), seen_on(0, OTHER, 400), seen_on(0, WEB, 410))
     works.advance(10 * DAY_MS)
     works.build()

@@ -1,4 +1,6 @@
-"""tally/rollups/experiments.py and tally/reports/experiments.py against plain lists of what was sent, in the order in which it came."""
+"""tally/rollups/experiments.py and tally/reports/experiments.py against plain lists of what was sent, in the order in
+which it came.
+"""
 
 import random
 import sqlite3

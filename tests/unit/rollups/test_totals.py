@@ -1,4 +1,5 @@
-"""tally/rollups/totals.py: the nine numbers of a quarter of an hour, kept by what changes and counted anew, are the same.
+"""tally/rollups/totals.py: the nine numbers of a quarter of an hour, kept by what changes and counted anew, are the
+same.
 
 CONTRACT, Words: "Every figure about traffic is exact. Any faster way to compute one (a rollup, a cache) gives the same
 number as the plain query over raw events, and a test proves it."

@@ -1,4 +1,5 @@
-"""tally/rollups/vitals_histogram.py, tally/rollups/web_vitals.py and tally/reports/web_vitals.py against plain lists of what was sent.
+"""tally/rollups/vitals_histogram.py, tally/rollups/web_vitals.py and tally/reports/web_vitals.py against plain lists of
+what was sent.
 
 The plain answer to a question: take the values that lie in the range and match, sort them, and count. Percentiles may
 differ from it by what is promised, everything else not at all.

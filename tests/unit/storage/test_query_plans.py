@@ -48,7 +48,7 @@ from tests.conftest import NOON_MS, House, ManualClock
 from tests.support.page_client import PASSWORD, logged_in
 from tests.support.read_api import DAY, DAY_MS, FIELDS, custom, event, view
 
-SOURCES = sorted(Path(tally.__file__).parent.glob("*.py"))
+SOURCES = sorted(Path(tally.__file__).parent.rglob("*.py"))
 NAME = re.compile(r"/\* ([a-z_]+)\.([a-z_]+) \*/")
 # On files without a name (tally/reports/event_data.py).
 OF_A_QUESTION = {f"properties.{name}" for name in ("piece", "put_away", "count", "first", "rows")}
@@ -125,8 +125,9 @@ def statement_texts(tree: ast.Module) -> Iterator[tuple[str, int]]:
 def names_in_sources() -> set[str]:
     """`room.name` of every statement; `ingest.{table}` stands for each table that _insert is called with.
 
-    Without tally/maintenance/startup.py's, on a file that no server has open yet; without tally/storage/database.py's, on the table meta
-    alone and on SQLite's own; and without those on a file that lasts as long as the question it was made for.
+    Without tally/maintenance/startup.py's, on a file that no server has open yet; without tally/storage/database.py's,
+    on the table meta alone and on SQLite's own; and without those on a file that lasts as long as the question it was
+    made for.
     """
     names = set()
     for source in SOURCES:

@@ -1,4 +1,5 @@
-"""tally/storage/database.py: a file is made, recognised and brought up to date whole or not at all, whoever is killed meanwhile.
+"""tally/storage/database.py: a file is made, recognised and brought up to date whole or not at all, whoever is killed
+meanwhile.
 
 What must not fail is tried with real processes: two that make the same file at once, and one that is killed in the
 middle of a migration, or at each single write while it makes a new file (strace counts the writes and kills).

@@ -220,7 +220,9 @@ def test_days(quarters: sqlite3.Connection, first: int, end: int, expected: list
     ],
 )
 def test_hours(quarters: sqlite3.Connection, first: int, end: int, expected: list[tuple[int, ...]]) -> None:
-    """tally/storage/sql/events.py: "an hour that crosses midnight UTC: those before it, and those whose first ... lies behind"."""
+    """tally/storage/sql/events.py: "an hour that crosses midnight UTC: those before it, and those whose first ... lies
+    behind".
+    """
     assert run(quarters, queries.hours(W, first, end)) == expected
 
 

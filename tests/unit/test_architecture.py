@@ -1,0 +1,120 @@
+"""The structure of the code: which package imports what, sizes, docstrings, names."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+# A package imports from layers below its own alone; two packages of one layer do not import each other.
+LAYERS = (
+    ("tally",),
+    ("accounts", "events"),
+    ("storage", "http"),
+    ("rollups",),
+    ("reports", "maintenance", "transfer"),
+    ("ingest",),
+    ("api",),
+    ("web",),
+    ("cli",),
+    ("analytics_server",),
+)
+LAYER_OF = {package: layer for layer, packages in enumerate(LAYERS) for package in packages}
+# Libraries that only some packages may import. Where a module is named, it is to lose the import.
+MAY_IMPORT = {
+    "sqlite3": {"accounts", "storage", "rollups", "reports", "ingest", "maintenance", "transfer"}
+    | {"api.account", "api.auth", "api.context", "api.measurements", "api.traffic", "api.websites"}
+    | {"web.metrics", "web.status", "cli.main", "cli.console", "cli.database", "cli.demo", "cli.doctor"},
+    "aiohttp": {"http", "ingest", "api", "web", "analytics_server", "events.sender", "cli.main", "cli.serve"},
+    "aiosqlite": {"storage.connections"},
+}
+SOURCES = [*sorted((ROOT / "tally").rglob("*.py")), ROOT / "analytics_server.py"]
+by_name = pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+
+
+def module(path: Path) -> str:
+    """`events.urls` for tally/events/urls.py, `errors` for tally/errors.py, `analytics_server`."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(part for part in parts[path.is_relative_to(ROOT / "tally") :] if part != "__init__")
+
+
+def package(name: str) -> str:
+    """The package of a module's name; `tally` for the vocabulary."""
+    return name if name == "analytics_server" else name.rpartition(".")[0].partition(".")[0] or "tally"
+
+
+def imports(path: Path) -> set[str]:
+    """The modules that a file imports, ours without `tally.`."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            is_package = (ROOT / node.module.replace(".", "/")).is_dir()
+            found.update(f"{node.module}.{name.name}" for name in node.names) if is_package else found.add(node.module)
+        elif isinstance(node, ast.Import):
+            found.update(name.name for name in node.names)
+    return {name.removeprefix("tally.") for name in found}
+
+
+@by_name
+def test_packages_import_from_lower_layers(path: Path) -> None:
+    own, name = package(module(path)), module(path)
+    ours = {other for other in imports(path) if (ROOT / "tally" / (other.replace(".", "/") + ".py")).exists()}
+    wrong = {other for other in ours if package(other) != own and LAYER_OF[package(other)] >= LAYER_OF[own]}
+    assert wrong == set()
+    external = {other.partition(".")[0] for other in imports(path)}
+    assert {library for library in MAY_IMPORT.keys() & external if not {own, name} & MAY_IMPORT[library]} == set()
+
+
+@by_name
+def test_pure_packages_never_wait(path: Path) -> None:
+    """Accounts, events and the vocabulary hold no await: no shared memory changes during one of their functions."""
+    if LAYER_OF[package(module(path))] <= 1:
+        assert not [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Await)]
+
+
+@by_name
+def test_size_of_functions(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert (node.end_lineno or 0) - node.lineno < 50, f"{node.name}: split at 50 lines"
+
+
+def public_definitions(path: Path) -> list[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    """Functions and classes of a module, and the methods of its public classes, but for names that begin with _."""
+    found: list[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef] = []
+    places: list[ast.Module | ast.ClassDef] = [ast.parse(path.read_text())]
+    for place in places:
+        for node in place.body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not node.name.startswith(
+                "_"
+            ):
+                found.append(node)
+                places.extend([node] if isinstance(node, ast.ClassDef) else [])
+    return found
+
+
+@by_name
+def test_docstrings(path: Path) -> None:
+    """A module opens with what it is for and its invariants; every public name says what it returns."""
+    opening = ast.get_docstring(ast.parse(path.read_text())) or ""
+    least = 2 if path.stem == "__init__" else 4
+    assert least <= opening.count("\n") + 1 <= 26, "5 to 25 lines"
+    assert [node.name for node in public_definitions(path) if not ast.get_docstring(node)] == []
+
+
+@by_name
+def test_no_module_variable_changes(path: Path) -> None:
+    """State lives in objects that are handed over: no `global`, no module variable bound to an empty container."""
+    tree = ast.parse(path.read_text())
+    assert not [node for node in ast.walk(tree) if isinstance(node, ast.Global)]
+    for node in tree.body:
+        value = getattr(node, "value", None)
+        empty = isinstance(value, ast.Dict | ast.List | ast.Set) and not (
+            getattr(value, "keys", None) or getattr(value, "elts", None)
+        )
+        assert not (isinstance(node, ast.Assign | ast.AnnAssign) and empty), ast.unparse(node)
+
+
+def test_names_of_modules() -> None:
+    assert not {path.stem for path in SOURCES} & {"utils", "helpers", "common", "base", "misc"}
