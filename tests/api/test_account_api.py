@@ -11,8 +11,9 @@ from tally.accounts.sign_in import TRIES_A_MINUTE
 from tally.api.auth import GATE
 from tally.api.websites import MOST_ORIGINS
 from tally.events.validation import TRAFFIC_TYPES, TYPES
-from tests.conftest import OWNER, Answer, Command, House, MakeHouse, Serve
+from tests.support.app import OWNER, Answer, App, MakeApp
 from tests.support.page_client import PASSWORD, Browser, account, logged_in
+from tests.support.process import Command, Serve
 
 PAGE = {"type": "pageview", "url": "https://example.com/a"}
 
@@ -26,8 +27,8 @@ def refused(answer: Answer, status: int, code: str, field: str | None = None) ->
 # --- first run
 
 
-def token(house: House) -> str:
-    return str(house.app[GATE].setup_token)
+def token(app: App) -> str:
+    return str(app.application[GATE].setup_token)
 
 
 def by(setup_token: str) -> dict[str, str | None]:
@@ -35,17 +36,17 @@ def by(setup_token: str) -> dict[str, str | None]:
     return {"Setup-Token": setup_token}
 
 
-async def test_the_setup_link_makes_the_first_account(house: House) -> None:
+async def test_the_setup_link_makes_the_first_account(app: App) -> None:
     """ "201, logs in"; needs_setup: "no account has a password yet"."""
-    browser = Browser(house)
+    browser = Browser(app)
     assert (await browser("GET", "/api/account/state")).json["data"] == {
         "logged_in": False,
         "needs_setup": True,
         "demo": False,
     }
-    answer = await browser("GET", "/api/account/setup", headers=by(token(house)))
+    answer = await browser("GET", "/api/account/setup", headers=by(token(app)))
     assert (answer.status, answer.json) == (200, {"data": {"email": None}})
-    sent = {"token": token(house), "email": " ann@example.com ", "password": PASSWORD}
+    sent = {"token": token(app), "email": " ann@example.com ", "password": PASSWORD}
     answer = await browser("POST", "/api/account/setup", sent)
     assert answer.status == 201
     assert (answer.json["data"]["email"], answer.json["data"]["plan"]) == ("ann@example.com", "business")
@@ -54,74 +55,74 @@ async def test_the_setup_link_makes_the_first_account(house: House) -> None:
         "needs_setup": False,
         "demo": False,
     }
-    assert (await Browser(house).log_in("ann@example.com")).status == 200
-    stored = house.sql("select password_hash from account")[0][0]
+    assert (await Browser(app).log_in("ann@example.com")).status == 200
+    stored = app.sql("select password_hash from account")[0][0]
     assert stored.startswith("$argon2id$")
 
 
-async def test_the_setup_link_works_once(house: House) -> None:
+async def test_the_setup_link_works_once(app: App) -> None:
     """ "404 `unknown_setup_link` when wrong or used", also for the one who comes second in the same moment."""
-    used = token(house)
+    used = token(app)
     sent = [{"token": used, "email": f"{name}@example.com", "password": PASSWORD} for name in ("a", "b")]
-    answers = await asyncio.gather(*(Browser(house)("POST", "/api/account/setup", one) for one in sent))
+    answers = await asyncio.gather(*(Browser(app)("POST", "/api/account/setup", one) for one in sent))
     assert sorted(answer.status for answer in answers) == [201, 404]
-    assert house.sql("select count(*) from account") == [(1,)]
-    refused(await Browser(house)("GET", "/api/account/setup", headers=by(used)), 404, "unknown_setup_link")
-    refused(await Browser(house)("POST", "/api/account/setup", sent[0]), 404, "unknown_setup_link")
-    await house.restart()
+    assert app.sql("select count(*) from account") == [(1,)]
+    refused(await Browser(app)("GET", "/api/account/setup", headers=by(used)), 404, "unknown_setup_link")
+    refused(await Browser(app)("POST", "/api/account/setup", sent[0]), 404, "unknown_setup_link")
+    await app.restart()
     refused(
-        await Browser(house)("GET", "/api/account/setup", headers=by(token(house))),
+        await Browser(app)("GET", "/api/account/setup", headers=by(token(app))),
         404,
         "unknown_setup_link",
     )
 
 
-async def test_the_account_of_the_first_website_gets_an_address(house: House) -> None:
+async def test_the_account_of_the_first_website_gets_an_address(app: App) -> None:
     """ "email may replace owner@localhost"."""
-    website = await house.website(account="owner@localhost")
-    browser = Browser(house)
-    answer = await browser("GET", "/api/account/setup", headers=by(token(house)))
+    website = await app.website(account="owner@localhost")
+    browser = Browser(app)
+    answer = await browser("GET", "/api/account/setup", headers=by(token(app)))
     assert answer.json["data"]["email"] is None
-    sent = {"token": token(house), "email": "ann@example.com", "password": PASSWORD}
+    sent = {"token": token(app), "email": "ann@example.com", "password": PASSWORD}
     assert (await browser("POST", "/api/account/setup", sent)).json["data"]["email"] == "ann@example.com"
     assert [one["id"] for one in (await browser("GET", "/api/account/websites")).json["data"]] == [website]
-    assert house.sql("select email from account") == [("ann@example.com",)]
+    assert app.sql("select email from account") == [("ann@example.com",)]
 
 
-async def test_another_accounts_address_stays(house: House) -> None:
+async def test_another_accounts_address_stays(app: App) -> None:
     """ "the account whose password is to be set ... is ignored for another existing account"."""
-    await house.website(account="ann@example.com", plan="pro")
-    answer = await Browser(house)("GET", "/api/account/setup", headers=by(token(house)))
+    await app.website(account="ann@example.com", plan="pro")
+    answer = await Browser(app)("GET", "/api/account/setup", headers=by(token(app)))
     assert answer.json["data"]["email"] == "ann@example.com"
-    sent = {"token": token(house), "email": "eve@example.com", "password": PASSWORD}
-    answer = await Browser(house)("POST", "/api/account/setup", sent)
+    sent = {"token": token(app), "email": "eve@example.com", "password": PASSWORD}
+    answer = await Browser(app)("POST", "/api/account/setup", sent)
     assert (answer.json["data"]["email"], answer.json["data"]["plan"]) == ("ann@example.com", "pro")
 
 
-async def test_a_password_set_by_the_command_line_ends_the_link(house: House) -> None:
-    await account(house)
+async def test_a_password_set_by_the_command_line_ends_the_link(app: App) -> None:
+    await account(app)
     refused(
-        await Browser(house)("GET", "/api/account/setup", headers=by(token(house))),
+        await Browser(app)("GET", "/api/account/setup", headers=by(token(app))),
         404,
         "unknown_setup_link",
     )
-    sent = {"token": token(house), "email": "eve@example.com", "password": PASSWORD}
-    refused(await Browser(house)("POST", "/api/account/setup", sent), 404, "unknown_setup_link")
+    sent = {"token": token(app), "email": "eve@example.com", "password": PASSWORD}
+    refused(await Browser(app)("POST", "/api/account/setup", sent), 404, "unknown_setup_link")
 
 
 @pytest.mark.parametrize("given", ["", "x", "\u00e4", "%00", "%ED%A0%80"])
-async def test_other_tokens_open_nothing(house: House, given: str) -> None:
-    refused(await Browser(house)("GET", "/api/account/setup", headers=by(given)), 404, "unknown_setup_link")
-    refused(await Browser(house)("GET", "/api/account/setup"), 404, "unknown_setup_link")
+async def test_other_tokens_open_nothing(app: App, given: str) -> None:
+    refused(await Browser(app)("GET", "/api/account/setup", headers=by(given)), 404, "unknown_setup_link")
+    refused(await Browser(app)("GET", "/api/account/setup"), 404, "unknown_setup_link")
 
 
-async def test_guessing_tokens_is_counted_by_address(house: House) -> None:
+async def test_guessing_tokens_is_counted_by_address(app: App) -> None:
     for _ in range(TRIES_A_MINUTE):
-        refused(await Browser(house)("GET", "/api/account/setup", headers=by("x")), 404, "unknown_setup_link")
-    refused(await Browser(house)("GET", "/api/account/setup", headers=by(token(house))), 429, "rate_limited")
-    other = Browser(house, ip="198.51.100.9")
+        refused(await Browser(app)("GET", "/api/account/setup", headers=by("x")), 404, "unknown_setup_link")
+    refused(await Browser(app)("GET", "/api/account/setup", headers=by(token(app))), 429, "rate_limited")
+    other = Browser(app, ip="198.51.100.9")
     for _ in range(2 * TRIES_A_MINUTE):
-        assert (await other("GET", "/api/account/setup", headers=by(token(house)))).status == 200
+        assert (await other("GET", "/api/account/setup", headers=by(token(app)))).status == 200
 
 
 @pytest.mark.parametrize(
@@ -137,11 +138,11 @@ async def test_guessing_tokens_is_counted_by_address(house: House) -> None:
         ({"more": 1}, "more"),
     ],
 )
-async def test_what_is_wrong_in_a_setup(house: House, changed: dict[str, Any], field: str) -> None:
+async def test_what_is_wrong_in_a_setup(app: App, changed: dict[str, Any], field: str) -> None:
     """ "password 10 to 200 characters else 400 `invalid_field` field password"."""
-    sent = {"token": token(house), "email": "ann@example.com", "password": PASSWORD} | changed
-    refused(await Browser(house)("POST", "/api/account/setup", sent), 400, "invalid_field", field)
-    assert house.sql("select count(*) from account") == [(0,)]
+    sent = {"token": token(app), "email": "ann@example.com", "password": PASSWORD} | changed
+    refused(await Browser(app)("POST", "/api/account/setup", sent), 400, "invalid_field", field)
+    assert app.sql("select count(*) from account") == [(0,)]
 
 
 def test_the_link_is_printed_on_standard_error(serve: Serve, command: Command) -> None:
@@ -167,11 +168,11 @@ def test_the_link_is_printed_on_standard_error(serve: Serve, command: Command) -
 # --- the account
 
 
-async def test_the_account(make_house: MakeHouse) -> None:
-    house = await make_house(pro_events=500, base_url="https://stats.example.com")
-    browser = await logged_in(house, plan="pro")
-    website = await house.website()
-    await house.collect(PAGE | {"website_id": website})
+async def test_the_account(make_app: MakeApp) -> None:
+    app = await make_app(pro_events=500, base_url="https://stats.example.com")
+    browser = await logged_in(app, plan="pro")
+    website = await app.website()
+    await app.collect(PAGE | {"website_id": website})
     answer = await browser("GET", "/api/account")
     assert answer.headers["Cache-Control"] == "no-store"
     data = answer.json["data"]
@@ -191,20 +192,20 @@ async def test_the_account(make_house: MakeHouse) -> None:
     }
 
 
-async def test_a_plan_changed_by_the_command_line_is_seen(house: House) -> None:
-    browser = await logged_in(house)
+async def test_a_plan_changed_by_the_command_line_is_seen(app: App) -> None:
+    browser = await logged_in(app)
     assert (await browser("GET", "/api/account")).json["data"]["events_limit"] is None
-    await account(house, plan="free")
+    await account(app, plan="free")
     data = (await browser("GET", "/api/account")).json["data"]
     assert (data["plan"], data["has_keys"], data["events_limit"]) == ("free", False, 100_000)
 
 
-async def test_the_time_zone(house: House) -> None:
+async def test_the_time_zone(app: App) -> None:
     """ "IANA name or null = the browser's own"; it is the account's, and outlives the process."""
-    browser = await logged_in(house)
+    browser = await logged_in(app)
     answer = await browser("PATCH", "/api/account", {"time_zone": "Asia/Kathmandu"})
     assert answer.json["data"]["time_zone"] == "Asia/Kathmandu"
-    await house.restart()
+    await app.restart()
     assert (await browser("GET", "/api/account")).json["data"]["time_zone"] == "Asia/Kathmandu"
     assert (await browser("PATCH", "/api/account", {})).json["data"]["time_zone"] == "Asia/Kathmandu"
     assert (await browser("PATCH", "/api/account", {"time_zone": None})).json["data"]["time_zone"] is None
@@ -213,42 +214,42 @@ async def test_the_time_zone(house: House) -> None:
 @pytest.mark.parametrize(
     "name", ["", "Europe", "europe/berlin", "../../etc/passwd", "Mars/Base", 5, ["UTC"], "x" * 9_000]
 )
-async def test_what_is_no_time_zone(house: House, name: Any) -> None:
-    browser = await logged_in(house)
+async def test_what_is_no_time_zone(app: App, name: Any) -> None:
+    browser = await logged_in(app)
     refused(await browser("PATCH", "/api/account", {"time_zone": name}), 400, "invalid_field", "time_zone")
 
 
 @pytest.mark.parametrize("new", ["123456789", "x" * 201, 5, None])
-async def test_what_is_no_new_password(house: House, new: Any) -> None:
-    browser = await logged_in(house)
+async def test_what_is_no_new_password(app: App, new: Any) -> None:
+    browser = await logged_in(app)
     answer = await browser("POST", "/api/account/password", {"current": PASSWORD, "new": new})
     refused(answer, 400, "invalid_field", "new" if new in (5, None) else "password")
 
 
-async def test_another_password_ends_every_session_a_copied_cookie_too(house: House) -> None:
+async def test_another_password_ends_every_session_a_copied_cookie_too(app: App) -> None:
     """ "other sessions end": whoever copied this browser's cookie is another; this browser gets a new one."""
-    browser, other = await logged_in(house), Browser(house)
-    copied = Browser(house)
+    browser, other = await logged_in(app), Browser(app)
+    copied = Browser(app)
     copied.cookies = dict(browser.cookies)
     assert (await other.log_in()).status == 200
     answer = await browser("POST", "/api/account/password", {"current": PASSWORD, "new": "another horse battery"})
     assert answer.status == 204
     assert (await browser("GET", "/api/account")).status == 200
     assert [(await one("GET", "/api/account")).status for one in (copied, other)] == [401, 401]
-    assert (await Browser(house).log_in(password="another horse battery")).status == 200
+    assert (await Browser(app).log_in(password="another horse battery")).status == 200
 
 
 @pytest.mark.parametrize("keys", [False, True, None])
 @pytest.mark.parametrize("links", [False, True, None])
 async def test_another_password_can_revoke_keys_and_share_links(
-    house: House, keys: bool | None, links: bool | None
+    app: App, keys: bool | None, links: bool | None
 ) -> None:
     """Issue 14.9: both are offered; what was not asked for stays, and so does what is another account's."""
-    browser, other = await logged_in(house), await logged_in(house, "other@example.com")
+    browser, other = await logged_in(app), await logged_in(app, "other@example.com")
     opened: dict[str, bool] = {}
     for one, email in ((browser, OWNER), (other, "other@example.com")):
         for domain in (f"a.{email[:5]}.com", f"b.{email[:5]}.com"):
-            website = await house.website(domain, email)
+            website = await app.website(domain, email)
             link = (await one("POST", f"/api/account/websites/{website}/share")).json["data"]["share"]
             opened[f"/api{link}"] = one is other or not links
         key = (await one("POST", "/api/account/keys", {"name": "report"})).json["data"]["value"]
@@ -258,15 +259,15 @@ async def test_another_password_can_revoke_keys_and_share_links(
     assert (await browser("POST", "/api/account/password", sent)).status == 204
     for opener, still in opened.items():
         if opener.startswith("/"):
-            assert (await Browser(house)("GET", opener)).status == (200 if still else 404)
+            assert (await Browser(app)("GET", opener)).status == (200 if still else 404)
         else:
-            assert (await house.get("/api/v1/websites", opener)).status == (200 if still else 401)
+            assert (await app.get("/api/v1/websites", opener)).status == (200 if still else 401)
 
 
 @pytest.mark.parametrize("field", ["revoke_keys", "revoke_share_links"])
-async def test_a_wrong_password_or_value_revokes_nothing(house: House, field: str) -> None:
-    browser, key = await logged_in(house), await house.key()
-    website = await house.website()
+async def test_a_wrong_password_or_value_revokes_nothing(app: App, field: str) -> None:
+    browser, key = await logged_in(app), await app.key()
+    website = await app.website()
     await browser("POST", f"/api/account/websites/{website}/share")
     sent = {"current": PASSWORD, "new": "another horse battery", field: 1}
     refused(await browser("POST", "/api/account/password", sent), 400, "invalid_field", field)
@@ -276,34 +277,34 @@ async def test_a_wrong_password_or_value_revokes_nothing(house: House, field: st
         "wrong_password",
         "current",
     )
-    assert (await house.get("/api/v1/websites", key)).status == 200
-    assert house.sql("select count(*) from share") == [(1,)]
+    assert (await app.get("/api/v1/websites", key)).status == 200
+    assert app.sql("select count(*) from share") == [(1,)]
 
 
-async def test_a_password_that_was_reset_meanwhile_stays(house: House) -> None:
+async def test_a_password_that_was_reset_meanwhile_stays(app: App) -> None:
     """Somebody who knows the old one is changing it while the owner sets another by the command line."""
-    browser = await logged_in(house)
-    number, hashing = await account(house), house.app[GATE].hashing
+    browser = await logged_in(app)
+    number, hashing = await account(app), app.application[GATE].hashing
     reset = passwords.hashed("set by the owner")
 
     async def slow(do: Any, *what: Any, **more: Any) -> Any:
         result = await hashing(do, *what, **more)
         if do is passwords.hashed:
-            await house.admin(lambda connection: accounts.set_password_hash(connection, number, reset))
+            await app.admin(lambda connection: accounts.set_password_hash(connection, number, reset))
         return result
 
-    house.app[GATE].hashing = slow
+    app.application[GATE].hashing = slow
     answer = await browser("POST", "/api/account/password", {"current": PASSWORD, "new": "chosen by the other"})
     refused(answer, 403, "wrong_password", "current")
-    assert house.sql("select password_hash from account") == [(reset,)]
+    assert app.sql("select password_hash from account") == [(reset,)]
 
 
-async def test_what_an_ended_session_began_is_not_done(house: House) -> None:
+async def test_what_an_ended_session_began_is_not_done(app: App) -> None:
     """A body may come slowly: the session is looked at again when it is there."""
-    browser = await logged_in(house)
+    browser = await logged_in(app)
     cookie = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
     body = b'{"name": "late"}'
-    reader, writer = await asyncio.open_connection(house.client.host, house.client.port)
+    reader, writer = await asyncio.open_connection(app.client.host, app.client.port)
     head = (
         "POST /api/account/keys HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: close\r\n"
         f"Sec-Fetch-Site: same-origin\r\nCookie: {cookie}\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -315,12 +316,12 @@ async def test_what_an_ended_session_began_is_not_done(house: House) -> None:
     answer = await reader.read()
     writer.close()
     assert answer.startswith(b"HTTP/1.1 401 ")
-    assert house.sql("select count(*) from api_key") == [(0,)]
+    assert app.sql("select count(*) from api_key") == [(0,)]
 
 
-async def test_answers_are_not_for_other_sites(house: House) -> None:
+async def test_answers_are_not_for_other_sites(app: App) -> None:
     """A page of another site cannot read them; it is not to learn from a download that somebody is logged in."""
-    browser = await logged_in(house)
+    browser = await logged_in(app)
     answer = await browser("GET", "/api/account", headers={"Sec-Fetch-Site": "cross-site"})
     refused(answer, 403, "cross_site")
     for said in ("none", None):
@@ -346,18 +347,18 @@ async def test_answers_are_not_for_other_sites(house: House) -> None:
     ],
     ids=str,
 )
-async def test_a_body_is_a_json_object(house: House, body: bytes, kind: str | None, status: int, code: str) -> None:
+async def test_a_body_is_a_json_object(app: App, body: bytes, kind: str | None, status: int, code: str) -> None:
     """ "Body must be `application/json` (415)": what a form on another site can send is none."""
-    answer = await Browser(house)("POST", "/api/account/login", body, headers={"Content-Type": kind})
+    answer = await Browser(app)("POST", "/api/account/login", body, headers={"Content-Type": kind})
     assert (answer.status, answer.json["error"]["code"]) == (status, code)
 
 
 # --- API keys
 
 
-async def test_a_key_is_made_shown_once_used_and_revoked(house: House) -> None:
-    browser = await logged_in(house)
-    website = await house.website()
+async def test_a_key_is_made_shown_once_used_and_revoked(app: App) -> None:
+    browser = await logged_in(app)
+    website = await app.website()
     assert (await browser("GET", "/api/account/keys")).json == {"data": []}
     made = await browser("POST", "/api/account/keys", {"name": " laptop "})
     assert made.status == 201
@@ -365,39 +366,39 @@ async def test_a_key_is_made_shown_once_used_and_revoked(house: House) -> None:
     value = key.pop("value")
     assert value.startswith(key["prefix"])
     assert (key["name"], key["last_used_at"], key["created_at"]) == ("laptop", None, "2026-11-18T12:00:00.000+00:00")
-    assert (await house.get(f"/api/v1/websites/{website}/stats", value)).status == 200
-    house.clock.advance(61)
-    await house.store.tick()
-    await house.restart()
+    assert (await app.get(f"/api/v1/websites/{website}/stats", value)).status == 200
+    app.clock.advance(61)
+    await app.store.tick()
+    await app.restart()
     (listed,) = (await browser("GET", "/api/account/keys")).json["data"]
     assert listed == key | {"last_used_at": "2026-11-18T12:00:00.000+00:00"}
     assert (await browser("DELETE", f"/api/account/keys/{key['id']}")).status == 204
-    assert (await house.get(f"/api/v1/websites/{website}/stats", value)).status == 401
+    assert (await app.get(f"/api/v1/websites/{website}/stats", value)).status == 401
     refused(await browser("DELETE", f"/api/account/keys/{key['id']}"), 404, "unknown_key")
     assert (await browser("GET", "/api/account/keys")).json == {"data": []}
 
 
-async def test_the_free_plan_has_no_keys(house: House) -> None:
-    browser = await logged_in(house, plan="free")
+async def test_the_free_plan_has_no_keys(app: App) -> None:
+    browser = await logged_in(app, plan="free")
     refused(await browser("POST", "/api/account/keys", {"name": "laptop"}), 403, "plan_has_no_keys")
-    assert house.sql("select count(*) from api_key") == [(0,)]
+    assert app.sql("select count(*) from api_key") == [(0,)]
 
 
 @pytest.mark.parametrize("name", [5, None, "x" * 101, "two\nlines", "\0"])
-async def test_what_is_no_name_of_a_key(house: House, name: Any) -> None:
-    browser = await logged_in(house)
+async def test_what_is_no_name_of_a_key(app: App, name: Any) -> None:
+    browser = await logged_in(app)
     refused(await browser("POST", "/api/account/keys", {"name": name}), 400, "invalid_field", "name")
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "x", "1e0", "\u0661", "9" * 30, "1%20"])
-async def test_what_is_no_key(house: House, number: str) -> None:
-    browser = await logged_in(house)
+async def test_what_is_no_key(app: App, number: str) -> None:
+    browser = await logged_in(app)
     await browser("POST", "/api/account/keys", {"name": ""})
     refused(await browser("DELETE", f"/api/account/keys/{number}"), 404, "unknown_key")
 
 
-async def test_keys_of_others_are_neither_seen_nor_revoked(house: House) -> None:
-    mine, other = await logged_in(house), await logged_in(house, "other@example.com")
+async def test_keys_of_others_are_neither_seen_nor_revoked(app: App) -> None:
+    mine, other = await logged_in(app), await logged_in(app, "other@example.com")
     number = (await mine("POST", "/api/account/keys", {"name": "mine"})).json["data"]["id"]
     assert (await other("GET", "/api/account/keys")).json == {"data": []}
     refused(await other("DELETE", f"/api/account/keys/{number}"), 404, "unknown_key")
@@ -407,8 +408,8 @@ async def test_keys_of_others_are_neither_seen_nor_revoked(house: House) -> None
 # --- websites
 
 
-async def test_a_website_is_added_and_takes_events_at_once(house: House) -> None:
-    browser = await logged_in(house)
+async def test_a_website_is_added_and_takes_events_at_once(app: App) -> None:
+    browser = await logged_in(app)
     answer = await browser("POST", "/api/account/websites", {"domain": "https://www.Example.com/about"})
     assert answer.status == 201
     website = answer.json["data"]
@@ -424,67 +425,67 @@ async def test_a_website_is_added_and_takes_events_at_once(house: House) -> None
     }
     assert any("www." in note for note in answer.json["meta"]["notes"])
     page = PAGE | {"website_id": website["id"]}
-    assert (await house.collect(page, headers={"Origin": "https://shop.example.com"})).status == 202
-    assert (await house.collect({"type": "event", "event_name": "x", "website_id": website["id"]})).status == 202
+    assert (await app.collect(page, headers={"Origin": "https://shop.example.com"})).status == 202
+    assert (await app.collect({"type": "event", "event_name": "x", "website_id": website["id"]})).status == 202
     assert (await browser("GET", "/api/account/websites")).json["data"] == [website | {"events": 2}]
 
 
-async def test_a_large_count_is_as_new_as_a_small_one(house: House) -> None:
+async def test_a_large_count_is_as_new_as_a_small_one(app: App) -> None:
     """Counted again where the website has changed, and only there."""
-    browser = await logged_in(house)
-    website = await house.website()
+    browser = await logged_in(app)
+    website = await app.website()
 
     async def events() -> int:
         return int((await browser("GET", "/api/account/websites")).json["data"][0]["events"])
 
     for views in (99_999, 1):
-        await house.admin(
+        await app.admin(
             lambda connection, views=views: connection.execute(
                 "insert into moment values (1, ?, ?, 0, 0, 0, 0, 0, 0, 0, 0)", (views, views)
             )
         )
     assert await events() == 100_000
     for expected in (100_001, 100_002):
-        assert (await house.collect(PAGE | {"website_id": website})).status == 202
+        assert (await app.collect(PAGE | {"website_id": website})).status == 202
         assert await events() == expected
 
 
 @pytest.mark.parametrize("domain", ["", "co.uk", "a b", "ann@example.com", "exa_mple..com", "x" * 3_000, 5, None])
 async def test_what_is_no_domain_is_refused_in_the_words_of_the_command(
-    house: House, command: Command, domain: Any
+    app: App, command: Command, domain: Any
 ) -> None:
     """ "400 invalid_field domain with the message of the command line's rules (same function)"."""
-    browser = await logged_in(house)
+    browser = await logged_in(app)
     answer = await browser("POST", "/api/account/websites", {"domain": domain})
     refused(answer, 400, "invalid_field", "domain")
     if isinstance(domain, str) and 0 < len(domain) < 100:
         done = await asyncio.to_thread(command, "website", "add", domain)
         assert answer.json["error"]["message"] in done.stderr
-    website = await house.website()
+    website = await app.website()
     refused(
         await browser("PATCH", f"/api/account/websites/{website}", {"domain": domain}), 400, "invalid_field", "domain"
     )
 
 
-async def test_a_website_is_renamed_and_moved_at_once(house: House) -> None:
+async def test_a_website_is_renamed_and_moved_at_once(app: App) -> None:
     """Collect judges by the new domain and origins with the very answer."""
-    browser = await logged_in(house)
-    path = f"/api/account/websites/{(website := await house.website())}"
-    page, app = PAGE | {"website_id": website}, {"Origin": "capacitor://localhost"}
-    assert (await house.collect(page, headers=app)).status == 403
+    browser = await logged_in(app)
+    path = f"/api/account/websites/{(website := await app.website())}"
+    page, native = PAGE | {"website_id": website}, {"Origin": "capacitor://localhost"}
+    assert (await app.collect(page, headers=native)).status == 403
     answer = await browser("PATCH", path, {"origins": ["CAPACITOR://localhost", "https://app.example.net:443"]})
     assert answer.json["data"]["origins"] == ["capacitor://localhost", "https://app.example.net"]
     assert answer.json["data"]["name"] == "example.com"
-    assert (await house.collect(page, headers=app)).status == 202
+    assert (await app.collect(page, headers=native)).status == 202
     answer = await browser("PATCH", path, {"domain": "Example.ORG", "origins": []})
     # It was called by its domain, and goes on to be.
     assert (answer.json["data"]["domain"], answer.json["data"]["name"]) == ("example.org", "example.org")
-    assert (await house.collect(page, headers=app)).status == 403
-    assert (await house.collect(page, headers={"Origin": "https://example.com"})).status == 403
-    assert (await house.collect(page, headers={"Origin": "https://example.org"})).status == 202
+    assert (await app.collect(page, headers=native)).status == 403
+    assert (await app.collect(page, headers={"Origin": "https://example.com"})).status == 403
+    assert (await app.collect(page, headers={"Origin": "https://example.org"})).status == 202
     answer = await browser("PATCH", path, {"name": "The shop"})
     assert (await browser("PATCH", path, {"domain": "shop.example"})).json["data"]["name"] == "The shop"
-    await house.restart()
+    await app.restart()
     (listed,) = (await browser("GET", "/api/account/websites")).json["data"]
     assert (listed["name"], listed["domain"], listed["origins"]) == ("The shop", "shop.example", [])
 
@@ -503,17 +504,17 @@ async def test_a_website_is_renamed_and_moved_at_once(house: House) -> None:
         ({"id": "x"}, "id"),
     ],
 )
-async def test_what_is_wrong_in_a_change(house: House, sent: dict[str, Any], field: str) -> None:
-    browser = await logged_in(house)
-    website = await house.website()
-    before = house.sql("select * from website")
+async def test_what_is_wrong_in_a_change(app: App, sent: dict[str, Any], field: str) -> None:
+    browser = await logged_in(app)
+    website = await app.website()
+    before = app.sql("select * from website")
     refused(await browser("PATCH", f"/api/account/websites/{website}", sent), 400, "invalid_field", field)
-    assert house.sql("select * from website") == before
+    assert app.sql("select * from website") == before
 
 
-async def test_a_domain_is_added_once(house: House) -> None:
+async def test_a_domain_is_added_once(app: App) -> None:
     """A second website of a domain only where `again` says that it is meant; another account knows nothing of it."""
-    browser = await logged_in(house)
+    browser = await logged_in(app)
     first = (await browser("POST", "/api/account/websites", {"domain": "example.com"})).json["data"]["id"]
     again = await browser("POST", "/api/account/websites", {"domain": "https://www.example.com/pricing"})
     refused(again, 409, "website_exists", "domain")
@@ -525,17 +526,17 @@ async def test_a_domain_is_added_once(house: House) -> None:
     meant = await browser("POST", "/api/account/websites", {"domain": "example.com", "again": True})
     assert meant.status == 201
     assert meant.json["data"]["id"] != first
-    other = await logged_in(house, "other@example.com")
+    other = await logged_in(app, "other@example.com")
     assert (await other("POST", "/api/account/websites", {"domain": "example.com"})).status == 201
 
 
 # --- shared links
 
 
-async def test_a_link_shows_a_website_until_it_is_withdrawn(house: House) -> None:
+async def test_a_link_shows_a_website_until_it_is_withdrawn(app: App) -> None:
     """ "201 {"data":{"share":"/share/TOKEN"}} (a new token each POST) / 204"; "revoked = row gone"."""
-    browser, stranger = await logged_in(house), Browser(house, ip="198.51.100.7")
-    website = await house.website()
+    browser, stranger = await logged_in(app), Browser(app, ip="198.51.100.7")
+    website = await app.website()
     path = f"/api/account/websites/{website}/share"
     await browser("PATCH", "/api/account", {"time_zone": "Asia/Tokyo"})
     first = (await browser("POST", path)).json["data"]["share"]
@@ -551,13 +552,13 @@ async def test_a_link_shows_a_website_until_it_is_withdrawn(house: House) -> Non
     }
     assert shown.headers["Cache-Control"] == "no-store"
     assert (await browser("GET", "/api/account/websites")).json["data"][0]["share"] == second
-    await house.restart()
+    await app.restart()
     assert (await stranger("GET", f"/api{second}")).status == 200
     assert (await browser("DELETE", path)).status == 204
     assert (await browser("DELETE", path)).status == 204
     refused(await stranger("GET", f"/api{second}"), 404, "unknown_share_link")
     refused(await stranger("GET", f"/api{second}/stats"), 404, "unknown_share_link")
-    assert house.sql("select count(*) from share") == [(0,)]
+    assert app.sql("select count(*) from share") == [(0,)]
 
 
 SHOWN_BY_LINK = {
@@ -567,11 +568,11 @@ SHOWN_BY_LINK = {
 SECRETS = ("4711", "canary")
 
 
-async def test_a_link_shows_traffic_alone(house: House) -> None:
+async def test_a_link_shows_traffic_alone(app: App) -> None:
     """Issue 14.5: of `/events` a link shows views and events, and of these neither event_data, value,
     goal, experiment, variant, vitals nor the visit; as JSON, as CSV, on a second page, and whatever the filters are."""
-    browser, stranger = await logged_in(house), Browser(house)
-    website = await house.website()
+    browser, stranger = await logged_in(app), Browser(app)
+    website = await app.website()
     url = "https://example.com/shop"
     for sent in (
         {"type": "pageview", "url": url},
@@ -585,7 +586,7 @@ async def test_a_link_shows_traffic_alone(house: House) -> None:
             **{"goal": "canary-g", "value": 4711, "session_id": "12345678"},
         },
     ):
-        assert (await house.collect(sent | {"website_id": website})).status == 202
+        assert (await app.collect(sent | {"website_id": website})).status == 202
     link = (await browser("POST", f"/api/account/websites/{website}/share")).json["data"]["share"]
     own = await browser("GET", f"/api/account/websites/{website}/events")
     assert {row["type"] for row in own.json["data"]} == {*TYPES} - {"heatmap"}
@@ -610,10 +611,10 @@ async def test_a_link_shows_traffic_alone(house: House) -> None:
 
 
 @pytest.mark.parametrize("endpoint", ["stats", "timeseries", "top/pathname", "events", "event-names", "entry-pages"])
-async def test_no_filter_of_a_link_confirms_a_measurement(house: House, endpoint: str) -> None:
+async def test_no_filter_of_a_link_confirms_a_measurement(app: App, endpoint: str) -> None:
     """Issue 14.5: `filter_type` takes the types that a link shows; its owner may ask for all of them."""
-    browser, stranger = await logged_in(house), Browser(house)
-    website = await house.website()
+    browser, stranger = await logged_in(app), Browser(app)
+    website = await app.website()
     link = (await browser("POST", f"/api/account/websites/{website}/share")).json["data"]["share"]
     for type_ in TYPES:
         question = f"{endpoint}?filter_type={type_}"
@@ -641,14 +642,14 @@ QUESTIONS = (
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-async def test_the_answers_are_the_read_apis_own(house: House, question: str) -> None:
+async def test_the_answers_are_the_read_apis_own(app: App, question: str) -> None:
     """ "EXACTLY the read API's handlers, parameters, answers, ETag, CSV; authorised by the session"."""
-    browser, stranger = await logged_in(house), Browser(house)
-    website, key = await house.website(), await house.key()
+    browser, stranger = await logged_in(app), Browser(app)
+    website, key = await app.website(), await app.key()
     for path in "abc":
-        await house.collect({"type": "pageview", "url": f"https://example.com/{path}", "website_id": website})
+        await app.collect({"type": "pageview", "url": f"https://example.com/{path}", "website_id": website})
     link = (await browser("POST", f"/api/account/websites/{website}/share")).json["data"]["share"]
-    by_key = await house.get(f"/api/v1/websites/{website}/{question}", key)
+    by_key = await app.get(f"/api/v1/websites/{website}/{question}", key)
     by_session = await browser("GET", f"/api/account/websites/{website}/{question}")
     by_link = await stranger("GET", f"/api{link}/{question}")
     assert by_key.status == by_session.status == by_link.status
@@ -671,11 +672,11 @@ async def test_the_answers_are_the_read_apis_own(house: House, question: str) ->
         refused(await browser("GET", f"/api/account/websites/{website}/{question}", headers=tag), 401, "not_logged_in")
 
 
-async def test_pages_of_events_go_on_by_cursor(house: House) -> None:
-    browser = await logged_in(house)
-    website = await house.website()
+async def test_pages_of_events_go_on_by_cursor(app: App) -> None:
+    browser = await logged_in(app)
+    website = await app.website()
     for _ in range(3):
-        await house.collect(PAGE | {"website_id": website})
+        await app.collect(PAGE | {"website_id": website})
     path = f"/api/account/websites/{website}/events?limit=2"
     first = (await browser("GET", path)).json
     second = (await browser("GET", f"{path}&cursor={first['meta']['next_cursor']}")).json
@@ -684,12 +685,12 @@ async def test_pages_of_events_go_on_by_cursor(house: House) -> None:
     assert link.startswith(f"</api/account/websites/{website}/events?")
 
 
-async def test_questions_are_counted(make_house: MakeHouse) -> None:
+async def test_questions_are_counted(make_app: MakeApp) -> None:
     """As many a minute as with a key: by account where somebody is logged in, by address where a link is used."""
-    house = await make_house(key_per_minute=3)
-    browser, stranger = await logged_in(house), Browser(house)
-    website = await house.website()
+    app = await make_app(key_per_minute=3)
+    browser, stranger = await logged_in(app), Browser(app)
+    website = await app.website()
     link = (await browser("POST", f"/api/account/websites/{website}/share")).json["data"]["share"]
     for who, path in ((browser, f"/api/account/websites/{website}"), (stranger, f"/api{link}")):
         assert [(await who("GET", f"{path}/stats")).status for _ in range(4)] == [200, 200, 200, 429]
-    assert (await Browser(house, ip="198.51.100.3")("GET", f"/api{link}/stats")).status == 200
+    assert (await Browser(app, ip="198.51.100.3")("GET", f"/api{link}/stats")).status == 200

@@ -18,7 +18,7 @@ from analytics_server import ROUTES, build_app
 from tally.accounts import queries as accounts
 from tally.api.auth import GATE
 from tally.settings import Settings
-from tests.conftest import Answer, House, MakeHouse
+from tests.support.app import Answer, App, MakeApp
 from tests.support.page_client import PASSWORD, Browser, logged_in
 
 OTHER = "other@example.com"
@@ -161,23 +161,23 @@ def test_every_route_is_in_the_table() -> None:
 class Place:
     """Two accounts, the website of the first, its key and its link."""
 
-    def __init__(self, house: House) -> None:
-        self.house = house
+    def __init__(self, app: App) -> None:
+        self.app = app
 
     async def fill(self) -> None:
-        house = self.house
-        self.owner, self.other = await logged_in(house), await logged_in(house, OTHER, ip="198.51.100.2")
-        self.website = await house.website()
-        self.key, self.other_key = await house.key(), await house.key(OTHER)
+        app = self.app
+        self.owner, self.other = await logged_in(app), await logged_in(app, OTHER, ip="198.51.100.2")
+        self.website = await app.website()
+        self.key, self.other_key = await app.key(), await app.key(OTHER)
         self.number = (await self.owner("GET", "/api/account/keys")).json["data"][0]["id"]
         link = await self.owner("POST", f"/api/account/websites/{self.website}/share")
         self.token = link.json["data"]["share"].removeprefix("/share/")
-        await house.collect(PAGE | {"website_id": self.website})
+        await app.collect(PAGE | {"website_id": self.website})
 
     async def end(self) -> None:
         """The owner's key is revoked and his session ends; what he had is kept."""
         self.cookie = self.owner.cookies["tally"]
-        await self.house.admin(lambda connection: accounts.revoke_key(connection, self.key))
+        await self.app.admin(lambda connection: accounts.revoke_key(connection, self.key))
         assert (await self.owner("POST", "/api/account/logout")).status == 204
 
     async def ask(self, who: str, name: str, body: Any = None) -> Any:
@@ -185,7 +185,7 @@ class Place:
         token = self.token if who == "guest" else "x" * 24
         values = {"id": self.website, "number": self.number, "token": token, "field": "os", "section": "keys"}
         values |= {"path": "app.css", "part": "heatmap"}
-        browser = {"owner": self.owner, "other": self.other}.get(who, Browser(self.house))
+        browser = {"owner": self.owner, "other": self.other}.get(who, Browser(self.app))
         keys = {"key": self.key, "other_key": self.other_key}
         headers: dict[str, str | None] = {"Authorization": f"Bearer {keys[who]}"} if who in keys else {}
         if path.startswith(("/api/collect", "/api/v1/collect", "/js/send")):
@@ -198,8 +198,8 @@ class Place:
 
 @pytest.mark.parametrize("who", WHO)
 @pytest.mark.parametrize("name", NAMES)
-async def test_who_may_have_what(house: House, name: str, who: str) -> None:
-    place = Place(house)
+async def test_who_may_have_what(app: App, name: str, who: str) -> None:
+    place = Place(app)
     await place.fill()
     row = BY_ROUTE[name]
     answer = await place.ask(who, name, row.body)
@@ -209,9 +209,9 @@ async def test_who_may_have_what(house: House, name: str, who: str) -> None:
 
 
 @pytest.fixture
-async def chosen(make_house: MakeHouse) -> Place:
+async def chosen(make_app: MakeApp) -> Place:
     """A place where the owner chose paths, and where nobody asks too often."""
-    place = Place(await make_house(**CHOSEN, client_per_minute=9_999, website_per_minute=9_999, key_per_minute=9_999))
+    place = Place(await make_app(**CHOSEN, client_per_minute=9_999, website_per_minute=9_999, key_per_minute=9_999))
     await place.fill()
     return place
 
@@ -258,9 +258,9 @@ async def test_who_had_a_key_or_a_session_is_nobody_again(chosen: Place) -> None
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "/api/v1/websites" in name])
-async def test_no_cookie_and_no_link_opens_the_read_api(house: House, name: str) -> None:
+async def test_no_cookie_and_no_link_opens_the_read_api(app: App, name: str) -> None:
     """A cookie must never authorise what pages of other origins may read: there is only the Authorization header."""
-    place = Place(house)
+    place = Place(app)
     await place.fill()
     value = place.owner.cookies["tally"]
     method, _, path = name.partition(" ")
@@ -272,16 +272,16 @@ async def test_no_cookie_and_no_link_opens_the_read_api(house: House, name: str)
         {"Authorization": f"Basic {value}"},
     ]
     for headers in attempts:
-        answer = await Browser(house)(method, path, headers=headers)
+        answer = await Browser(app)(method, path, headers=headers)
         assert answer.status == 401
         assert answer.headers["Access-Control-Allow-Origin"] == "*"
         assert "Access-Control-Allow-Credentials" not in answer.headers
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if " /api/account" in name or " /api/share" in name])
-async def test_no_other_origin_may_read_the_pages_own_answers(house: House, name: str) -> None:
+async def test_no_other_origin_may_read_the_pages_own_answers(app: App, name: str) -> None:
     """ "No CORS headers on any of these", whatever Origin asks, preflights included; nothing is kept by caches."""
-    place = Place(house)
+    place = Place(app)
     await place.fill()
     method, _, path = name.partition(" ")
     values = {"id": place.website, "number": place.number, "token": place.token, "field": "os"}
@@ -303,9 +303,9 @@ ANOTHERS: tuple[Callable[[Place], str], ...] = (
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "/api/account/websites/{id}" in name])
-async def test_anothers_website_is_as_unknown_as_none(house: House, name: str) -> None:
+async def test_anothers_website_is_as_unknown_as_none(app: App, name: str) -> None:
     """Two accounts that must not see each other: not even that the other's website exists."""
-    place = Place(house)
+    place = Place(app)
     await place.fill()
     method, _, path = name.partition(" ")
     answers = [
@@ -315,9 +315,9 @@ async def test_anothers_website_is_as_unknown_as_none(house: House, name: str) -
     assert (await place.owner("GET", f"/api/account/websites/{place.website}/stats")).status == 200
 
 
-async def test_an_answer_never_sends_a_browser_elsewhere(house: House) -> None:
+async def test_an_answer_never_sends_a_browser_elsewhere(app: App) -> None:
     """Open redirects: there are none, since nothing is ever redirected."""
-    place = Place(house)
+    place = Place(app)
     await place.fill()
     for path in (
         "/login?next=https://evil.example",
@@ -325,9 +325,9 @@ async def test_an_answer_never_sends_a_browser_elsewhere(house: House) -> None:
         "/%2Fevil.example/login",
         "/setup?next=x",
     ):
-        for who in (Browser(house), place.owner):
+        for who in (Browser(app), place.owner):
             answer = await who("GET", path)
             assert answer.status in (200, 404)
             assert "Location" not in answer.headers
             assert "evil" not in answer.text
-    assert house.app[GATE].needs_setup is False
+    assert app.application[GATE].needs_setup is False

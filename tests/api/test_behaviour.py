@@ -9,7 +9,7 @@ import pytest
 from tally.reports import event_data as properties
 from tally.rollups.fields import KEPT
 from tally.storage.database import open_database
-from tests.conftest import House
+from tests.support.app import App
 from tests.support.page_client import logged_in
 from tests.support.read_api import DAY, DAY_MS, Library, Site, custom, library_at, ms, view
 
@@ -167,7 +167,7 @@ def test_numbers_come_through_as_they_were_sent(site: Site) -> None:
     )
     for number in digits:
         event = f'{{"type":"event","event_name":"n","website_id":"{site.id}","event_data":{{"n":{number}}}}}'
-        sent = site.library.run(site.library.house.collect(event.encode()))
+        sent = site.library.run(site.library.app.collect(event.encode()))
         assert sent.status == 202, sent.text
     text = site.ask("event-data?event_name=n").text
     for number in digits:
@@ -222,9 +222,9 @@ def test_an_answer_is_another_one_after_an_event(site: Site) -> None:
     assert site.ask(FUNNEL).headers["ETag"] != site.ask(f"{FUNNEL}&step=pathname:/a").headers["ETag"]
 
 
-async def test_the_owner_asks_without_a_key_and_a_shared_link_does_not(house: House) -> None:
-    owner = await logged_in(house)
-    website = await house.website()
+async def test_the_owner_asks_without_a_key_and_a_shared_link_does_not(app: App) -> None:
+    owner = await logged_in(app)
+    website = await app.website()
     link = await owner("POST", f"/api/account/websites/{website}/share")
     token = link.json["data"]["share"].removeprefix("/share/")
     for question in (FUNNEL, "event-data?event_name=signup"):
@@ -237,7 +237,7 @@ def test_events_that_are_gone(tmp_path: Path) -> None:
     with library_at(tmp_path / "analytics.db") as library:
         site = library.site()
         site.send(custom("10:00:00", event_data={"a": 1}))
-        connection = open_database(library.house.db, create=False)
+        connection = open_database(library.app.db, create=False)
         connection.execute("update built set state = ? where level = 0 and block = ?", (KEPT, ms("00:00:00") // DAY_MS))
         connection.close()
         for question in (FUNNEL, "event-data?event_name=signup"):

@@ -11,7 +11,7 @@ from tally.accounts import queries as accounts
 from tally.ingest.budgets import Budgets
 from tally.maintenance import deletion
 from tally.settings import BadSetting, settings_from
-from tests.conftest import OWNER, House, MakeHouse, ManualClock
+from tests.support.app import OWNER, App, MakeApp, ManualClock
 from tests.support.page_client import logged_in
 
 A, B = "203.0.113.7", "198.51.100.9"
@@ -27,51 +27,51 @@ def own(website: str, other: str) -> dict[str, Any]:
     return {"events": events}
 
 
-async def accepted(house: House, website: str, events: int, ip: str = A) -> int:
+async def accepted(app: App, website: str, events: int, ip: str = A) -> int:
     """How many of a batch were accepted."""
-    answer = await house.collect(batch(website, events), ip=ip)
+    answer = await app.collect(batch(website, events), ip=ip)
     return int(answer.json["accepted"]) if answer.status == 202 else 0
 
 
-async def used(house: House) -> int:
-    await house.store.refresh()
-    return int(house.store.used(1, house.clock.wall_ms()))
+async def used(app: App) -> int:
+    await app.store.refresh()
+    return int(app.store.used(1, app.clock.wall_ms()))
 
 
 # --- an hour
 
 
-async def test_a_client_has_a_budget_of_events_an_hour(make_house: MakeHouse, clock: ManualClock) -> None:
-    house = await make_house(client_events_per_hour=100)
-    website = await house.website()
-    assert [await accepted(house, website, events) for events in (50, 49)] == [50, 49]
-    answer = await house.collect(batch(website, 2))
+async def test_a_client_has_a_budget_of_events_an_hour(make_app: MakeApp, clock: ManualClock) -> None:
+    app = await make_app(client_events_per_hour=100)
+    website = await app.website()
+    assert [await accepted(app, website, events) for events in (50, 49)] == [50, 49]
+    answer = await app.collect(batch(website, 2))
     assert (answer.status, answer.json["error"]["code"]) == (429, "rate_limited")
-    assert await accepted(house, website, 1) == 1
+    assert await accepted(app, website, 1) == 1
     # Another client has its own.
-    assert await accepted(house, website, 50, ip=B) == 50
-    wait_s = int((await house.collect(batch(website, 50))).headers["Retry-After"])
+    assert await accepted(app, website, 50, ip=B) == 50
+    wait_s = int((await app.collect(batch(website, 50))).headers["Retry-After"])
     assert wait_s == HOUR_S // 2
     clock.advance(wait_s - 1)
-    assert (await house.collect(batch(website, 50))).status == 429
+    assert (await app.collect(batch(website, 50))).status == 429
     clock.advance(1)
-    assert await accepted(house, website, 50) == 50
+    assert await accepted(app, website, 50) == 50
 
 
-async def test_events_that_are_not_stored_cost_no_budget(make_house: MakeHouse) -> None:
-    house = await make_house(client_events_per_hour=50)
-    website = await house.website()
+async def test_events_that_are_not_stored_cost_no_budget(make_app: MakeApp) -> None:
+    app = await make_app(client_events_per_hour=50)
+    website = await app.website()
     wrong = {"website_id": website, "events": [{"type": "pageview"}] * 50}
-    assert (await house.collect(wrong)).status == 400
-    house.store.health.fault = "unsure"
-    assert (await house.collect(batch(website, 50))).status == 503
-    house.store.health.fault = ""
-    assert await accepted(house, website, 50) == 50
+    assert (await app.collect(wrong)).status == 400
+    app.store.health.fault = "unsure"
+    assert (await app.collect(batch(website, 50))).status == 503
+    app.store.health.fault = ""
+    assert await accepted(app, website, 50) == 50
 
 
-async def test_without_a_budget_nothing_is_refused_earlier(house: House) -> None:
-    website = await house.website()
-    assert sum([await accepted(house, website, 50) for _ in range(100)]) == 5_000
+async def test_without_a_budget_nothing_is_refused_earlier(app: App) -> None:
+    website = await app.website()
+    assert sum([await accepted(app, website, 50) for _ in range(100)]) == 5_000
 
 
 @pytest.mark.parametrize(
@@ -93,59 +93,59 @@ def test_settings_that_cannot_be_used(option: str, value: str, words: str) -> No
 # --- a month's share
 
 
-async def test_a_client_gets_its_share_of_a_limited_month(make_house: MakeHouse, clock: ManualClock) -> None:
-    house = await make_house(free_events=100, client_month_share=30)
-    website = await house.website(plan="free")
-    assert await accepted(house, website, 30) == 30
-    answer = await house.collect(batch(website, 1))
+async def test_a_client_gets_its_share_of_a_limited_month(make_app: MakeApp, clock: ManualClock) -> None:
+    app = await make_app(free_events=100, client_month_share=30)
+    website = await app.website(plan="free")
+    assert await accepted(app, website, 30) == 30
+    answer = await app.collect(batch(website, 1))
     assert (answer.status, answer.json["error"]["code"]) == (429, "monthly_limit_reached")
     assert int(answer.headers["Retry-After"]) > 86_400
     # Another client is not concerned, and the same one has its share again next month.
-    assert await accepted(house, website, 20, ip=B) == 20
+    assert await accepted(app, website, 20, ip=B) == 20
     clock.advance(20 * 86_400)
-    assert await accepted(house, website, 10) == 10
+    assert await accepted(app, website, 10) == 10
 
 
-async def test_a_batch_for_several_accounts_is_taken_in_part(make_house: MakeHouse) -> None:
-    house = await make_house(free_events=100, client_month_share=10)
-    website, other = await house.website(plan="free"), await house.website("example.org", "other@example.com", "free")
-    assert await accepted(house, website, 10) == 10
-    answer = await house.collect(own(website, other))
+async def test_a_batch_for_several_accounts_is_taken_in_part(make_app: MakeApp) -> None:
+    app = await make_app(free_events=100, client_month_share=10)
+    website, other = await app.website(plan="free"), await app.website("example.org", "other@example.com", "free")
+    assert await accepted(app, website, 10) == 10
+    answer = await app.collect(own(website, other))
     assert (answer.status, answer.json["accepted"]) == (202, 1)
     assert [error["code"] for error in answer.json["errors"]] == ["monthly_limit_reached"]
 
 
 @pytest.mark.parametrize("invalid", [0, 1], ids=["all valid", "one invalid"])
-async def test_requests_sent_at_once_do_not_pass_the_share(make_house: MakeHouse, invalid: int) -> None:
+async def test_requests_sent_at_once_do_not_pass_the_share(make_app: MakeApp, invalid: int) -> None:
     """docs/limits.md: a client may pass its share by one request."""
-    house = await make_house(free_events=1_000, client_month_share=10)
-    website = await house.website(plan="free")
+    app = await make_app(free_events=1_000, client_month_share=10)
+    website = await app.website(plan="free")
     body = batch(website, 30)
     body["events"] = body["events"] + [{"type": "pageview"}] * invalid
-    answers = await asyncio.gather(*(house.collect(body) for _ in range(40)))
+    answers = await asyncio.gather(*(app.collect(body) for _ in range(40)))
     assert sorted(answer.status for answer in answers) == [202] * 4 + [429] * 36
-    assert await used(house) == 120
+    assert await used(app) == 120
 
 
-async def test_events_that_are_not_stored_cost_no_share(make_house: MakeHouse) -> None:
+async def test_events_that_are_not_stored_cost_no_share(make_app: MakeApp) -> None:
     """Duplicates, events that the writer rejects, and requests that the disk refuses."""
-    house = await make_house(free_events=1_000, client_month_share=10)
-    website = await house.website(plan="free")
+    app = await make_app(free_events=1_000, client_month_share=10)
+    website = await app.website(plan="free")
     copies = {"website_id": website, "events": [{"type": "app_event", "event_id": f"e{n}"} for n in range(40)]}
     for _ in range(5):
-        assert (await house.collect(copies)).json["accepted"] == 40
+        assert (await app.collect(copies)).json["accepted"] == 40
     converted = {"website_id": website, "events": [{"type": "ab_convert", "experiment": "x"}] * 50}
     for _ in range(3):
-        assert (await house.collect(converted)).status == 400
+        assert (await app.collect(converted)).status == 400
     for fault in ("unsure", ""):
-        house.store.health.fault = fault
-        assert (await house.collect(batch(website, 50))).status == (503 if fault else 202)
+        app.store.health.fault = fault
+        assert (await app.collect(batch(website, 50))).status == (503 if fault else 202)
     # 90 of 100 are used, and half of this request is a copy.
     half = {"website_id": website, "events": [*copies["events"][:9], *batch(website, 9)["events"]]}
-    assert (await house.collect(half)).json["accepted"] == 18
-    assert await accepted(house, website, 1) == 1
-    assert await accepted(house, website, 1) == 0
-    assert await used(house) == 100
+    assert (await app.collect(half)).json["accepted"] == 18
+    assert await accepted(app, website, 1) == 1
+    assert await accepted(app, website, 1) == 0
+    assert await used(app) == 100
 
 
 def test_what_is_given_back_late_concerns_no_other_month() -> None:
@@ -160,10 +160,10 @@ def test_what_is_given_back_late_concerns_no_other_month() -> None:
     assert not budgets._used
 
 
-async def test_an_unlimited_plan_has_no_shares(make_house: MakeHouse) -> None:
-    house = await make_house(client_month_share=1)
-    website = await house.website()
-    assert [await accepted(house, website, 50) for _ in range(4)] == [50] * 4
+async def test_an_unlimited_plan_has_no_shares(make_app: MakeApp) -> None:
+    app = await make_app(client_month_share=1)
+    website = await app.website()
+    assert [await accepted(app, website, 50) for _ in range(4)] == [50] * 4
 
 
 def test_the_shares_are_bounded_in_memory_and_hold_no_address() -> None:
@@ -181,72 +181,68 @@ def test_the_shares_are_bounded_in_memory_and_hold_no_address() -> None:
 # --- warnings
 
 
-async def test_the_owner_is_warned_at_80_and_100_percent(
-    make_house: MakeHouse, caplog: pytest.LogCaptureFixture
-) -> None:
-    house = await make_house(free_events=100)
-    browser = await logged_in(house)
-    website = await house.website(plan="free")
-    await house.admin(lambda connection: accounts.set_plan(connection, OWNER, "free"))
+async def test_the_owner_is_warned_at_80_and_100_percent(make_app: MakeApp, caplog: pytest.LogCaptureFixture) -> None:
+    app = await make_app(free_events=100)
+    browser = await logged_in(app)
+    website = await app.website(plan="free")
+    await app.admin(lambda connection: accounts.set_plan(connection, OWNER, "free"))
 
     async def seen() -> tuple[int | None, list[str], dict[str, float]]:
         data = (await browser("GET", "/api/account")).json["data"]
-        families = text_string_to_metric_families((await house.get("/metrics")).text)
+        families = text_string_to_metric_families((await app.get("/metrics")).text)
         family = next(family for family in families if family.name == "tally_accounts_month_used")
         lines = [record.getMessage() for record in caplog.records if "of its month" in record.getMessage()]
         return data["usage_warning"], lines, {s.labels["percent"]: s.value for s in family.samples}
 
     with caplog.at_level(logging.WARNING, "tally"):
-        await accepted(house, website, 50)
-        await accepted(house, website, 29)
+        await accepted(app, website, 50)
+        await accepted(app, website, 29)
         assert await seen() == (None, [], {"80": 0, "100": 0})
-        await accepted(house, website, 1)
+        await accepted(app, website, 1)
         first = ["account 1 has used 80 percent of its month's 100 events"]
         assert await seen() == (80, first, {"80": 1, "100": 0})
-        await accepted(house, website, 19)
-        await house.restart()
-        await accepted(house, website, 1)
+        await accepted(app, website, 19)
+        await app.restart()
+        await accepted(app, website, 1)
         both = [*first, "account 1 has used 100 percent of its month's 100 events"]
     assert caplog.messages.count(first[0]) == caplog.messages.count(both[1]) == 1
-    assert house.store.accounts_past(100, house.clock.wall_ms()) == 1
+    assert app.store.accounts_past(100, app.clock.wall_ms()) == 1
 
 
 # --- given back
 
 
-async def test_deleting_a_website_gives_its_events_of_the_month_back(make_house: MakeHouse, clock: ManualClock) -> None:
-    house = await make_house(free_events=100)
-    first, second = await house.website(plan="free"), await house.website("example.org", plan="free")
-    await accepted(house, first, 50)
-    await accepted(house, second, 40)
-    assert (await used(house), await accepted(house, second, 20)) == (90, 10)
-    assert (await house.collect(batch(second, 1))).status == 429
-    number = house.store.website(first).number
-    await house.admin(lambda connection: deletion.begin(connection, number, clock.wall_ms()))
-    assert await used(house) == 50
-    assert await accepted(house, second, 50) == 50
+async def test_deleting_a_website_gives_its_events_of_the_month_back(make_app: MakeApp, clock: ManualClock) -> None:
+    app = await make_app(free_events=100)
+    first, second = await app.website(plan="free"), await app.website("example.org", plan="free")
+    await accepted(app, first, 50)
+    await accepted(app, second, 40)
+    assert (await used(app), await accepted(app, second, 20)) == (90, 10)
+    assert (await app.collect(batch(second, 1))).status == 429
+    number = app.store.website(first).number
+    await app.admin(lambda connection: deletion.begin(connection, number, clock.wall_ms()))
+    assert await used(app) == 50
+    assert await accepted(app, second, 50) == 50
 
 
-async def test_events_of_earlier_months_are_not_given_back(make_house: MakeHouse, clock: ManualClock) -> None:
-    house = await make_house(free_events=100)
-    first, second = await house.website(plan="free"), await house.website("example.org", plan="free")
-    await accepted(house, first, 50)
+async def test_events_of_earlier_months_are_not_given_back(make_app: MakeApp, clock: ManualClock) -> None:
+    app = await make_app(free_events=100)
+    first, second = await app.website(plan="free"), await app.website("example.org", plan="free")
+    await accepted(app, first, 50)
     clock.advance(20 * 86_400)
-    await accepted(house, first, 5)
-    await accepted(house, second, 10)
-    number = house.store.website(first).number
-    await house.admin(lambda connection: deletion.begin(connection, number, clock.wall_ms()))
-    assert await used(house) == 10
+    await accepted(app, first, 5)
+    await accepted(app, second, 10)
+    number = app.store.website(first).number
+    await app.admin(lambda connection: deletion.begin(connection, number, clock.wall_ms()))
+    assert await used(app) == 10
 
 
-async def test_duplicates_and_rejected_events_are_not_given_back_twice(
-    make_house: MakeHouse, clock: ManualClock
-) -> None:
-    house = await make_house(free_events=100)
-    website = await house.website(plan="free")
+async def test_duplicates_and_rejected_events_are_not_given_back_twice(make_app: MakeApp, clock: ManualClock) -> None:
+    app = await make_app(free_events=100)
+    website = await app.website(plan="free")
     event = {"type": "pageview", "url": "https://example.com/", "event_id": "one", "website_id": website}
     for _ in range(3):
-        await house.collect(event)
-    await house.collect({"type": "ab_convert", "experiment": "x", "website_id": website})
-    assert await used(house) == 1
-    assert house.sql("select events from website_usage") == [(1,)]
+        await app.collect(event)
+    await app.collect({"type": "ab_convert", "experiment": "x", "website_id": website})
+    assert await used(app) == 1
+    assert app.sql("select events from website_usage") == [(1,)]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tally.storage.database import open_database
-from tests.conftest import CHROME, NOON_MS, SAFARI_IPHONE, Answer, House, MakeHouse
+from tests.support.app import CHROME, NOON_MS, SAFARI_IPHONE, Answer, App, MakeApp
 
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 PATHS = ("/api/collect", "/api/v1/collect")
@@ -55,13 +55,13 @@ def faults(answer: Answer) -> list[tuple[int, str]]:
     return [(error["index"], error["code"]) for error in answer.json.get("errors", [])]
 
 
-def stored(house: House) -> int:
+def stored(app: App) -> int:
     """Traffic events on disk."""
-    return int(house.sql("select count(*) from event")[0][0])
+    return int(app.sql("select count(*) from event")[0][0])
 
 
-async def figures(house: House, website: str, key: str, **params: str) -> dict[str, Any]:
-    answer = await house.get(f"/api/v1/websites/{website}/stats", key, params)
+async def figures(app: App, website: str, key: str, **params: str) -> dict[str, Any]:
+    answer = await app.get(f"/api/v1/websites/{website}/stats", key, params)
     assert answer.status == 200, answer.text
     data: dict[str, Any] = answer.json["data"]
     return data
@@ -71,27 +71,27 @@ async def figures(house: House, website: str, key: str, **params: str) -> dict[s
 
 
 @pytest.mark.parametrize("path", PATHS)
-async def test_a_page_view(house: House, path: str) -> None:
+async def test_a_page_view(app: App, path: str) -> None:
     """Seed, collect: POST /api/collect, alias /api/v1/collect: 202 with ok, accepted, rejected."""
-    website = await house.website()
-    answer = await house.collect(view(website), path=path)
+    website = await app.website()
+    answer = await app.collect(view(website), path=path)
     assert answer.status == 202
     assert answer.json == {"ok": True, "accepted": 1, "rejected": 0}
     assert answer.headers["Content-Type"].startswith("application/json")
-    assert stored(house) == 1
+    assert stored(app) == 1
     for method in ("GET", "PUT", "DELETE", "PATCH", "HEAD"):
-        refused = await house.collect(b"", path=path, method=method)
+        refused = await app.collect(b"", path=path, method=method)
         assert refused.status == 405
         assert {"POST", "OPTIONS"} <= {m.strip() for m in refused.headers["Allow"].split(",")}
         assert refused.headers["Access-Control-Allow-Origin"] == "*"
         if method != "HEAD":
             assert refusal(refused)[0] == 405
-    assert refusal(await house.collect(view(website), path=path + "s")) == (404, "not_found")
+    assert refusal(await app.collect(view(website), path=path + "s")) == (404, "not_found")
 
 
-async def test_content_types(house: House) -> None:
+async def test_content_types(app: App) -> None:
     """The body is read as JSON whatever the Content-Type says; from browsers it is sent as text/plain."""
-    website = await house.website()
+    website = await app.website()
     types = [
         "application/json",
         "application/json; charset=utf-8",
@@ -109,9 +109,9 @@ async def test_content_types(house: House) -> None:
         "",
     ]
     body = view(website, name="caf\u00e9 \U0001f600")
-    answers = {kind: (await house.collect(body, headers={"Content-Type": kind})).status for kind in types}
+    answers = {kind: (await app.collect(body, headers={"Content-Type": kind})).status for kind in types}
     assert answers == dict.fromkeys(types, 202)
-    async with house.client.post(
+    async with app.client.post(
         PATHS[0],
         data=b'{"type": "app_event", "website_id": "%s"}' % website.encode(),
         skip_auto_headers=["Content-Type"],
@@ -119,10 +119,10 @@ async def test_content_types(house: House) -> None:
         assert response.status == 202
 
 
-async def test_batches(house: House) -> None:
+async def test_batches(app: App) -> None:
     """Batch form: website_id, optional context, events. Where both speak of website_id the event wins."""
-    here, there = await house.website(), await house.website("example.org")
-    key = await house.key()
+    here, there = await app.website(), await app.website("example.org")
+    key = await app.key()
     bodies = [
         batch(here, [view(), view()]),
         batch(None, [view(here), view(there)]),
@@ -136,9 +136,9 @@ async def test_batches(house: House) -> None:
         {**view(UNKNOWN), "events": [view(here)]},
     ]
     for body in bodies:
-        answer = await house.collect(body)
+        answer = await app.collect(body)
         assert answer.json == {"ok": True, "accepted": len(body["events"]), "rejected": 0}
-    counts = [(await figures(house, website, key))["pageviews"] for website in (here, there)]
+    counts = [(await figures(app, website, key))["pageviews"] for website in (here, there)]
     assert counts == [2 + 1 + 1 + 1 + 1 + 50 + 1 + 1 + 1, 1 + 2 + 1 + 1]
 
 
@@ -165,30 +165,30 @@ BAD_BODIES: dict[str, tuple[bytes | str, str]] = {
 }
 
 
-async def test_bad_bodies(house: House) -> None:
+async def test_bad_bodies(app: App) -> None:
     """Check 3: 400 invalid_json or invalid_body; nothing is stored, and the next request is taken."""
-    website = await house.website()
-    answers = {name: refusal(await house.collect(body)) for name, (body, _) in BAD_BODIES.items()}
+    website = await app.website()
+    answers = {name: refusal(await app.collect(body)) for name, (body, _) in BAD_BODIES.items()}
     assert answers == {name: (400, code) for name, (_, code) in BAD_BODIES.items()}
-    assert stored(house) == 0
-    assert (await house.collect(view(website))).status == 202
+    assert stored(app) == 0
+    assert (await app.collect(view(website))).status == 202
 
 
-async def test_at_most_50_events(house: House) -> None:
+async def test_at_most_50_events(app: App) -> None:
     """Seed, Limits: 50 events per request; more: 400 too_many_events. Nothing is stored."""
-    website = await house.website()
-    assert refusal(await house.collect(batch(website, [view()] * 51))) == (400, "too_many_events")
-    assert stored(house) == 0
-    assert (await house.collect(batch(website, [view()] * 50))).json["accepted"] == 50
+    website = await app.website()
+    assert refusal(await app.collect(batch(website, [view()] * 51))) == (400, "too_many_events")
+    assert stored(app) == 0
+    assert (await app.collect(batch(website, [view()] * 50))).json["accepted"] == 50
 
 
 # ---------------------------------------------------------------- checks 4 and 7: websites and rejected events
 
 
-async def test_unknown_websites(house: House) -> None:
+async def test_unknown_websites(app: App) -> None:
     """Check 4: where at least one well-formed website_id was sent and none is known: 404. A missing or malformed one
     is its event's fault."""
-    website = await house.website()
+    website = await app.website()
     bare = website.replace("-", "")
     bodies: dict[str, tuple[Any, tuple[int, str]]] = {
         "unknown": (view(UNKNOWN), (404, "unknown_website")),
@@ -212,13 +212,13 @@ async def test_unknown_websites(house: House) -> None:
         "empty-object": ({}, (400, "no_valid_event")),
         "upper-case": (view(website.upper()), (202, "")),
     }
-    answers = {name: outcome(await house.collect(body)) for name, (body, _) in bodies.items()}
+    answers = {name: outcome(await app.collect(body)) for name, (body, _) in bodies.items()}
     assert answers == {name: expected for name, (_, expected) in bodies.items()}
 
 
-async def test_rejected_events(house: House) -> None:
+async def test_rejected_events(app: App) -> None:
     """An event is rejected with a code, the others of its batch are taken; errors list every rejected event."""
-    website = await house.website()
+    website = await app.website()
     items: list[tuple[Any, str]] = [
         (view(), ""),
         (5, "invalid_type"),
@@ -236,15 +236,15 @@ async def test_rejected_events(house: House) -> None:
         ({"type": "event", "event_name": "x", "event_data": []}, "invalid_event_data"),
         ({"type": "event", "event_name": "x", "event_data": {"a": "x" * 4_096}}, "event_data_too_large"),
         (view(timestamp=0), "timestamp_too_old"),
-        (view(timestamp=house.clock.wall_ms() + 300_001), "timestamp_in_future"),
+        (view(timestamp=app.clock.wall_ms() + 300_001), "timestamp_in_future"),
         ({"type": "ab_convert", "experiment": "x"}, "no_assignment"),
         (view(), ""),
     ]
-    answer = await house.collect(batch(website, [item for item, _ in items]))
+    answer = await app.collect(batch(website, [item for item, _ in items]))
     assert answer.status == 202
     assert faults(answer) == [(n, code) for n, (_, code) in enumerate(items) if code]
     assert (answer.json["ok"], answer.json["accepted"], answer.json["rejected"]) == (True, 2, len(items) - 2)
-    assert stored(house) == 2
+    assert stored(app) == 2
     blamed = {error["index"]: error.get("field") for error in answer.json["errors"]}
     assert {n: blamed[n] for n in (6, 7, 8, 10, 11, 12, 13, 14, 15, 16)} == {
         6: "type",
@@ -260,23 +260,23 @@ async def test_rejected_events(house: House) -> None:
     }
 
 
-async def test_no_valid_event(house: House) -> None:
+async def test_no_valid_event(app: App) -> None:
     """Check 7: no valid event: 400 no_valid_event, with the `errors`; the index of a single event is 0."""
-    website = await house.website()
-    single = await house.collect({"type": "pageview", "website_id": website})
+    website = await app.website()
+    single = await app.collect({"type": "pageview", "website_id": website})
     assert refusal(single) == (400, "no_valid_event")
     assert faults(single) == [(0, "missing_field")]
     assert single.json["errors"][0]["field"] == "url"
-    many = await house.collect(batch(website, [5] * 50))
+    many = await app.collect(batch(website, [5] * 50))
     assert refusal(many) == (400, "no_valid_event")
     assert faults(many) == [(n, "invalid_type") for n in range(50)]
-    assert stored(house) == 0
+    assert stored(app) == 0
 
 
-async def test_the_first_fault_of_an_event(house: House) -> None:
+async def test_the_first_fault_of_an_event(app: App) -> None:
     """One error an event: type, website_id, what is missing, the fields' rules, the timestamp."""
-    website = await house.website("example.org")
-    other = await house.website()
+    website = await app.website("example.org")
+    other = await app.website()
     items = [
         {"type": "x", "website_id": "x"},
         {"type": "pageview", "website_id": "x", "platform": 5},
@@ -285,7 +285,7 @@ async def test_the_first_fault_of_an_event(house: House) -> None:
         {"type": "pageview", "website_id": other, "platform": 5},
         {"type": "pageview", "website_id": other, "url": "x", "timestamp": 0},
     ]
-    answer = await house.collect({"events": [*items, view(other)]}, headers={"Origin": "https://example.com"})
+    answer = await app.collect({"events": [*items, view(other)]}, headers={"Origin": "https://example.com"})
     assert faults(answer) == [
         (0, "invalid_type"),
         (1, "invalid_website_id"),
@@ -335,22 +335,20 @@ ORIGINS: dict[str, tuple[dict[str, str], bool]] = {
 }
 
 
-async def test_origins(house: House) -> None:
+async def test_origins(app: App) -> None:
     """Web request: one with an Origin, a Referer or a Sec-Fetch-Site. Origin decides, where there is none Referer. The
     host must be the registered domain or a subdomain, or an exact extra origin; otherwise 403."""
-    website = await house.website(allow_origins=("capacitor://localhost", "http://localhost:3000"))
-    answers = {name: outcome(await house.collect(view(website), headers=sent)) for name, (sent, _) in ORIGINS.items()}
+    website = await app.website(allow_origins=("capacitor://localhost", "http://localhost:3000"))
+    answers = {name: outcome(await app.collect(view(website), headers=sent)) for name, (sent, _) in ORIGINS.items()}
     assert answers == {name: (202, "") if ok else (403, "origin_not_allowed") for name, (_, ok) in ORIGINS.items()}
-    assert stored(house) == sum(ok for _, ok in ORIGINS.values())
+    assert stored(app) == sum(ok for _, ok in ORIGINS.values())
 
 
-async def test_origins_of_a_batch(house: House) -> None:
+async def test_origins_of_a_batch(app: App) -> None:
     """Check 5: where every known website named refuses the origin: 403; else the events of the one that does are
     rejected. No event borrows the permission of another's website."""
-    here, there = await house.website(), await house.website("example.org")
-    mixed = await house.collect(
-        batch(there, [view(here), view(there), view(here), view(None)]), headers={"Origin": SAME}
-    )
+    here, there = await app.website(), await app.website("example.org")
+    mixed = await app.collect(batch(there, [view(here), view(there), view(here), view(None)]), headers={"Origin": SAME})
     assert (mixed.status, mixed.json["accepted"]) == (202, 2)
     assert faults(mixed) == [(1, "origin_not_allowed"), (3, "origin_not_allowed")]
     refused = {
@@ -359,41 +357,41 @@ async def test_origins_of_a_batch(house: House) -> None:
         "with-malformed": batch(None, [view(there), view("x")]),
         "with-no-object": batch(there, [5, view()]),
     }
-    answers = {name: refusal(await house.collect(body, headers={"Origin": SAME})) for name, body in refused.items()}
+    answers = {name: refusal(await app.collect(body, headers={"Origin": SAME})) for name, body in refused.items()}
     assert answers == dict.fromkeys(refused, (403, "origin_not_allowed"))
-    none_left = await house.collect(batch(None, [view(there), view(here, url="x")]), headers={"Origin": SAME})
+    none_left = await app.collect(batch(None, [view(there), view(here, url="x")]), headers={"Origin": SAME})
     assert refusal(none_left) == (400, "no_valid_event")
     assert faults(none_left) == [(0, "origin_not_allowed"), (1, "invalid_url")]
     # No known website: nothing refuses the origin.
-    assert refusal(await house.collect(view("x"), headers={"Origin": SAME})) == (400, "no_valid_event")
-    assert stored(house) == 2
+    assert refusal(await app.collect(view("x"), headers={"Origin": SAME})) == (400, "no_valid_event")
+    assert stored(app) == 2
 
 
 # ---------------------------------------------------------------- CORS
 
 
-async def test_every_answer_is_open(make_house: MakeHouse) -> None:
+async def test_every_answer_is_open(make_app: MakeApp) -> None:
     """Every answer, errors included, carries Access-Control-Allow-Origin: * and exposes Retry-After."""
-    house = await make_house(client_per_minute=4, website_per_minute=3, free_events=2)
-    website, full = await house.website(), await house.website(account="free@example.com", plan="free")
+    app = await make_app(client_per_minute=4, website_per_minute=3, free_events=2)
+    website, full = await app.website(), await app.website(account="free@example.com", plan="free")
     web = {"Origin": SAME}
     gzip = web | {"Content-Encoding": "gzip"}
     sent: list[tuple[Awaitable[Answer], int]] = [
-        (house.collect(view(website), headers=web), 202),
-        (house.collect(b"{", headers=web), 400),
-        (house.collect(b"[]", headers=web), 400),
-        (house.collect(batch(website, [5]), headers=web), 400),
-        (house.collect(view(website), headers={"Origin": "https://example.org"}), 403),
-        (house.collect(view(UNKNOWN), headers=web), 404),
-        (house.collect(b"", method="PUT", headers=web), 405),
-        (house.collect(b" " * 65_537, headers=web), 413),
-        (house.collect(b"x", headers=gzip), 415),
-        (house.collect(b"", method="OPTIONS", headers=web), 204),
-        (house.collect(view(website), headers=web), 202),
-        (house.collect(view(website), headers=web), 202),
-        (house.collect(view(website), headers=web), 429),
-        (house.collect(batch(full, [view()] * 2), headers=web, ip="203.0.113.8"), 202),
-        (house.collect(view(full), headers=web, ip="203.0.113.8"), 429),
+        (app.collect(view(website), headers=web), 202),
+        (app.collect(b"{", headers=web), 400),
+        (app.collect(b"[]", headers=web), 400),
+        (app.collect(batch(website, [5]), headers=web), 400),
+        (app.collect(view(website), headers={"Origin": "https://example.org"}), 403),
+        (app.collect(view(UNKNOWN), headers=web), 404),
+        (app.collect(b"", method="PUT", headers=web), 405),
+        (app.collect(b" " * 65_537, headers=web), 413),
+        (app.collect(b"x", headers=gzip), 415),
+        (app.collect(b"", method="OPTIONS", headers=web), 204),
+        (app.collect(view(website), headers=web), 202),
+        (app.collect(view(website), headers=web), 202),
+        (app.collect(view(website), headers=web), 429),
+        (app.collect(batch(full, [view()] * 2), headers=web, ip="203.0.113.8"), 202),
+        (app.collect(view(full), headers=web, ip="203.0.113.8"), 429),
     ]
     for answering, status in sent:
         answer = await answering
@@ -406,10 +404,10 @@ async def test_every_answer_is_open(make_house: MakeHouse) -> None:
 
 
 @pytest.mark.parametrize("path", PATHS)
-async def test_preflight(make_house: MakeHouse, path: str) -> None:
+async def test_preflight(make_app: MakeApp, path: str) -> None:
     """OPTIONS answers a preflight and takes no token."""
-    house = await make_house(client_per_minute=1)
-    website = await house.website()
+    app = await make_app(client_per_minute=1)
+    website = await app.website()
     asked = {
         "Origin": "https://example.org",
         "Access-Control-Request-Method": "POST",
@@ -417,12 +415,12 @@ async def test_preflight(make_house: MakeHouse, path: str) -> None:
     }
     for round_ in range(2):
         for _ in range(5):
-            answer = await house.collect(b"", method="OPTIONS", headers=asked, path=path)
+            answer = await app.collect(b"", method="OPTIONS", headers=asked, path=path)
             assert answer.status in (200, 204)
             assert "POST" in answer.headers["Access-Control-Allow-Methods"]
             assert "content-type" in answer.headers["Access-Control-Allow-Headers"].lower()
         # The one token is there after five preflights; five more are answered without any.
-        assert (await house.collect(view(website), path=path)).status == (429 if round_ else 202)
+        assert (await app.collect(view(website), path=path)).status == (429 if round_ else 202)
 
 
 # ---------------------------------------------------------------- the order of checks
@@ -430,11 +428,11 @@ async def test_preflight(make_house: MakeHouse, path: str) -> None:
 BIG = b'{"type": "pageview"' + b" " * 65_536
 
 
-async def test_the_client_is_looked_at_first(make_house: MakeHouse) -> None:
+async def test_the_client_is_looked_at_first(make_app: MakeApp) -> None:
     """Check 1 before all others: client over its bucket: 429, whatever it sends."""
-    house = await make_house(client_per_minute=1)
-    website = await house.website()
-    assert (await house.collect(view(website))).status == 202
+    app = await make_app(client_per_minute=1)
+    website = await app.website()
+    assert (await app.collect(view(website))).status == 202
     bad: list[tuple[Any, dict[str, str]]] = [
         (BIG, {}),
         (b"x", {"Content-Encoding": "gzip"}),
@@ -447,18 +445,18 @@ async def test_the_client_is_looked_at_first(make_house: MakeHouse) -> None:
         (view(website), {}),
     ]
     for body, headers in bad:
-        answer = await house.collect(body, headers=headers)
+        answer = await app.collect(body, headers=headers)
         assert refusal(answer) == (429, "rate_limited")
         assert answer.headers["Retry-After"] == "60"
 
 
-async def test_the_order_of_checks(make_house: MakeHouse) -> None:
+async def test_the_order_of_checks(make_app: MakeApp) -> None:
     """Checks run in this order; the first that fails answers. Each request here fails two of them."""
-    house = await make_house(website_per_minute=2, free_events=2)
-    website, full = await house.website(), await house.website(account="free@example.com", plan="free")
-    assert (await house.collect(batch(full, [view(), view()]))).status == 202
+    app = await make_app(website_per_minute=2, free_events=2)
+    website, full = await app.website(), await app.website(account="free@example.com", plan="free")
+    assert (await app.collect(batch(full, [view(), view()]))).status == 202
     for _ in range(2):
-        assert (await house.collect(view(website))).status == 202
+        assert (await app.collect(view(website))).status == 202
     foreign, gzip = {"Origin": "https://example.org"}, {"Content-Encoding": "gzip"}
     tests: dict[str, tuple[Any, dict[str, str], tuple[int, str]]] = {
         "too-large-and-encoded": (BIG, gzip, (413, "body_too_large")),
@@ -478,67 +476,67 @@ async def test_the_order_of_checks(make_house: MakeHouse) -> None:
         "limited-and-invalid": (batch(website, [5]), {}, (429, "rate_limited")),
         "month-and-invalid": (batch(full, [5]), {}, (429, "monthly_limit_reached")),
     }
-    answers = {name: refusal(await house.collect(body, headers=headers)) for name, (body, headers, _) in tests.items()}
+    answers = {name: refusal(await app.collect(body, headers=headers)) for name, (body, headers, _) in tests.items()}
     assert answers == {name: expected for name, (_, _, expected) in tests.items()}
 
 
-async def test_rate_before_month(make_house: MakeHouse) -> None:
+async def test_rate_before_month(make_app: MakeApp) -> None:
     """Check 6: the buckets first, then the month."""
-    house = await make_house(website_per_minute=1, free_events=1)
-    website = await house.website(plan="free")
-    assert (await house.collect(view(website))).status == 202
-    assert refusal(await house.collect(view(website))) == (429, "rate_limited")
-    assert refusal(await house.collect(view(website), ip="203.0.113.8")) == (429, "monthly_limit_reached")
+    app = await make_app(website_per_minute=1, free_events=1)
+    website = await app.website(plan="free")
+    assert (await app.collect(view(website))).status == 202
+    assert refusal(await app.collect(view(website))) == (429, "rate_limited")
+    assert refusal(await app.collect(view(website), ip="203.0.113.8")) == (429, "monthly_limit_reached")
 
 
 # ---------------------------------------------------------------- crawlers
 
 
-async def test_crawlers(house: House) -> None:
+async def test_crawlers(app: App) -> None:
     """Crawlers on web requests: answered 202, their events in `rejected` with code crawler, in no figure. HTTP
     libraries without a web request are not crawlers."""
-    website, key = await house.website(), await house.key()
+    website, key = await app.website(), await app.key()
     web = {"Origin": SAME}
-    crawling = await house.collect(batch(website, [view(), view(url="x"), 5]), ua=GOOGLEBOT, headers=web)
+    crawling = await app.collect(batch(website, [view(), view(url="x"), 5]), ua=GOOGLEBOT, headers=web)
     assert crawling.status == 202
     assert (crawling.json["ok"], crawling.json["accepted"], crawling.json["rejected"]) == (True, 0, 3)
     assert faults(crawling) == [(0, "crawler"), (1, "invalid_url"), (2, "invalid_type")]
-    by_fetch = await house.collect(view(website), ua=GOOGLEBOT, headers={"Referer": SAME + "/"})
+    by_fetch = await app.collect(view(website), ua=GOOGLEBOT, headers={"Referer": SAME + "/"})
     assert faults(by_fetch) == [(0, "crawler")]
-    foreign = await house.collect(view(website), ua=GOOGLEBOT, headers={"Origin": "https://example.org"})
+    foreign = await app.collect(view(website), ua=GOOGLEBOT, headers={"Origin": "https://example.org"})
     assert refusal(foreign) == (403, "origin_not_allowed")
-    assert stored(house) == 0
-    assert house.sql("select coalesce(sum(events), 0) from usage") == [(0,)]
+    assert stored(app) == 0
+    assert app.sql("select coalesce(sum(events), 0) from usage") == [(0,)]
     for ua in ("curl/8.5.0", "python-requests/2.32.3", "okhttp/4.12.0", "Go-http-client/2.0", GOOGLEBOT, ""):
-        assert (await house.collect(view(website), ua=ua)).json["accepted"] == 1, ua
+        assert (await app.collect(view(website), ua=ua)).json["accepted"] == 1, ua
     for ua in (CHROME, SAFARI_IPHONE):
-        assert (await house.collect(view(website), ua=ua, headers=web)).json["accepted"] == 1
-    assert (await figures(house, website, key))["pageviews"] == 8
+        assert (await app.collect(view(website), ua=ua, headers=web)).json["accepted"] == 1
+    assert (await figures(app, website, key))["pageviews"] == 8
 
 
 # ---------------------------------------------------------------- event_id
 
 
-async def test_copies(house: House) -> None:
+async def test_copies(app: App) -> None:
     """event_id: a copy with the same website, event_id and content counts as accepted and is not stored again."""
-    here, there, key = await house.website(), await house.website("example.org"), await house.key()
-    inside = await house.collect(batch(here, [view(event_id="a"), view(event_id="a"), view(event_id="b"), view()]))
+    here, there, key = await app.website(), await app.website("example.org"), await app.key()
+    inside = await app.collect(batch(here, [view(event_id="a"), view(event_id="a"), view(event_id="b"), view()]))
     assert inside.json == {"ok": True, "accepted": 4, "rejected": 0}
-    assert stored(house) == 3
-    again = await house.collect(view(here, event_id="a"), ip="198.51.100.1", ua=SAFARI_IPHONE)
+    assert stored(app) == 3
+    again = await app.collect(view(here, event_id="a"), ip="198.51.100.1", ua=SAFARI_IPHONE)
     assert again.json == {"ok": True, "accepted": 1, "rejected": 0}
-    assert stored(house) == 3
-    assert (await house.collect(view(there, event_id="a"))).json["accepted"] == 1
-    assert (await house.collect(view(here, event_id="A"))).json["accepted"] == 1
-    assert stored(house) == 5
-    data = await figures(house, here, key)
+    assert stored(app) == 3
+    assert (await app.collect(view(there, event_id="a"))).json["accepted"] == 1
+    assert (await app.collect(view(here, event_id="A"))).json["accepted"] == 1
+    assert stored(app) == 5
+    data = await figures(app, here, key)
     assert (data["visitors"], data["pageviews"], data["events"]) == (1, 4, 0)
 
 
 @pytest.mark.parametrize("kind", ["vitals", "heatmap", "ab_assign", "ab_convert"])
-async def test_copies_of_measurements(house: House, kind: str) -> None:
+async def test_copies_of_measurements(app: App, kind: str) -> None:
     """event_id: all types."""
-    website = await house.website()
+    website = await app.website()
     fields: dict[str, dict[str, Any]] = {
         "vitals": {"vitals": {"lcp": 1}},
         "heatmap": {"points": [{"x": 0, "y": 0, "kind": "click"}], "viewport_width": 100},
@@ -547,28 +545,28 @@ async def test_copies_of_measurements(house: House, kind: str) -> None:
     }
     body = {"type": kind, "website_id": website, "event_id": "a", **fields[kind]}
     for _ in range(3):
-        assert (await house.collect(body)).json["accepted"] == 1
-    points = house.sql("select coalesce(sum(points), 0) from heat")[0][0]
-    rows = house.sql("select (select count(*) from vitals) + (select count(*) from ab)")[0][0]
+        assert (await app.collect(body)).json["accepted"] == 1
+    points = app.sql("select coalesce(sum(points), 0) from heat")[0][0]
+    rows = app.sql("select (select count(*) from vitals) + (select count(*) from ab)")[0][0]
     assert points + rows == 1
 
 
-async def test_copies_sent_at_once(house: House) -> None:
+async def test_copies_sent_at_once(app: App) -> None:
     """event_id holds for copies sent at once."""
-    website = await house.website()
-    answers = await asyncio.gather(*(house.collect(view(website, event_id="a")) for _ in range(20)))
+    website = await app.website()
+    answers = await asyncio.gather(*(app.collect(view(website, event_id="a")) for _ in range(20)))
     assert [answer.json for answer in answers] == [{"ok": True, "accepted": 1, "rejected": 0}] * 20
-    assert stored(house) == 1
-    assert house.sql("select events from usage") == [(1,)]
+    assert stored(app) == 1
+    assert app.sql("select events from usage") == [(1,)]
 
 
-async def test_copies_after_a_restart(house: House) -> None:
+async def test_copies_after_a_restart(app: App) -> None:
     """event_id holds across restarts."""
-    website = await house.website()
-    await house.collect(view(website, event_id="a"))
-    await house.restart()
-    assert (await house.collect(view(website, event_id="a"))).json["accepted"] == 1
-    assert stored(house) == 1
+    website = await app.website()
+    await app.collect(view(website, event_id="a"))
+    await app.restart()
+    assert (await app.collect(view(website, event_id="a"))).json["accepted"] == 1
+    assert stored(app) == 1
 
 
 ORDER = {
@@ -593,19 +591,19 @@ SQUATTERS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("other", SQUATTERS.values(), ids=SQUATTERS)
-async def test_a_guessed_event_id_swallows_nothing(house: House, other: dict[str, Any]) -> None:
+async def test_a_guessed_event_id_swallows_nothing(app: App, other: dict[str, Any]) -> None:
     """Another event that took the event_id first is another event; so it is within one batch, in either order."""
-    website = await house.website()
-    guessed = await house.collect(ORDER | other | {"website_id": website}, ip="198.51.100.66", ua=SAFARI_IPHONE)
+    website = await app.website()
+    guessed = await app.collect(ORDER | other | {"website_id": website}, ip="198.51.100.66", ua=SAFARI_IPHONE)
     assert guessed.json["accepted"] == 1
-    assert (await house.collect(batch(website, [ORDER]))).json["accepted"] == 1
-    assert stored(house) == 2
+    assert (await app.collect(batch(website, [ORDER]))).json["accepted"] == 1
+    assert stored(app) == 2
     for copies in ([ORDER, ORDER | other], [ORDER | other, ORDER]):
-        assert (await house.collect(batch(website, copies))).json["accepted"] == 2
-    assert stored(house) == 2
+        assert (await app.collect(batch(website, copies))).json["accepted"] == 2
+    assert stored(app) == 2
     fresh = {"event_id": "order-1002"}
-    assert (await house.collect(batch(website, [ORDER | other | fresh, ORDER | fresh] * 2))).json["accepted"] == 4
-    assert stored(house) == 4
+    assert (await app.collect(batch(website, [ORDER | other | fresh, ORDER | fresh] * 2))).json["accepted"] == 4
+    assert stored(app) == 4
 
 
 MEASURED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -623,32 +621,32 @@ MEASURED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("own", "other"), MEASURED.values(), ids=MEASURED)
 async def test_a_guessed_event_id_swallows_no_measurement(
-    house: House, own: dict[str, Any], other: dict[str, Any], request: pytest.FixtureRequest
+    app: App, own: dict[str, Any], other: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:
     """The fields of a measurement are its content."""
-    website = await house.website()
+    website = await app.website()
     event = {"type": request.node.callspec.id, "event_id": "a"} | own
     for body in (event | other, event, event, event | other):
-        assert (await house.collect(body | {"website_id": website})).json["accepted"] == 1
-    assert house.sql("select events from usage") == [(2,)]
+        assert (await app.collect(body | {"website_id": website})).json["accepted"] == 1
+    assert app.sql("select events from usage") == [(2,)]
 
 
-async def test_a_resend_counts_once(house: House) -> None:
+async def test_a_resend_counts_once(app: App) -> None:
     """Content is neither time, nor sender, nor what a client says of its system: a queue that is sent again after an
     update, from another network, in another batch and with its objects in another order is the same events."""
-    website = await house.website()
-    assert (await house.collect(ORDER | {"website_id": website})).json["accepted"] == 1
-    house.clock.advance(60)
+    website = await app.website()
+    assert (await app.collect(ORDER | {"website_id": website})).json["accepted"] == 1
+    app.clock.advance(60)
     again = ORDER | {
-        "timestamp": house.clock.wall_ms() - 60_000,
+        "timestamp": app.clock.wall_ms() - 60_000,
         "event_data": {"total": 49.9, "number": 1001},
         "session_id": "another-session",
         "referrer": "https://www.example.org/",
         "url": "HTTPS://EXAMPLE.com:443/thanks?order=1001#top",
     }
     body = {"website_id": website, "events": [again], "context": {"app_version": "2.0", "platform": "web"}}
-    assert (await house.collect(body, ip="198.51.100.1", ua=SAFARI_IPHONE)).json["accepted"] == 1
-    assert stored(house) == 1
+    assert (await app.collect(body, ip="198.51.100.1", ua=SAFARI_IPHONE)).json["accepted"] == 1
+    assert stored(app) == 1
 
 
 @pytest.mark.parametrize(
@@ -669,105 +667,105 @@ async def test_a_resend_counts_once(house: House) -> None:
     ],
     ids=["whole", "beyond 2**53", "heatmap"],
 )
-async def test_a_number_is_one_value_in_any_notation(house: House, sent: str, again: str) -> None:
+async def test_a_number_is_one_value_in_any_notation(app: App, sent: str, again: str) -> None:
     """JSON has one type for numbers: a copy with 1.0 in place of 1 is the same event."""
-    website = await house.website()
+    website = await app.website()
     for fields in (sent, again, sent):
         body = f'{{"website_id": "{website}", "event_id": "one", {fields}}}'
-        assert (await house.collect(body.encode())).json["accepted"] == 1
-    assert house.sql("select events from usage") == [(1,)]
+        assert (await app.collect(body.encode())).json["accepted"] == 1
+    assert app.sql("select events from usage") == [(1,)]
 
 
 @pytest.mark.parametrize(("passed_ms", "events"), [(72 * HOUR_S * 1_000, 1), (72 * HOUR_S * 1_000 + 1, 2)])
 @pytest.mark.parametrize("restart", [False, True], ids=["running", "restarted"])
-async def test_copies_after_72_hours(house: House, passed_ms: int, events: int, restart: bool) -> None:
+async def test_copies_after_72_hours(app: App, passed_ms: int, events: int, restart: bool) -> None:
     """For 72 hours from the last copy's arrival: a copy exactly 72 hours later is one, 1 ms more is new."""
-    website = await house.website()
+    website = await app.website()
     # The arrival counts, not the timestamp.
-    await house.collect(view(website, event_id="a", timestamp=house.clock.wall_ms() - 70 * HOUR_S * 1_000))
+    await app.collect(view(website, event_id="a", timestamp=app.clock.wall_ms() - 70 * HOUR_S * 1_000))
     # Each copy renews the 72 hours, also one that comes in a batch with others.
     for copies in (1, 3):
-        house.clock.advance(71 * HOUR_S)
-        await house.collect(batch(website, [view(event_id="a")] * copies))
-        await house.store.tick()
-    assert stored(house) == 1
-    house.clock.advance(passed_ms / 1_000)
+        app.clock.advance(71 * HOUR_S)
+        await app.collect(batch(website, [view(event_id="a")] * copies))
+        await app.store.tick()
+    assert stored(app) == 1
+    app.clock.advance(passed_ms / 1_000)
     if restart:
-        await house.restart()
-    await house.store.tick()
-    assert (await house.collect(view(website, event_id="a"))).json["accepted"] == 1
-    assert stored(house) == events
-    await house.collect(view(website, event_id="a"))
-    assert stored(house) == events
+        await app.restart()
+    await app.store.tick()
+    assert (await app.collect(view(website, event_id="a"))).json["accepted"] == 1
+    assert stored(app) == events
+    await app.collect(view(website, event_id="a"))
+    assert stored(app) == events
 
 
-async def test_a_copy_writes_less_than_an_event(house: House) -> None:
+async def test_a_copy_writes_less_than_an_event(app: App) -> None:
     """A flood of copies grows neither table nor usage, and each copy in a group is renewed by one row."""
-    website = await house.website()
-    await house.collect(batch(website, [view(event_id="a")] * 50))
-    assert house.sql("select count(*) from event_id") == [(1,)]
-    house.clock.advance(10)
-    await house.collect(batch(website, [view(event_id="a")] * 50))
-    assert house.sql("select arrived_ms from event_id") == [(house.clock.wall_ms(),)]
-    assert house.sql("select (select count(*) from event), events from usage") == [(1, 1)]
+    website = await app.website()
+    await app.collect(batch(website, [view(event_id="a")] * 50))
+    assert app.sql("select count(*) from event_id") == [(1,)]
+    app.clock.advance(10)
+    await app.collect(batch(website, [view(event_id="a")] * 50))
+    assert app.sql("select arrived_ms from event_id") == [(app.clock.wall_ms(),)]
+    assert app.sql("select (select count(*) from event), events from usage") == [(1, 1)]
 
 
-async def test_a_rejected_copy_claims_nothing(make_house: MakeHouse) -> None:
+async def test_a_rejected_copy_claims_nothing(make_app: MakeApp) -> None:
     """A rejected copy claims nothing: its event_id is free for the next."""
-    house = await make_house(free_events=2)
-    website = await house.website()
-    assert faults(await house.collect(view(website, event_id="a", url="x"))) == [(0, "invalid_url")]
+    app = await make_app(free_events=2)
+    website = await app.website()
+    assert faults(await app.collect(view(website, event_id="a", url="x"))) == [(0, "invalid_url")]
     convert = {"type": "ab_convert", "website_id": website, "experiment": "e", "event_id": "b"}
-    assert faults(await house.collect(convert)) == [(0, "no_assignment")]
-    crawled = await house.collect(view(website, event_id="c"), ua=GOOGLEBOT, headers={"Origin": SAME})
+    assert faults(await app.collect(convert)) == [(0, "no_assignment")]
+    crawled = await app.collect(view(website, event_id="c"), ua=GOOGLEBOT, headers={"Origin": SAME})
     assert faults(crawled) == [(0, "crawler")]
     for event_id in "abc":
-        assert (await house.collect(view(website, event_id=event_id))).json["accepted"] == 1
-    assert stored(house) == 3
-    free = await house.website(account="free@example.com", plan="free")
-    crossing = await house.collect(batch(free, [view(event_id=event_id) for event_id in "xyz"]))
+        assert (await app.collect(view(website, event_id=event_id))).json["accepted"] == 1
+    assert stored(app) == 3
+    free = await app.website(account="free@example.com", plan="free")
+    crossing = await app.collect(batch(free, [view(event_id=event_id) for event_id in "xyz"]))
     assert faults(crossing) == [(2, "monthly_limit_reached")]
-    house.clock.advance(13 * 24 * HOUR_S)  # December
-    await house.collect(view(free, event_id="z"))
-    assert stored(house) == 3 + 2 + 1
+    app.clock.advance(13 * 24 * HOUR_S)  # December
+    await app.collect(view(free, event_id="z"))
+    assert stored(app) == 3 + 2 + 1
 
 
-async def test_a_duplicate_lengthens_no_visit(house: House) -> None:
+async def test_a_duplicate_lengthens_no_visit(app: App) -> None:
     """A duplicate lengthens no visit and uses no quota."""
-    website, key = await house.website(), await house.key()
-    await house.collect(view(website, event_id="a"))
-    house.clock.advance(20 * 60)
-    await house.collect(view(website, event_id="a"))
-    assert (await figures(house, website, key))["visit_duration"] == 0
-    house.clock.advance(20 * 60)
-    await house.collect(view(website, event_id="b"))
-    data = await figures(house, website, key)
+    website, key = await app.website(), await app.key()
+    await app.collect(view(website, event_id="a"))
+    app.clock.advance(20 * 60)
+    await app.collect(view(website, event_id="a"))
+    assert (await figures(app, website, key))["visit_duration"] == 0
+    app.clock.advance(20 * 60)
+    await app.collect(view(website, event_id="b"))
+    data = await figures(app, website, key)
     assert (data["visitors"], data["visits"], data["pageviews"]) == (1, 2, 2)
-    assert house.sql("select events from usage") == [(2,)]
+    assert app.sql("select events from usage") == [(2,)]
 
 
-async def test_an_event_id_is_not_readable_in_the_file(house: House) -> None:
+async def test_an_event_id_is_not_readable_in_the_file(app: App) -> None:
     """event_id is stored as a digest."""
-    website = await house.website()
-    await house.collect(view(website, event_id="canary-event-id"))
-    await house.close()
-    assert all(b"canary-event-id" not in path.read_bytes() for path in house.db.parent.iterdir() if path.is_file())
-    await house.open()
+    website = await app.website()
+    await app.collect(view(website, event_id="canary-event-id"))
+    await app.close()
+    assert all(b"canary-event-id" not in path.read_bytes() for path in app.db.parent.iterdir() if path.is_file())
+    await app.open()
 
 
 # ---------------------------------------------------------------- on disk
 
 
-async def _meanwhile(house: House, requests: int = 30) -> None:
+async def _meanwhile(app: App, requests: int = 30) -> None:
     """Lets the server answer others."""
     for _ in range(requests):
-        assert (await house.get("/healthz")).status == 200
+        assert (await app.get("/healthz")).status == 200
 
 
-async def _queued(house: House, events: int) -> None:
+async def _queued(app: App, events: int) -> None:
     """Until so many events wait for a commit."""
-    while house.store.queue < events:
-        await _meanwhile(house, 1)
+    while app.store.queue < events:
+        await _meanwhile(app, 1)
 
 
 class Hold:
@@ -784,88 +782,88 @@ class Hold:
         self._connection.close()
 
 
-async def test_202_means_on_disk(house: House) -> None:
+async def test_202_means_on_disk(app: App) -> None:
     """The answer is sent after the transaction that holds the events has been committed."""
-    website, key = await house.website(), await house.key()
-    with Hold(house.db):
-        sending = [asyncio.create_task(house.collect(view(website), ip=f"203.0.113.{n}")) for n in range(5)]
-        await _queued(house, 5)
-        await _meanwhile(house)
+    website, key = await app.website(), await app.key()
+    with Hold(app.db):
+        sending = [asyncio.create_task(app.collect(view(website), ip=f"203.0.113.{n}")) for n in range(5)]
+        await _queued(app, 5)
+        await _meanwhile(app)
         assert not any(task.done() for task in sending)
-        assert stored(house) == 0
-        assert (await figures(house, website, key))["pageviews"] == 0
+        assert stored(app) == 0
+        assert (await figures(app, website, key))["pageviews"] == 0
     assert [(await task).json for task in sending] == [{"ok": True, "accepted": 1, "rejected": 0}] * 5
-    assert stored(house) == 5
-    assert (await figures(house, website, key))["visitors"] == 5
+    assert stored(app) == 5
+    assert (await figures(app, website, key))["visitors"] == 5
 
 
-async def test_full_sync(house: House) -> None:
+async def test_full_sync(app: App) -> None:
     """The transaction has been committed with fsync (synchronous=FULL)."""
-    connection = open_database(house.db, create=False)
+    connection = open_database(app.db, create=False)
     assert connection.execute("pragma synchronous").fetchone() == (2,)
     assert connection.execute("pragma journal_mode").fetchone() == ("wal",)
     connection.close()
 
 
-async def test_a_client_that_goes_away(house: House) -> None:
+async def test_a_client_that_goes_away(app: App) -> None:
     """What was taken is written whether its sender waits for the answer or not."""
-    website, key = await house.website(), await house.key()
-    with Hold(house.db):
-        sending = asyncio.create_task(house.collect(view(website)))
-        await _queued(house, 1)
+    website, key = await app.website(), await app.key()
+    with Hold(app.db):
+        sending = asyncio.create_task(app.collect(view(website)))
+        await _queued(app, 1)
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)
-        await _meanwhile(house)
-    assert (await house.collect(view(website))).status == 202
-    assert stored(house) == 2
-    assert (await figures(house, website, key))["visitors"] == 1
+        await _meanwhile(app)
+    assert (await app.collect(view(website))).status == 202
+    assert stored(app) == 2
+    assert (await figures(app, website, key))["visitors"] == 1
 
 
-async def test_a_job_that_cannot_be_written_fails_alone(house: House) -> None:
+async def test_a_job_that_cannot_be_written_fails_alone(app: App) -> None:
     """A 500 tells nothing of the inside, and takes nobody with it: others of the same commit are stored."""
-    good, bad, key = await house.website(), await house.website("example.org"), await house.key()
-    number = house.sql("select number from website where id = ?", bad)[0][0]
-    await house.admin(
+    good, bad, key = await app.website(), await app.website("example.org"), await app.key()
+    number = app.sql("select number from website where id = ?", bad)[0][0]
+    await app.admin(
         lambda c: c.execute(
             f"create trigger poison before insert on event when new.website = {number}"
             " begin select raise(abort, 'poisoned canary'); end"
         )
     )
-    with Hold(house.db):
-        first = asyncio.create_task(house.collect(view(good)))
-        await _queued(house, 1)
+    with Hold(app.db):
+        first = asyncio.create_task(app.collect(view(good)))
+        await _queued(app, 1)
         page = view(url="https://example.com/new", session_id="session-1")
-        group = [asyncio.create_task(house.collect(dict(page, website_id=w))) for w in (bad, good, bad, good)]
-        await _queued(house, 5)
+        group = [asyncio.create_task(app.collect(dict(page, website_id=w))) for w in (bad, good, bad, good)]
+        await _queued(app, 5)
     answers = [await task for task in (first, *group)]
     assert [answer.status for answer in answers] == [202, 500, 202, 500, 202]
     assert refusal(answers[1]) == (500, "internal_error")
     assert answers[1].headers["Access-Control-Allow-Origin"] == "*"
     assert "canary" not in answers[1].text
-    await house.admin(lambda c: c.execute("drop trigger poison"))
-    assert (await house.collect(dict(page, website_id=bad))).status == 202
+    await app.admin(lambda c: c.execute("drop trigger poison"))
+    assert (await app.collect(dict(page, website_id=bad))).status == 202
     # Nothing of what failed is left: no view counted twice, no text that points nowhere.
-    assert stored(house) == 4
-    assert sorted(house.sql("select website, views from visit")) == [(number - 1, 1), (number - 1, 2), (number, 1)]
-    data = await figures(house, good, key)
+    assert stored(app) == 4
+    assert sorted(app.sql("select website, views from visit")) == [(number - 1, 1), (number - 1, 2), (number, 1)]
+    data = await figures(app, good, key)
     assert (data["visitors"], data["visits"], data["pageviews"]) == (2, 2, 3)
     for website, paths in ((good, ["/new", "/new", "/"]), (bad, ["/new"])):
-        rows = (await house.get(f"/api/v1/websites/{website}/events", key)).json["data"]
+        rows = (await app.get(f"/api/v1/websites/{website}/events", key)).json["data"]
         assert [row["pathname"] for row in rows] == paths
 
 
-async def test_an_event_is_in_every_answer_begun_after_its_202(house: House) -> None:
+async def test_an_event_is_in_every_answer_begun_after_its_202(app: App) -> None:
     """An event answered 202 is in every answer begun after it, in the same millisecond too."""
-    website, key = await house.website(), await house.key()
+    website, key = await app.website(), await app.key()
     at = f"/api/v1/websites/{website}"
     for n in range(1, 6):
-        assert (await house.collect(view(website, session_id=f"session-{n}"))).status == 202
+        assert (await app.collect(view(website, session_id=f"session-{n}"))).status == 202
         stats, series, top, events, realtime = await asyncio.gather(
-            house.get(f"{at}/stats", key),
-            house.get(f"{at}/timeseries", key),
-            house.get(f"{at}/top/pathname", key),
-            house.get(f"{at}/events", key),
-            house.get(f"{at}/realtime", key),
+            app.get(f"{at}/stats", key),
+            app.get(f"{at}/timeseries", key),
+            app.get(f"{at}/top/pathname", key),
+            app.get(f"{at}/events", key),
+            app.get(f"{at}/realtime", key),
         )
         assert stats.json["data"]["pageviews"] == n
         assert sum(row["pageviews"] for row in series.json["data"]) == n
@@ -874,38 +872,38 @@ async def test_an_event_is_in_every_answer_begun_after_its_202(house: House) -> 
         assert realtime.json["data"]["active_visitors"] == n
 
 
-async def test_what_was_stored_survives_a_restart(house: House) -> None:
+async def test_what_was_stored_survives_a_restart(app: App) -> None:
     """Everything answered 202 is there after a restart; ids keep growing."""
-    website, key = await house.website(), await house.key()
-    await house.collect(batch(website, [view(name=f"{n}") for n in range(3)]))
-    before = (await house.get(f"/api/v1/websites/{website}/events", key)).json["data"]
-    await house.restart()
-    await house.collect(view(website))
-    after = (await house.get(f"/api/v1/websites/{website}/events", key)).json["data"]
+    website, key = await app.website(), await app.key()
+    await app.collect(batch(website, [view(name=f"{n}") for n in range(3)]))
+    before = (await app.get(f"/api/v1/websites/{website}/events", key)).json["data"]
+    await app.restart()
+    await app.collect(view(website))
+    after = (await app.get(f"/api/v1/websites/{website}/events", key)).json["data"]
     assert after[1:] == before
     assert after[0]["id"] > before[0]["id"] > before[1]["id"] > before[2]["id"]
 
 
-async def test_a_website_made_while_the_server_runs(house: House) -> None:
+async def test_a_website_made_while_the_server_runs(app: App) -> None:
     """The running server sees what another process wrote: no 404 for a website that is there."""
-    await house.website()
-    connection = sqlite3.connect(house.db)
+    await app.website()
+    connection = sqlite3.connect(app.db)
     number, account = connection.execute("select max(number) + 1, max(account) from website").fetchone()
     made = "12345678-1234-4234-8234-123456789abc"
     connection.execute("insert into website values (?, ?, ?, 'example.net', 'n', 0, null)", (number, made, account))
     connection.commit()
     connection.close()
-    house.clock.advance(2)
-    assert (await house.collect(view(made))).status == 202
+    app.clock.advance(2)
+    assert (await app.collect(view(made))).status == 202
 
 
 # ---------------------------------------------------------------- privacy
 
 
-async def test_who_it_was_is_never_written(house: House, caplog: pytest.LogCaptureFixture) -> None:
+async def test_who_it_was_is_never_written(app: App, caplog: pytest.LogCaptureFixture) -> None:
     """Identities, salts, addresses, User-Agents and session_ids live in memory only; the rest of the URL's query and
     its fragment are dropped and never stored."""
-    website = await house.website()
+    website = await app.website()
     secret = {
         "session_id": "canary-session-id",
         "url": "https://canaryuser:canarypassword@example.com/p?utm_source=kept&q=canary-query#canary-fragment",
@@ -914,33 +912,31 @@ async def test_who_it_was_is_never_written(house: House, caplog: pytest.LogCaptu
     }
     for ip in ("203.0.113.77", "2001:db8:7777:8888::9999"):
         headers = {"Referer": SAME + "/canary-referer", "Cookie": "c=canary-cookie"}
-        sent = await house.collect(view(website, **secret), ip=ip, ua=CHROME + " canary-user-agent", headers=headers)
+        sent = await app.collect(view(website, **secret), ip=ip, ua=CHROME + " canary-user-agent", headers=headers)
         assert sent.status == 202
-        plain = await house.collect(view(website), ip=ip, ua=CHROME + " canary-user-agent")
+        plain = await app.collect(view(website), ip=ip, ua=CHROME + " canary-user-agent")
         assert plain.status == 202
-        await house.collect(b'{"canary-broken', ip=ip)
-        await house.collect(view(website, session_id="canary-" + "x" * 64), ip=ip)
-    files = [path for path in house.db.parent.iterdir() if path.is_file()]
+        await app.collect(b'{"canary-broken', ip=ip)
+        await app.collect(view(website, session_id="canary-" + "x" * 64), ip=ip)
+    files = [path for path in app.db.parent.iterdir() if path.is_file()]
     written = b"".join(path.read_bytes() for path in files) + caplog.text.encode()
-    await house.close()
-    written += b"".join(path.read_bytes() for path in house.db.parent.iterdir() if path.is_file())
-    await house.open()
+    await app.close()
+    written += b"".join(path.read_bytes() for path in app.db.parent.iterdir() if path.is_file())
+    await app.open()
     assert b"kept" in written
     for canary in (b"canary", b"203.0.113.77", b"2001:db8:7777", bytes([203, 0, 113, 77]), b"\x77\x77\x88\x88"):
         assert canary not in written
         assert canary.hex().encode() not in written
 
 
-async def test_pages_stand_still_behind_an_import(house: House) -> None:
+async def test_pages_stand_still_behind_an_import(app: App) -> None:
     """CONTRACT: the cursor is "stable while events arrive", also where another process has taken ids meanwhile."""
-    website, key = await house.website(), await house.key()
-    await house.collect(batch(website, [view(name=f"{n}") for n in range(3)]))
-    await house.admin(
-        lambda connection: connection.execute("update meta set value = value + 500 where name = 'next_id'")
-    )
-    page = (await house.get(f"/api/v1/websites/{website}/events?limit=1", key)).json
-    await house.collect(view(website, timestamp=NOON_MS - 3_600_000))
+    website, key = await app.website(), await app.key()
+    await app.collect(batch(website, [view(name=f"{n}") for n in range(3)]))
+    await app.admin(lambda connection: connection.execute("update meta set value = value + 500 where name = 'next_id'"))
+    page = (await app.get(f"/api/v1/websites/{website}/events?limit=1", key)).json
+    await app.collect(view(website, timestamp=NOON_MS - 3_600_000))
     cursor = page["meta"]["next_cursor"]
-    rest = (await house.get(f"/api/v1/websites/{website}/events?cursor={cursor}", key)).json["data"]
+    rest = (await app.get(f"/api/v1/websites/{website}/events?cursor={cursor}", key)).json["data"]
     assert len(page["data"]) + len(rest) == 3
-    assert len((await house.get(f"/api/v1/websites/{website}/events", key)).json["data"]) == 4
+    assert len((await app.get(f"/api/v1/websites/{website}/events", key)).json["data"]) == 4

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tally.ingest import lifecycle as running
-from tests.conftest import CHROME, NOON_MS, SAFARI_IPHONE, Answer, House, MakeHouse
+from tests.support.app import CHROME, NOON_MS, SAFARI_IPHONE, Answer, App, MakeApp
 
 URL = "https://example.com/"
 ASTRAL = "\U0001f600"
@@ -52,21 +52,21 @@ def event(kind: str, **more: Any) -> dict[str, Any]:
     return {"type": kind, **LEAST[kind], **more}
 
 
-async def send(house: House, website: str, *events: Any, context: Any = None, **how: Any) -> Answer:
+async def send(app: App, website: str, *events: Any, context: Any = None, **how: Any) -> Answer:
     """One batch."""
     body: dict[str, Any] = {"website_id": website, "events": list(events)}
-    return await house.collect(body if context is None else body | {"context": context}, **how)
+    return await app.collect(body if context is None else body | {"context": context}, **how)
 
 
-async def rows(house: House, website: str, key: str, **params: str) -> list[dict[str, Any]]:
+async def rows(app: App, website: str, key: str, **params: str) -> list[dict[str, Any]]:
     """/events, oldest first."""
-    answer = await house.get(f"/api/v1/websites/{website}/events", key, {"limit": "1000"} | params)
+    answer = await app.get(f"/api/v1/websites/{website}/events", key, {"limit": "1000"} | params)
     assert answer.status == 200, answer.text
     return list(reversed(answer.json["data"]))
 
 
-async def figures(house: House, website: str, key: str, **params: str) -> dict[str, Any]:
-    answer = await house.get(f"/api/v1/websites/{website}/stats", key, params)
+async def figures(app: App, website: str, key: str, **params: str) -> dict[str, Any]:
+    answer = await app.get(f"/api/v1/websites/{website}/stats", key, params)
     assert answer.status == 200, answer.text
     data: dict[str, Any] = answer.json["data"]
     return data
@@ -80,11 +80,11 @@ def faults(answer: Answer) -> dict[int, tuple[str, str | None]]:
 # ---------------------------------------------------------------- what is stored
 
 
-async def test_every_type_is_stored(house: House) -> None:
+async def test_every_type_is_stored(app: App) -> None:
     """/events: every type but heatmap; id, type, timestamp, the 14 fields, and what belongs to the type."""
-    website, key = await house.website(), await house.key()
-    assert (await send(house, website, *(event(kind) for kind in LEAST))).json["accepted"] == 8
-    stored = await rows(house, website, key)
+    website, key = await app.website(), await app.key()
+    assert (await send(app, website, *(event(kind) for kind in LEAST))).json["accepted"] == 8
+    stored = await rows(app, website, key)
     assert [row["type"] for row in stored] == [kind for kind in LEAST if kind != "heatmap"]
     for row in stored:
         assert list(row) == ["id", "type", "timestamp", *FIELDS, "event_name", "event_data", "visit", "vitals",
@@ -93,13 +93,13 @@ async def test_every_type_is_stored(house: House) -> None:
         is_traffic = row["type"] in ("pageview", "screen_view", "event", "app_event")
         assert isinstance(row["visit"], str) == is_traffic
     assert len({row["visit"] for row in stored if row["visit"]}) == 1
-    assert house.sql("select sum(points) from heat") == [(1,)]
-    assert house.sql("select events from usage") == [(8,)]
+    assert app.sql("select sum(points) from heat") == [(1,)]
+    assert app.sql("select events from usage") == [(8,)]
 
 
-async def test_every_field_of_an_event(house: House) -> None:
+async def test_every_field_of_an_event(app: App) -> None:
     """Seed and contract, fields of event: taken as sent."""
-    website, key = await house.website(), await house.key()
+    website, key = await app.website(), await app.key()
     sent = event(
         "event",
         url="https://Shop.Example.com:8443/A%2Fb//c/?utm_source=News+Letter&utm_medium=E%2Dmail&utm_campaign=a%26b&q=1#x",
@@ -118,8 +118,8 @@ async def test_every_field_of_an_event(house: House) -> None:
         event_id="1",
         timestamp=NOON_MS - HOUR_MS,
     )
-    assert (await send(house, website, sent)).json["accepted"] == 1
-    (row,) = await rows(house, website, key)
+    assert (await send(app, website, sent)).json["accepted"] == 1
+    (row,) = await rows(app, website, key)
     assert {name: row[name] for name in row if name not in ("id", "visit", "country")} == {
         "type": "event",
         "timestamp": "2026-11-18T11:00:00.000+00:00",
@@ -146,14 +146,14 @@ async def test_every_field_of_an_event(house: House) -> None:
     }
 
 
-async def test_what_is_absent_is_null(house: House) -> None:
+async def test_what_is_absent_is_null(app: App) -> None:
     """Absent values are null; an app's User-Agent tells nothing."""
-    website, key = await house.website(), await house.key()
+    website, key = await app.website(), await app.key()
     empty = dict.fromkeys(("url", "name", "platform", "language", "browser", "os", "device", "event_name"), "")
     null = dict.fromkeys([*empty, "session_id", "event_id", "event_data", "timestamp", "referrer", "os_version"])
     sent = [event("app_event"), event("app_event", **empty), event("app_event", **null)]
-    assert (await send(house, website, *sent, ua="", ip="192.0.2.1")).json["accepted"] == 3
-    for row in await rows(house, website, key):
+    assert (await send(app, website, *sent, ua="", ip="192.0.2.1")).json["accepted"] == 3
+    for row in await rows(app, website, key):
         assert {name for name in row if row[name] is not None} == {"id", "type", "timestamp", "visit"}
 
 
@@ -208,13 +208,13 @@ PLACES: list[tuple[str, dict[str, Any], dict[str, str | None]]] = [
 ]  # fmt: skip
 
 
-async def test_what_becomes_of_fields(house: House) -> None:
+async def test_what_becomes_of_fields(app: App) -> None:
     """Dimensions: pathname, hostname, utm, referrer; fields of each type as they were sent."""
-    website, key = await house.website(), await house.key()
+    website, key = await app.website(), await app.key()
     sent = [dict(item, app_version=name) for name, item, _ in PLACES]
-    answer = await send(house, website, *sent)
+    answer = await send(app, website, *sent)
     assert answer.json == {"ok": True, "accepted": len(PLACES), "rejected": 0}
-    stored = {row["app_version"]: row for row in await rows(house, website, key)}
+    stored = {row["app_version"]: row for row in await rows(app, website, key)}
     assert {name: {field: stored[name][field] for field in kept} for name, _, kept in PLACES} == {
         name: kept for name, _, kept in PLACES
     }
@@ -238,18 +238,18 @@ LONG: dict[str, dict[str, Any]] = {
 }
 
 
-async def test_lengths(house: House) -> None:
+async def test_lengths(app: App) -> None:
     """Limits: characters are Unicode code points; the longest is taken, one more is refused."""
-    website, key = await house.website(), await house.key()
+    website, key = await app.website(), await app.key()
     for name, item in LONG.items():  # one by one and unescaped: 8,192 escapes are more than a request may hold
         longer = dict(item, **{name: item[name] + item[name][-1]})
         sent = [json.dumps({"website_id": website, **body}, ensure_ascii=False) for body in (item, longer)]
-        assert (await house.collect(sent[0])).status == 202, name
-        assert faults(await house.collect(sent[1])) == {0: ("invalid_field", name)}
-    assert (await send(house, website, event("pageview", session_id=ASTRAL * 8))).status == 202
-    short = await send(house, website, event("pageview", session_id=ASTRAL * 7))
+        assert (await app.collect(sent[0])).status == 202, name
+        assert faults(await app.collect(sent[1])) == {0: ("invalid_field", name)}
+    assert (await send(app, website, event("pageview", session_id=ASTRAL * 8))).status == 202
+    short = await send(app, website, event("pageview", session_id=ASTRAL * 7))
     assert faults(short) == {0: ("invalid_field", "session_id")}
-    longest = max((row["pathname"] or "" for row in await rows(house, website, key)), key=len)
+    longest = max((row["pathname"] or "" for row in await rows(app, website, key)), key=len)
     assert longest == "/" + ASTRAL * (8_192 - len(URL))
 
 
@@ -257,39 +257,37 @@ KINDS: list[Any] = [5, 1.5, True, False, [], {}, ["a"], {"a": "b"}, 2**63, 2**64
 
 
 @pytest.mark.parametrize("kind", LEAST)
-async def test_wrong_kinds(house: House, kind: str) -> None:
+async def test_wrong_kinds(app: App, kind: str) -> None:
     """A field breaks its rule: wrong JSON type. Never a 500, whatever was sent; bools are never numbers."""
-    website = await house.website()
+    website = await app.website()
     texts = ["url", "name", "platform", "app_version", "os_version", "browser", "os", "device", "language"]
     texts += ["session_id", "event_id", *(field for field, value in LEAST[kind].items() if isinstance(value, str))]
     for field in dict.fromkeys(texts):
-        answer = await send(house, website, *(event(kind, **{field: bad}) for bad in [*KINDS, "a\0"]))
+        answer = await send(app, website, *(event(kind, **{field: bad}) for bad in [*KINDS, "a\0"]))
         assert answer.status == 400, (field, answer.text)
         assert faults(answer) == dict.fromkeys(range(len(KINDS) + 1), ("invalid_field", field))
     numbers = [value for value in KINDS if isinstance(value, float) or type(value) is int]
     bad = [value for value in KINDS if value not in numbers or isinstance(value, bool)]
-    answer = await send(house, website, *(event(kind, timestamp=value) for value in bad))
+    answer = await send(app, website, *(event(kind, timestamp=value) for value in bad))
     assert faults(answer) == dict.fromkeys(range(len(bad)), ("invalid_field", "timestamp"))
-    answer = await send(house, website, *(event(kind, timestamp=value) for value in numbers))
+    answer = await send(app, website, *(event(kind, timestamp=value) for value in numbers))
     assert answer.status == 400
     assert set(faults(answer)) == set(range(len(numbers)))
 
 
-async def test_what_a_request_tells(house: House) -> None:
+async def test_what_a_request_tells(app: App) -> None:
     """browser, os, os_version, device: what event or context say, else from the User-Agent; language else the first of
     Accept-Language; country from the client address."""
-    website, key = await house.website(), await house.key()
-    await send(house, website, event("pageview"), ua=SAFARI_IPHONE, ip="8.8.8.8",
+    website, key = await app.website(), await app.key()
+    await send(app, website, event("pageview"), ua=SAFARI_IPHONE, ip="8.8.8.8",
                headers={"Accept-Language": "pt-br,pt;q=0.9,en;q=0.8"})  # fmt: skip
     said = event("pageview", browser="B", os="O", device="tv", language="fr", os_version="1")
-    await send(house, website, said, ua=SAFARI_IPHONE, ip="8.8.8.8", headers={"Accept-Language": "pt-br"})
-    await send(
-        house, website, event("pageview"), ua=CHROME, ip="2001:4860:4860::8888", headers={"Accept-Language": "*"}
-    )
-    await send(house, website, event("app_event", os="Android"), ua="okhttp/4.12.0", ip="10.0.0.1")
+    await send(app, website, said, ua=SAFARI_IPHONE, ip="8.8.8.8", headers={"Accept-Language": "pt-br"})
+    await send(app, website, event("pageview"), ua=CHROME, ip="2001:4860:4860::8888", headers={"Accept-Language": "*"})
+    await send(app, website, event("app_event", os="Android"), ua="okhttp/4.12.0", ip="10.0.0.1")
     told = [
         [row[name] for name in ("browser", "os", "os_version", "device", "language", "country")]
-        for row in await rows(house, website, key)
+        for row in await rows(app, website, key)
     ]
     assert told[0] == ["Safari", "iOS", "17.5", "mobile", "pt-BR", "US"]
     assert told[1] == ["B", "O", "1", "tv", "fr", "US"]
@@ -301,10 +299,10 @@ async def test_what_a_request_tells(house: House) -> None:
 # ---------------------------------------------------------------- context
 
 
-async def test_context(house: House) -> None:
+async def test_context(app: App) -> None:
     """context may fill platform, app_version, os_version, language, browser, os, device; anything else in it is
     ignored. Where event and context both speak the event wins."""
-    website, key = await house.website(), await house.key()
+    website, key = await app.website(), await app.key()
     context = {
         "platform": "ios",
         "app_version": "2.0",
@@ -324,11 +322,11 @@ async def test_context(house: House) -> None:
     }
     own = {"platform": "p", "app_version": "a", "os_version": "o", "language": "fr", "browser": "b", "os": "s"}
     answer = await send(
-        house, website, event("app_event"), event("app_event", **own, device="tv"),
+        app, website, event("app_event"), event("app_event", **own, device="tv"),
         event("app_event", platform=None, os=""), context=context,
     )  # fmt: skip
     assert answer.json == {"ok": True, "accepted": 3, "rejected": 0}
-    filled, said, mixed = await rows(house, website, key)
+    filled, said, mixed = await rows(app, website, key)
     from_context = {name: context[name] for name in (*own, "device")} | {"language": "de-AT"}
     assert {name: filled[name] for name in from_context} == from_context
     assert {name: said[name] for name in from_context} == own | {"device": "tv"}
@@ -340,13 +338,13 @@ async def test_context(house: House) -> None:
 @pytest.mark.parametrize(
     "bad", [5, True, [], {}, "a" * 101, "a\0"], ids=["number", "true", "array", "object", "long", "nul"]
 )
-async def test_bad_context(house: House, bad: Any) -> None:
+async def test_bad_context(app: App, bad: Any) -> None:
     """A bad value in the context rejects each event that takes it, and not those that say it themselves."""
-    website = await house.website()
+    website = await app.website()
     for name in ("platform", "app_version", "os_version", "language", "browser", "os", "device"):
         own = {"language": "fr", "device": "tv"}.get(name, "own")
         answer = await send(
-            house, website, event("pageview"), event("pageview", **{name: own}), event("vitals"),
+            app, website, event("pageview"), event("pageview", **{name: own}), event("vitals"),
             event("app_event", **{name: None}), event("app_event", **{name: own}), context={name: bad},
         )  # fmt: skip
         assert (answer.status, answer.json["accepted"]) == (202, 2)
@@ -356,9 +354,9 @@ async def test_bad_context(house: House, bad: Any) -> None:
 # ---------------------------------------------------------------- timestamp
 
 
-async def test_timestamps(house: House) -> None:
+async def test_timestamps(app: App) -> None:
     """timestamp: integer milliseconds or ISO 8601; at most 72 hours old; ahead by up to 5 minutes: taken as now."""
-    website, key = await house.website(), await house.key()
+    website, key = await app.website(), await app.key()
     cases: dict[str, tuple[Any, str]] = {
         "absent": (None, "2026-11-18T12:00:00.000+00:00"),
         "integer": (NOON_MS - 1, "2026-11-18T11:59:59.999+00:00"),
@@ -382,40 +380,40 @@ async def test_timestamps(house: House) -> None:
         "true": (True, "invalid_field"),
     }
     sent = [event("pageview", app_version=name, timestamp=value) for name, (value, _) in (cases | bad).items()]
-    answer = await send(house, website, *sent)
+    answer = await send(app, website, *sent)
     assert {n: code for n, (code, _) in faults(answer).items()} == {
         len(cases) + n: code for n, (_, code) in enumerate(bad.values())
     }
     assert {field for _, field in faults(answer).values()} == {"timestamp"}
-    stored = {row["app_version"]: row["timestamp"] for row in await rows(house, website, key)}
+    stored = {row["app_version"]: row["timestamp"] for row in await rows(app, website, key)}
     assert stored == {name: text for name, (_, text) in cases.items()}
 
 
 # ---------------------------------------------------------------- measurements in the file
 
 
-async def test_vitals_in_the_file(house: House) -> None:
+async def test_vitals_in_the_file(app: App) -> None:
     """vitals: metrics in milliseconds, cls as it is; stored apart from traffic, in millionths of second and unit."""
-    website = await house.website()
-    await send(house, website, event("vitals", vitals={"lcp": 2_500.25, "cls": 0.1}, timestamp=NOON_MS - 5))
-    assert house.sql("select ts, lcp, inp, fcp, ttfb, cls from vitals") == [
+    website = await app.website()
+    await send(app, website, event("vitals", vitals={"lcp": 2_500.25, "cls": 0.1}, timestamp=NOON_MS - 5))
+    assert app.sql("select ts, lcp, inp, fcp, ttfb, cls from vitals") == [
         (NOON_MS - 5, 2_500_250, None, None, None, 100_000)
     ]
-    assert house.sql("select count(*) from event") == house.sql("select count(*) from visit") == [(0,)]
+    assert app.sql("select count(*) from event") == app.sql("select count(*) from visit") == [(0,)]
 
 
-async def test_heatmap_in_the_file(make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_heatmap_in_the_file(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
     """heatmap: points are binned as they arrive, per page, day, kind and width of the viewport."""
     monkeypatch.setattr(running, "PAUSE_S", 1e6)  # points of days that are over are packed in the background
-    house = await make_house()
-    website = await house.website()
+    app = await make_app()
+    website = await app.website()
     corner = {"x": 1, "y": 0, "kind": "click"}
     middle = {"x": 0.5, "y": 1_000, "kind": "click"}
     depth = {"x": 0.7, "y": 1_000_000, "kind": "scroll"}
     heat = event("heatmap", url=URL + "a", points=[corner, middle, middle, depth], viewport_width=1_200)
-    await send(house, website, heat, heat, dict(heat, viewport_width=390), dict(heat, timestamp=NOON_MS - DAY_MS))
-    await send(house, website, heat, dict(heat, url=URL + "b"))
-    found = house.sql(
+    await send(app, website, heat, heat, dict(heat, viewport_width=390), dict(heat, timestamp=NOON_MS - DAY_MS))
+    await send(app, website, heat, dict(heat, url=URL + "b"))
+    found = app.sql(
         "select (select text from label where id = pathname), day - ?, kind, sum(points) from heat"
         " group by 1, 2, 3 order by 1, 2, 3",
         NOON_MS // DAY_MS,
@@ -428,21 +426,21 @@ async def test_heatmap_in_the_file(make_house: MakeHouse, monkeypatch: pytest.Mo
         ("/b", 0, 0, 3),
         ("/b", 0, 1, 1),
     ]
-    assert len(house.sql("select distinct width from heat")) == 2
-    bins = house.sql("select bin_y, sum(points) from heat where kind = 0 group by 1 order by 1")
+    assert len(app.sql("select distinct width from heat")) == 2
+    bins = app.sql("select bin_y, sum(points) from heat where kind = 0 group by 1 order by 1")
     assert [points for _, points in bins] == [6, 12]
-    assert house.sql("select count(*) from event") == [(0,)]
+    assert app.sql("select count(*) from event") == [(0,)]
 
 
-async def test_conversions(house: House) -> None:
+async def test_conversions(app: App) -> None:
     """An ab_convert with a variant is taken; without one it needs the assignment that its visitor sent that day, else
     no_assignment. The first assignment holds."""
-    website, key = await house.website(), await house.key()
+    website, key = await app.website(), await app.key()
 
     async def convert(**more: Any) -> dict[int, tuple[str, str | None]]:
         how = {name: more.pop(name) for name in ("ip", "ua") if name in more}
         body = {"type": "ab_convert", "website_id": website, "experiment": "button", **more}
-        return faults(await house.collect(body, **how))
+        return faults(await app.collect(body, **how))
 
     refused = {0: "no_assignment"}
 
@@ -452,9 +450,9 @@ async def test_conversions(house: House) -> None:
     assert codes(await convert(goal="1")) == refused
     assert await convert(goal="2", variant="blue") == {}
     assert codes(await convert(goal="3")) == refused  # a conversion is no assignment
-    await send(house, website, event("ab_assign"))
+    await send(app, website, event("ab_assign"))
     assert await convert(goal="4") == {}
-    await send(house, website, event("ab_assign", variant="green"))
+    await send(app, website, event("ab_assign", variant="green"))
     assert await convert(goal="5") == {}
     assert await convert(goal="6", variant="blue") == {}
     assert codes(await convert(goal="7", ip="203.0.113.8")) == refused
@@ -462,45 +460,45 @@ async def test_conversions(house: House) -> None:
     assert codes(await convert(goal="9", session_id="session-1")) == refused
     assert codes(await convert(goal="10", experiment="other")) == refused
     assert codes(await convert(goal="11", timestamp=MIDNIGHT_MS - 1)) == refused
-    other = await house.website("example.org")
+    other = await app.website("example.org")
     foreign = {"type": "ab_convert", "website_id": other, "experiment": "button"}
-    assert codes(faults(await house.collect(foreign))) == refused
+    assert codes(faults(await app.collect(foreign))) == refused
     green = [event("ab_assign", variant="green"), event("ab_convert", goal="11a", variant=None)]
-    assert faults(await send(house, website, *green)) == {}
+    assert faults(await send(app, website, *green)) == {}
     # In one batch, in its order.
     tail = [
         event("ab_convert", goal="12", variant=None),
         event("ab_assign"),
         event("ab_convert", goal="13", variant=None),
     ]
-    answer = await send(house, website, *(dict(item, session_id="session-2") for item in tail))
+    answer = await send(app, website, *(dict(item, session_id="session-2") for item in tail))
     assert codes(faults(answer)) == refused
-    converted = {row["goal"]: row["variant"] for row in await rows(house, website, key, filter_type="ab_convert")}
+    converted = {row["goal"]: row["variant"] for row in await rows(app, website, key, filter_type="ab_convert")}
     assert converted == {"2": "blue", "4": "red", "5": "red", "6": "blue", "11a": "red", "13": "red"}
     # The next day's visitor is another one; so is the one after a restart.
-    house.clock.advance(12 * 3_600)
+    app.clock.advance(12 * 3_600)
     assert codes(await convert(goal="14")) == refused
     assert await convert(goal="15", timestamp=NOON_MS) == {}
-    await house.restart()
+    await app.restart()
     assert codes(await convert(goal="16", timestamp=NOON_MS)) == refused
-    data = await figures(house, website, key)
+    data = await figures(app, website, key)
     assert (data["visitors"], data["visits"], data["pageviews"], data["events"]) == (0, 0, 0, 0)
 
 
-async def test_measurements_have_the_visitor_of_the_traffic(house: House) -> None:
+async def test_measurements_have_the_visitor_of_the_traffic(app: App) -> None:
     """An assignment belongs to the visitor who views: the same number in the file."""
-    website = await house.website()
-    await send(house, website, event("ab_assign"), event("pageview"), event("ab_convert", variant=None))
-    assert len(house.sql("select visitor from event union select visitor from ab")) == 1
+    website = await app.website()
+    await send(app, website, event("ab_assign"), event("pageview"), event("ab_convert", variant=None))
+    assert len(app.sql("select visitor from event union select visitor from ab")) == 1
 
 
 # ---------------------------------------------------------------- identity
 
 
-async def test_who_is_a_visitor(house: House) -> None:
+async def test_who_is_a_visitor(app: App) -> None:
     """Identity is (website, day, session_id) where the event has a session_id (address and User-Agent then play no
     part), else (website, full client address, User-Agent)."""
-    website, other, key = await house.website(), await house.website("example.org"), await house.key()
+    website, other, key = await app.website(), await app.website("example.org"), await app.key()
     steps: list[tuple[dict[str, Any], dict[str, str], int]] = [
         ({}, {}, 1),
         ({}, {}, 1),
@@ -520,75 +518,75 @@ async def test_who_is_a_visitor(house: House) -> None:
         ({}, {"ip": "::ffff:203.0.113.7"}, 9),
     ]
     for fields, how, visitors in steps:
-        await send(house, website, event("pageview", **fields), **how)
-        data = await figures(house, website, key)
+        await send(app, website, event("pageview", **fields), **how)
+        data = await figures(app, website, key)
         assert data["visitors"] == visitors, (fields, how)
     assert data["pageviews"] == len(steps)
-    await send(house, other, event("pageview", session_id="session-1"), event("pageview"))
-    assert (await figures(house, other, key))["visitors"] == 2
-    by_website = house.sql("select website, visitor from event group by 1, 2")
+    await send(app, other, event("pageview", session_id="session-1"), event("pageview"))
+    assert (await figures(app, other, key))["visitors"] == 2
+    by_website = app.sql("select website, visitor from event group by 1, 2")
     assert len({visitor for _, visitor in by_website}) == len(by_website) == 11
 
 
-async def test_a_visitor_is_of_one_utc_day(house: House) -> None:
+async def test_a_visitor_is_of_one_utc_day(app: App) -> None:
     """visitor: one person during one UTC day, the day of the event's own timestamp; no visit crosses midnight UTC."""
-    website, key = await house.website(), await house.key()
+    website, key = await app.website(), await app.key()
     times = [MIDNIGHT_MS - 1, MIDNIGHT_MS, MIDNIGHT_MS - DAY_MS, MIDNIGHT_MS - DAY_MS - 1, MIDNIGHT_MS + 1]
     for fields in ({}, {"session_id": "session-1"}):
-        await send(house, website, *(event("pageview", timestamp=t, **fields) for t in times))
-    data = await figures(house, website, key)
+        await send(app, website, *(event("pageview", timestamp=t, **fields) for t in times))
+    data = await figures(app, website, key)
     assert (data["visitors"], data["visits"], data["pageviews"]) == (6, 8, 10)
-    days = house.sql("select ts / 86400000, count(distinct visitor) from event group by 1 order by 1")
+    days = app.sql("select ts / 86400000, count(distinct visitor) from event group by 1 order by 1")
     assert [visitors for _, visitors in days] == [2, 2, 2]
-    assert len(house.sql("select distinct visitor from event")) == 6
+    assert len(app.sql("select distinct visitor from event")) == 6
 
 
-async def test_day_change_while_running(house: House) -> None:
+async def test_day_change_while_running(app: App) -> None:
     """A visit under way at midnight UTC counts as two."""
-    website, key = await house.website(), await house.key()
-    house.clock.set_wall(MIDNIGHT_MS + DAY_MS - 1)
-    await send(house, website, event("pageview"))
-    house.clock.advance(0.001)
-    await send(house, website, event("pageview"))
-    data = await figures(house, website, key)
+    website, key = await app.website(), await app.key()
+    app.clock.set_wall(MIDNIGHT_MS + DAY_MS - 1)
+    await send(app, website, event("pageview"))
+    app.clock.advance(0.001)
+    await send(app, website, event("pageview"))
+    data = await figures(app, website, key)
     assert (data["visitors"], data["visits"], data["bounce_rate"]) == (2, 2, 100.0)
     # Ahead: taken as now, so of the day that is now.
-    house.clock.set_wall(MIDNIGHT_MS + 2 * DAY_MS - 1)
-    await send(house, website, event("pageview", timestamp=MIDNIGHT_MS + 2 * DAY_MS + 5))
-    assert (await figures(house, website, key))["visitors"] == 2
+    app.clock.set_wall(MIDNIGHT_MS + 2 * DAY_MS - 1)
+    await send(app, website, event("pageview", timestamp=MIDNIGHT_MS + 2 * DAY_MS + 5))
+    assert (await figures(app, website, key))["visitors"] == 2
 
 
-async def test_a_restart_makes_a_new_visitor_once(house: House) -> None:
+async def test_a_restart_makes_a_new_visitor_once(app: App) -> None:
     """A restart or an eviction from memory makes the same person a new visitor once."""
-    website, key = await house.website(), await house.key()
+    website, key = await app.website(), await app.key()
     both = [event("pageview"), event("pageview", session_id="session-1")]
-    await send(house, website, *both)
-    await house.restart()
+    await send(app, website, *both)
+    await app.restart()
     for _ in range(3):
-        await send(house, website, *both)
-    data = await figures(house, website, key)
+        await send(app, website, *both)
+    data = await figures(app, website, key)
     assert (data["visitors"], data["visits"], data["pageviews"]) == (4, 4, 8)
 
 
-async def test_an_eviction_makes_a_new_visitor_once(make_house: MakeHouse) -> None:
+async def test_an_eviction_makes_a_new_visitor_once(make_app: MakeApp) -> None:
     """Identities are kept up to a bound; least recently used go first."""
-    house = await make_house(max_identities=2)
-    website, key = await house.website(), await house.key()
+    app = await make_app(max_identities=2)
+    website, key = await app.website(), await app.key()
     for session in (1, 2, 1, 3, 1, 2, 2):  # 3 takes the place of 2, then 2 that of 3
-        await send(house, website, event("pageview", session_id=f"session-{session}"))
-    assert (await figures(house, website, key))["visitors"] == 4
+        await send(app, website, event("pageview", session_id=f"session-{session}"))
+    assert (await figures(app, website, key))["visitors"] == 4
 
 
-async def test_identities_go_without_traffic_too(house: House) -> None:
+async def test_identities_go_without_traffic_too(app: App) -> None:
     """Identities are kept at most 72 hours past the end of their day: also where nothing comes in any more."""
-    website = await house.website()
-    await send(house, website, event("pageview", session_id="session-1"))
-    house.clock.advance((MIDNIGHT_MS + DAY_MS + 72 * HOUR_MS - 1 - house.clock.wall_ms()) / 1000)
-    await house.store.tick()
-    assert len(house.store.ingest.sessions) == 1  # an event of its day's last millisecond may still come
-    house.clock.advance(0.002)
-    await house.store.tick()
-    assert len(house.store.ingest.sessions) == 0
+    website = await app.website()
+    await send(app, website, event("pageview", session_id="session-1"))
+    app.clock.advance((MIDNIGHT_MS + DAY_MS + 72 * HOUR_MS - 1 - app.clock.wall_ms()) / 1000)
+    await app.store.tick()
+    assert len(app.store.ingest.sessions) == 1  # an event of its day's last millisecond may still come
+    app.clock.advance(0.002)
+    await app.store.tick()
+    assert len(app.store.ingest.sessions) == 0
 
 
 # ---------------------------------------------------------------- visits
@@ -614,20 +612,20 @@ VISITS: list[tuple[str, list[tuple[int, str]], tuple[int, int, int]]] = [
 ]  # fmt: skip
 
 
-async def test_visits(house: House) -> None:
+async def test_visits(app: App) -> None:
     """visit: a maximal run in which no gap is longer than 30 minutes (exactly 30:00.000 joins), whatever the order of
     arrival. bounce: exactly one view and no custom event. Measurements never open or lengthen a visit. Each case once
     in one batch and once in a request an event."""
-    key = await house.key()
-    house.clock.set_wall(NOON_MS + 5 * HOUR_MS)
+    key = await app.key()
+    app.clock.set_wall(NOON_MS + 5 * HOUR_MS)
     for name, events, (visits, bounces, seconds) in VISITS:
         items = [event(kind, timestamp=NOON_MS + at_ms) for at_ms, kind in events]
-        together, apart = await house.website(), await house.website()
-        await send(house, together, *items)
+        together, apart = await app.website(), await app.website()
+        await send(app, together, *items)
         for item in items:
-            await send(house, apart, item)
+            await send(app, apart, item)
         for website in (together, apart):
-            data = await figures(house, website, key)
+            data = await figures(app, website, key)
             traffic = sum(kind in ("pageview", "screen_view", "event", "app_event") for _, kind in events)
             assert (data["visitors"], data["visits"]) == (int(visits > 0), visits), name
             assert data["pageviews"] + data["events"] == traffic, name
@@ -636,21 +634,21 @@ async def test_visits(house: House) -> None:
                 assert data["visit_duration"] == seconds // visits, name
             else:
                 assert data["bounce_rate"] is data["views_per_visit"] is data["visit_duration"] is None
-            shown = [row["visit"] for row in await rows(house, website, key) if row["visit"]]
+            shown = [row["visit"] for row in await rows(app, website, key) if row["visit"]]
             assert len(set(shown)) == visits, name
 
 
-async def test_a_joined_visit_shows_at_all_its_events(house: House) -> None:
+async def test_a_joined_visit_shows_at_all_its_events(app: App) -> None:
     """A late event joins two visits: all events of both are shown with one visit, and the row on disk is one."""
-    website, key = await house.website(), await house.key()
-    house.clock.set_wall(NOON_MS + 5 * HOUR_MS)
+    website, key = await app.website(), await app.key()
+    app.clock.set_wall(NOON_MS + 5 * HOUR_MS)
     for minutes in (0, 10, 120, 61, 70, 180, 36, 90, 150):
-        await send(house, website, event("pageview", timestamp=NOON_MS + minutes * MINUTE_MS))
-    stored = await rows(house, website, key)
+        await send(app, website, event("pageview", timestamp=NOON_MS + minutes * MINUTE_MS))
+    stored = await rows(app, website, key)
     assert len({row["visit"] for row in stored}) == 1
-    assert house.sql("select begin_ms, ms, views, events from visit") == [(NOON_MS, 180 * MINUTE_MS, 9, 0)]
-    house.clock.set_wall(NOON_MS + 6 * HOUR_MS)
-    await send(house, website, event("event"))
-    assert len({row["visit"] for row in await rows(house, website, key)}) == 2
-    data = await figures(house, website, key)
+    assert app.sql("select begin_ms, ms, views, events from visit") == [(NOON_MS, 180 * MINUTE_MS, 9, 0)]
+    app.clock.set_wall(NOON_MS + 6 * HOUR_MS)
+    await send(app, website, event("event"))
+    assert len({row["visit"] for row in await rows(app, website, key)}) == 2
+    data = await figures(app, website, key)
     assert (data["visitors"], data["visits"], data["visit_duration"]) == (1, 2, 5_400)

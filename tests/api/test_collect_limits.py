@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import CHROME, NOON_MS, Answer, House, MakeHouse
+from tests.support.app import CHROME, NOON_MS, Answer, App, MakeApp
 
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 URL = "https://example.com/"
 DAY_S = 86_400
-# The house's clock begins at 2026-11-18T12:00:00Z: so long to the first of December.
+# The application's clock begins at 2026-11-18T12:00:00Z: so long to the first of December.
 MONTH_LEFT_S = 12 * DAY_S + DAY_S // 2
 SAME, FOREIGN = {"Origin": "https://example.com"}, {"Origin": "https://example.org"}
 
@@ -42,16 +42,16 @@ def code(answer: Answer) -> tuple[int, str]:
 OK, LIMITED, MONTH = (202, ""), (429, "rate_limited"), (429, "monthly_limit_reached")
 
 
-async def codes(house: House, count: int, body: Any, **how: Any) -> Counter[tuple[int, str]]:
+async def codes(app: App, count: int, body: Any, **how: Any) -> Counter[tuple[int, str]]:
     """Sends a body so many times at once; how often each outcome came."""
-    return Counter(code(answer) for answer in await asyncio.gather(*(house.collect(body, **how) for _ in range(count))))
+    return Counter(code(answer) for answer in await asyncio.gather(*(app.collect(body, **how) for _ in range(count))))
 
 
-def used(house: House) -> dict[tuple[str, int], int]:
+def used(app: App) -> dict[tuple[str, int], int]:
     """Events of the monthly limit by account and month."""
     return {
         (email, month): events
-        for email, month, events in house.sql(
+        for email, month, events in app.sql(
             "select email, month, events from usage join account on number = account where events > 0"
         )
     }
@@ -60,62 +60,62 @@ def used(house: House) -> dict[tuple[str, int], int]:
 # ---------------------------------------------------------------- buckets
 
 
-async def test_120_a_minute_a_client_and_website(house: House) -> None:
+async def test_120_a_minute_a_client_and_website(app: App) -> None:
     """Seed, Limits: 120 a minute per IP and website; refilled evenly, full at start. Retry-After: sent then, the
     request passes."""
-    website, other = await house.website(), await house.website("example.org")
-    assert await codes(house, 150, view(website)) == {OK: 120, LIMITED: 30}
-    refused = await house.collect(view(website))
+    website, other = await app.website(), await app.website("example.org")
+    assert await codes(app, 150, view(website)) == {OK: 120, LIMITED: 30}
+    refused = await app.collect(view(website))
     assert refused.headers["Retry-After"] == "1"
-    assert await codes(house, 1, view(other)) == {OK: 1}
-    assert await codes(house, 1, view(website), ip="203.0.113.8") == {OK: 1}
-    house.clock.advance(0.499)
-    assert await codes(house, 5, view(website)) == {LIMITED: 5}
-    house.clock.advance(0.001)
-    assert await codes(house, 5, view(website)) == {OK: 1, LIMITED: 4}
-    house.clock.advance(10)
-    assert await codes(house, 30, view(website)) == {OK: 20, LIMITED: 10}
-    house.clock.advance(3_600)
-    assert await codes(house, 150, view(website)) == {OK: 120, LIMITED: 30}
-    assert house.sql("select count(*) from event") == [(120 + 1 + 1 + 1 + 20 + 120,)]
+    assert await codes(app, 1, view(other)) == {OK: 1}
+    assert await codes(app, 1, view(website), ip="203.0.113.8") == {OK: 1}
+    app.clock.advance(0.499)
+    assert await codes(app, 5, view(website)) == {LIMITED: 5}
+    app.clock.advance(0.001)
+    assert await codes(app, 5, view(website)) == {OK: 1, LIMITED: 4}
+    app.clock.advance(10)
+    assert await codes(app, 30, view(website)) == {OK: 20, LIMITED: 10}
+    app.clock.advance(3_600)
+    assert await codes(app, 150, view(website)) == {OK: 120, LIMITED: 30}
+    assert app.sql("select count(*) from event") == [(120 + 1 + 1 + 1 + 20 + 120,)]
 
 
-async def test_600_a_minute_a_client(house: House) -> None:
+async def test_600_a_minute_a_client(app: App) -> None:
     """Seed, Limits: 600 a minute per IP, over all its websites."""
-    websites = [await house.website(f"example{n}.com") for n in range(6)]
+    websites = [await app.website(f"example{n}.com") for n in range(6)]
     for website in websites[:5]:
-        assert await codes(house, 120, view(website)) == {OK: 120}
+        assert await codes(app, 120, view(website)) == {OK: 120}
     # The 601st, to a website of which the client has all its tokens.
-    refused = await house.collect(view(websites[5]))
+    refused = await app.collect(view(websites[5]))
     assert (code(refused), refused.headers["Retry-After"]) == (LIMITED, "1")
-    assert code(await house.collect(view(websites[5]), ip="203.0.113.8")) == OK
-    house.clock.advance(0.1)
-    assert await codes(house, 5, view(websites[5])) == {OK: 1, LIMITED: 4}
-    house.clock.advance(1)
-    assert await codes(house, 20, view(websites[5])) == {OK: 10, LIMITED: 10}
+    assert code(await app.collect(view(websites[5]), ip="203.0.113.8")) == OK
+    app.clock.advance(0.1)
+    assert await codes(app, 5, view(websites[5])) == {OK: 1, LIMITED: 4}
+    app.clock.advance(1)
+    assert await codes(app, 20, view(websites[5])) == {OK: 10, LIMITED: 10}
 
 
 @pytest.mark.parametrize(("rate", "wait_s"), [(1, 60), (2, 30), (7, 9), (60, 1), (90, 1)])
 @pytest.mark.parametrize("which", ["client_per_minute", "website_per_minute"])
-async def test_retry_after(make_house: MakeHouse, which: str, rate: int, wait_s: int) -> None:
+async def test_retry_after(make_app: MakeApp, which: str, rate: int, wait_s: int) -> None:
     """Retry-After is whole seconds, at least 1: sent then, the request passes the check that refused it."""
-    house = await make_house(**{which: rate})
-    website = await house.website()
-    assert await codes(house, rate + 3, view(website)) == {OK: rate, LIMITED: 3}
-    refused = await house.collect(view(website))
+    app = await make_app(**{which: rate})
+    website = await app.website()
+    assert await codes(app, rate + 3, view(website)) == {OK: rate, LIMITED: 3}
+    refused = await app.collect(view(website))
     assert refused.headers["Retry-After"] == str(wait_s)
-    house.clock.advance(wait_s - 0.5 if wait_s > 1 else 0)
-    again = await house.collect(view(website))
+    app.clock.advance(wait_s - 0.5 if wait_s > 1 else 0)
+    again = await app.collect(view(website))
     assert (code(again), again.headers["Retry-After"]) == (LIMITED, "1")
-    house.clock.advance(1)
-    assert code(await house.collect(view(website))) == OK
+    app.clock.advance(1)
+    assert code(await app.collect(view(website))) == OK
 
 
-async def test_a_request_costs_one(make_house: MakeHouse) -> None:
+async def test_a_request_costs_one(make_app: MakeApp) -> None:
     """A request costs one whatever it carries: 50 events, events of one website many times, rejected ones, copies,
     crawlers'."""
-    house = await make_house(website_per_minute=6)
-    website = await house.website()
+    app = await make_app(website_per_minute=6)
+    website = await app.website()
     bodies: list[tuple[Any, dict[str, Any]]] = [
         (views(website, 50), {}),
         ({"events": [view(website), view(website.upper()), 5, view("x")]}, {}),
@@ -125,18 +125,18 @@ async def test_a_request_costs_one(make_house: MakeHouse) -> None:
         (view(website), {"path": "/api/v1/collect"}),
     ]
     for body, how in bodies:
-        assert code(await house.collect(body, **how)) == OK
-    assert await codes(house, 3, view(website)) == {LIMITED: 3}
+        assert code(await app.collect(body, **how)) == OK
+    assert await codes(app, 3, view(website)) == {LIMITED: 3}
 
 
-async def test_a_refused_request_takes_no_token(make_house: MakeHouse) -> None:
+async def test_a_refused_request_takes_no_token(make_app: MakeApp) -> None:
     """A refused request takes no token, of neither bucket, whichever check refused it; OPTIONS neither.
 
     A conversion without an assignment passes all checks and does: test_value_limits.py.
     """
-    house = await make_house(client_per_minute=3, website_per_minute=3, free_events=1)
-    website, full = await house.website(), await house.website(account="free@example.com", plan="free")
-    assert code(await house.collect(view(full), ip="203.0.113.8")) == OK
+    app = await make_app(client_per_minute=3, website_per_minute=3, free_events=1)
+    website, full = await app.website(), await app.website(account="free@example.com", plan="free")
+    assert code(await app.collect(view(full), ip="203.0.113.8")) == OK
     refused: list[tuple[Any, dict[str, Any], int]] = [
         (b" " * 65_537, {}, 413),
         (b"", {"headers": {"Content-Encoding": "br"}}, 415),
@@ -152,63 +152,63 @@ async def test_a_refused_request_takes_no_token(make_house: MakeHouse) -> None:
     ]
     for _ in range(5):
         for body, how, status in refused:
-            answer = await house.collect(body, **how)
+            answer = await app.collect(body, **how)
             assert answer.status == status, answer.text
-    assert await codes(house, 3, view(website)) == {OK: 3}
-    assert await codes(house, 3, view(website)) == {LIMITED: 3}
-    house.clock.advance(20)
-    assert await codes(house, 2, view(website)) == {OK: 1, LIMITED: 1}
+    assert await codes(app, 3, view(website)) == {OK: 3}
+    assert await codes(app, 3, view(website)) == {LIMITED: 3}
+    app.clock.advance(20)
+    assert await codes(app, 2, view(website)) == {OK: 1, LIMITED: 1}
 
 
-async def test_all_buckets_are_looked_at_first(make_house: MakeHouse) -> None:
+async def test_all_buckets_are_looked_at_first(make_app: MakeApp) -> None:
     """Client and website over their bucket, for any website of the batch: all buckets are looked at first, tokens taken
     only if all pass."""
-    house = await make_house(website_per_minute=3)
-    one, two, three = [await house.website(f"example{n}.com") for n in range(3)]
-    assert await codes(house, 3, view(one)) == {OK: 3}
+    app = await make_app(website_per_minute=3)
+    one, two, three = [await app.website(f"example{n}.com") for n in range(3)]
+    assert await codes(app, 3, view(one)) == {OK: 3}
     mixed = {"events": [view(two), view(three), view(one)]}
     for _ in range(10):
-        answer = await house.collect(mixed)
+        answer = await app.collect(mixed)
         assert (code(answer), answer.headers["Retry-After"]) == (LIMITED, "20")
-    assert house.sql("select count(*) from event") == [(3,)]
+    assert app.sql("select count(*) from event") == [(3,)]
     # Neither of the others lost a token; a batch takes one of each.
-    assert code(await house.collect({"events": [view(two), view(three), view(two)]})) == OK
-    assert await codes(house, 4, view(two)) == {OK: 2, LIMITED: 2}
-    assert await codes(house, 4, view(three)) == {OK: 2, LIMITED: 2}
-    house.clock.advance(20)
-    assert code(await house.collect(mixed)) == OK
-    assert code(await house.collect(mixed)) == LIMITED
+    assert code(await app.collect({"events": [view(two), view(three), view(two)]})) == OK
+    assert await codes(app, 4, view(two)) == {OK: 2, LIMITED: 2}
+    assert await codes(app, 4, view(three)) == {OK: 2, LIMITED: 2}
+    app.clock.advance(20)
+    assert code(await app.collect(mixed)) == OK
+    assert code(await app.collect(mixed)) == LIMITED
 
 
-async def test_the_wait_is_that_of_the_slowest_bucket(make_house: MakeHouse) -> None:
+async def test_the_wait_is_that_of_the_slowest_bucket(make_app: MakeApp) -> None:
     """Retry-After: sent then, the request passes the check that refused it, all websites of the batch together."""
-    house = await make_house(client_per_minute=60, website_per_minute=2)
-    one, two = await house.website(), await house.website("example.org")
-    assert await codes(house, 2, view(one)) == {OK: 2}
-    house.clock.advance(15)
-    assert await codes(house, 2, view(two)) == {OK: 2}
+    app = await make_app(client_per_minute=60, website_per_minute=2)
+    one, two = await app.website(), await app.website("example.org")
+    assert await codes(app, 2, view(one)) == {OK: 2}
+    app.clock.advance(15)
+    assert await codes(app, 2, view(two)) == {OK: 2}
     mixed = {"events": [view(one), view(two)]}
-    answer = await house.collect(mixed)
+    answer = await app.collect(mixed)
     assert (code(answer), answer.headers["Retry-After"]) == (LIMITED, "30")
-    house.clock.advance(15)
-    answer = await house.collect(mixed)
+    app.clock.advance(15)
+    answer = await app.collect(mixed)
     assert (code(answer), answer.headers["Retry-After"]) == (LIMITED, "15")
-    house.clock.advance(15)
-    assert code(await house.collect(mixed)) == OK
+    app.clock.advance(15)
+    assert code(await app.collect(mixed)) == OK
 
 
-async def test_the_system_clock_plays_no_part(make_house: MakeHouse) -> None:
+async def test_the_system_clock_plays_no_part(make_app: MakeApp) -> None:
     """Setting the system's time back or forward neither fills a bucket nor freezes it."""
-    house = await make_house(website_per_minute=2)
-    website = await house.website()
-    assert await codes(house, 3, view(website)) == {OK: 2, LIMITED: 1}
+    app = await make_app(website_per_minute=2)
+    website = await app.website()
+    assert await codes(app, 3, view(website)) == {OK: 2, LIMITED: 1}
     for hours in (-1, 1, 24):
-        house.clock.set_wall(NOON_MS + hours * 3_600_000)
-        answer = await house.collect(view(website))
+        app.clock.set_wall(NOON_MS + hours * 3_600_000)
+        answer = await app.collect(view(website))
         assert (code(answer), answer.headers["Retry-After"]) == (LIMITED, "30")
-    house.clock.set_wall(NOON_MS - 3_600_000)
-    house.clock.advance(30)
-    assert await codes(house, 2, view(website)) == {OK: 1, LIMITED: 1}
+    app.clock.set_wall(NOON_MS - 3_600_000)
+    app.clock.advance(30)
+    assert await codes(app, 2, view(website)) == {OK: 1, LIMITED: 1}
 
 
 # ---------------------------------------------------------------- whose bucket
@@ -229,73 +229,73 @@ CLIENTS = [
 ]
 
 
-async def test_clients(make_house: MakeHouse) -> None:
+async def test_clients(make_app: MakeApp) -> None:
     """Buckets: a client is an IPv4 address or an IPv6 /64. X-Forwarded-For from the right, first untrusted wins;
     IPv4-mapped addresses are IPv4. User-Agents play no part."""
-    house = await make_house(website_per_minute=1)
+    app = await make_app(website_per_minute=1)
     found = {}
     for name, one, other, _ in CLIENTS:
-        website = await house.website()
-        assert code(await house.collect(view(website), ip=one)) == OK
-        found[name] = code(await house.collect(view(website), ip=other, ua=CHROME + name))
+        website = await app.website()
+        assert code(await app.collect(view(website), ip=one)) == OK
+        found[name] = code(await app.collect(view(website), ip=other, ua=CHROME + name))
     assert found == {name: LIMITED if same else OK for name, _, _, same in CLIENTS}
 
 
-async def test_a_forwarded_header_from_nobody_trusted(make_house: MakeHouse) -> None:
+async def test_a_forwarded_header_from_nobody_trusted(make_app: MakeApp) -> None:
     """X-Forwarded-For is believed only where the peer is a trusted proxy; `none` trusts nobody."""
-    house = await make_house(trusted_proxy=("none",), website_per_minute=3)
-    website, key = await house.website(), await house.key()
+    app = await make_app(trusted_proxy=("none",), website_per_minute=3)
+    website, key = await app.website(), await app.key()
     for n in range(3):
-        assert code(await house.collect(view(website), ip=f"203.0.113.{n}")) == OK
-    assert code(await house.collect(view(website), ip="203.0.113.9")) == LIMITED
-    stats = await house.get(f"/api/v1/websites/{website}/stats", key)
+        assert code(await app.collect(view(website), ip=f"203.0.113.{n}")) == OK
+    assert code(await app.collect(view(website), ip="203.0.113.9")) == LIMITED
+    stats = await app.get(f"/api/v1/websites/{website}/stats", key)
     assert stats.json["data"]["visitors"] == 1
 
 
-async def test_trusted_proxies(make_house: MakeHouse) -> None:
+async def test_trusted_proxies(make_app: MakeApp) -> None:
     """--trusted-proxy replaces the default, loopback."""
-    house = await make_house(trusted_proxy=("127.0.0.0/8", "10.0.0.0/8"), website_per_minute=1)
-    website = await house.website()
-    assert code(await house.collect(view(website), ip="203.0.113.7, 10.1.2.3")) == OK
-    assert code(await house.collect(view(website), ip="203.0.113.8, 10.1.2.3, 10.9.9.9")) == OK
-    assert code(await house.collect(view(website), ip="203.0.113.7")) == LIMITED
-    replaced = await make_house(trusted_proxy=("10.0.0.0/8",), website_per_minute=1, db=house.db.with_name("b.db"))
+    app = await make_app(trusted_proxy=("127.0.0.0/8", "10.0.0.0/8"), website_per_minute=1)
+    website = await app.website()
+    assert code(await app.collect(view(website), ip="203.0.113.7, 10.1.2.3")) == OK
+    assert code(await app.collect(view(website), ip="203.0.113.8, 10.1.2.3, 10.9.9.9")) == OK
+    assert code(await app.collect(view(website), ip="203.0.113.7")) == LIMITED
+    replaced = await make_app(trusted_proxy=("10.0.0.0/8",), website_per_minute=1, db=app.db.with_name("b.db"))
     website = await replaced.website()
     assert code(await replaced.collect(view(website), ip="203.0.113.7")) == OK
     assert code(await replaced.collect(view(website), ip="203.0.113.8")) == LIMITED
 
 
-async def test_another_header(make_house: MakeHouse) -> None:
+async def test_another_header(make_app: MakeApp) -> None:
     """Another header can be named by a setting, and then only that one counts."""
-    house = await make_house(forwarded_header="X-Real-IP", website_per_minute=1)
-    website = await house.website()
+    app = await make_app(forwarded_header="X-Real-IP", website_per_minute=1)
+    website = await app.website()
     for n in range(2):
         headers = {"X-Real-IP": f"198.51.100.{n}"}
-        assert code(await house.collect(view(website), ip="203.0.113.7", headers=headers)) == OK
+        assert code(await app.collect(view(website), ip="203.0.113.7", headers=headers)) == OK
     headers = {"X-Real-IP": "198.51.100.1"}
-    assert code(await house.collect(view(website), ip="203.0.113.8", headers=headers)) == LIMITED
-    assert code(await house.collect(view(website), ip="203.0.113.8")) == OK  # the socket's peer
-    assert code(await house.collect(view(website), ip="203.0.113.9")) == LIMITED
+    assert code(await app.collect(view(website), ip="203.0.113.8", headers=headers)) == LIMITED
+    assert code(await app.collect(view(website), ip="203.0.113.8")) == OK  # the socket's peer
+    assert code(await app.collect(view(website), ip="203.0.113.9")) == LIMITED
 
 
-async def test_an_untrusted_proxy_is_logged(house: House, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_untrusted_proxy_is_logged(app: App, caplog: pytest.LogCaptureFixture) -> None:
     """A forwarded header from an untrusted private address is logged once a minute with the flag to set."""
     caplog.set_level(logging.WARNING)
-    website = await house.website()
+    website = await app.website()
 
     def told() -> int:
         return sum("--trusted-proxy" in record.getMessage() for record in caplog.records)
 
-    await house.collect(view(website), ip="203.0.113.7, 198.51.100.1")
+    await app.collect(view(website), ip="203.0.113.7, 198.51.100.1")
     assert told() == 0
     for _ in range(3):
-        await house.collect(view(website), ip="203.0.113.7, 10.1.2.3")
+        await app.collect(view(website), ip="203.0.113.7, 10.1.2.3")
     assert told() == 1
-    house.clock.advance(59.999)
-    await house.collect(view(website), ip="203.0.113.7, 10.1.2.3")
+    app.clock.advance(59.999)
+    await app.collect(view(website), ip="203.0.113.7, 10.1.2.3")
     assert told() == 1
-    house.clock.advance(0.001)
-    await house.collect(view(website), ip="203.0.113.7, 172.16.0.9")
+    app.clock.advance(0.001)
+    await app.collect(view(website), ip="203.0.113.7, 172.16.0.9")
     assert told() == 2
     assert "203.0.113.7" not in caplog.text
     assert "10.1.2.3" not in caplog.text
@@ -304,14 +304,12 @@ async def test_an_untrusted_proxy_is_logged(house: House, caplog: pytest.LogCapt
 # ---------------------------------------------------------------- the month
 
 
-async def test_the_monthly_limit(make_house: MakeHouse) -> None:
+async def test_the_monthly_limit(make_app: MakeApp) -> None:
     """Monthly event limit: a batch that crosses it is taken up to it; then 429 with Retry-After to the month's end."""
-    house = await make_house(free_events=5)
-    website = await house.website(plan="free")
-    assert (await house.collect(views(website, 3))).json == {"ok": True, "accepted": 3, "rejected": 0}
-    crossing = await house.collect(
-        {"website_id": website, "events": [view(), 5, view(), view(), view(url="x"), view()]}
-    )
+    app = await make_app(free_events=5)
+    website = await app.website(plan="free")
+    assert (await app.collect(views(website, 3))).json == {"ok": True, "accepted": 3, "rejected": 0}
+    crossing = await app.collect({"website_id": website, "events": [view(), 5, view(), view(), view(url="x"), view()]})
     assert (crossing.status, crossing.json["accepted"], crossing.json["rejected"]) == (202, 2, 4)
     assert [(e["index"], e["code"]) for e in crossing.json["errors"]] == [
         (1, "invalid_type"),
@@ -320,50 +318,50 @@ async def test_the_monthly_limit(make_house: MakeHouse) -> None:
         (5, "monthly_limit_reached"),
     ]
     for body in (view(website), views(website, 50), {"website_id": website, "events": [5]}):
-        answer = await house.collect(body)
+        answer = await app.collect(body)
         assert (code(answer), answer.headers["Retry-After"]) == (MONTH, str(MONTH_LEFT_S))
-    assert house.sql("select count(*) from event") == [(5,)]
-    assert used(house) == {("owner@example.com", 202611): 5}
+    assert app.sql("select count(*) from event") == [(5,)]
+    assert used(app) == {("owner@example.com", 202611): 5}
 
 
-async def test_the_month_ends_at_midnight_utc(make_house: MakeHouse) -> None:
+async def test_the_month_ends_at_midnight_utc(make_app: MakeApp) -> None:
     """Per calendar month UTC; Retry-After runs to the month's end: sent then, the request passes."""
-    house = await make_house(free_events=2)
-    website = await house.website(plan="free")
-    assert code(await house.collect(views(website, 2))) == OK
-    house.clock.advance(MONTH_LEFT_S - 1.5)
-    answer = await house.collect(view(website))
+    app = await make_app(free_events=2)
+    website = await app.website(plan="free")
+    assert code(await app.collect(views(website, 2))) == OK
+    app.clock.advance(MONTH_LEFT_S - 1.5)
+    answer = await app.collect(view(website))
     assert (code(answer), answer.headers["Retry-After"]) == (MONTH, "2")
-    house.clock.advance(1.499)
-    answer = await house.collect(view(website))
+    app.clock.advance(1.499)
+    answer = await app.collect(view(website))
     assert (code(answer), answer.headers["Retry-After"]) == (MONTH, "1")
-    house.clock.advance(0.001)
+    app.clock.advance(0.001)
     # By arrival: an event of November that arrives in December is one of December's.
-    assert code(await house.collect(view(website, timestamp="2026-11-30T12:00:00Z"))) == OK
-    assert code(await house.collect(view(website))) == OK
-    answer = await house.collect(view(website))
+    assert code(await app.collect(view(website, timestamp="2026-11-30T12:00:00Z"))) == OK
+    assert code(await app.collect(view(website))) == OK
+    answer = await app.collect(view(website))
     assert (code(answer), answer.headers["Retry-After"]) == (MONTH, str(31 * DAY_S))
-    assert used(house) == {("owner@example.com", 202611): 2, ("owner@example.com", 202612): 2}
+    assert used(app) == {("owner@example.com", 202611): 2, ("owner@example.com", 202612): 2}
 
 
-async def test_the_month_survives_a_restart(make_house: MakeHouse) -> None:
+async def test_the_month_survives_a_restart(make_app: MakeApp) -> None:
     """Survives restarts: to the event."""
-    house = await make_house(free_events=4)
-    website = await house.website(plan="free")
-    await house.collect(views(website, 3))
-    await house.restart()
-    assert (await house.collect(views(website, 3))).json["accepted"] == 1
-    await house.restart()
-    assert code(await house.collect(view(website))) == MONTH
-    house.clock.advance(MONTH_LEFT_S)
-    await house.restart()
-    assert (await house.collect(views(website, 5))).json["accepted"] == 4
+    app = await make_app(free_events=4)
+    website = await app.website(plan="free")
+    await app.collect(views(website, 3))
+    await app.restart()
+    assert (await app.collect(views(website, 3))).json["accepted"] == 1
+    await app.restart()
+    assert code(await app.collect(view(website))) == MONTH
+    app.clock.advance(MONTH_LEFT_S)
+    await app.restart()
+    assert (await app.collect(views(website, 5))).json["accepted"] == 4
 
 
-async def test_what_counts_towards_the_month(make_house: MakeHouse) -> None:
+async def test_what_counts_towards_the_month(make_app: MakeApp) -> None:
     """Accepted events of all types per account; duplicates, crawlers and refused ones do not count."""
-    house = await make_house(free_events=9)
-    website, other = await house.website(plan="free"), await house.website("example.org")
+    app = await make_app(free_events=9)
+    website, other = await app.website(plan="free"), await app.website("example.org")
     every = [
         view(),
         {"type": "screen_view", "name": "Home"},
@@ -374,27 +372,27 @@ async def test_what_counts_towards_the_month(make_house: MakeHouse) -> None:
         {"type": "ab_assign", "experiment": "e", "variant": "v"},
         {"type": "ab_convert", "experiment": "e"},
     ]
-    assert (await house.collect({"website_id": website, "events": every})).json["accepted"] == 8
+    assert (await app.collect({"website_id": website, "events": every})).json["accepted"] == 8
     for _ in range(3):
-        await house.collect({"website_id": website, "events": [5, view(url="x"), view(timestamp=0)]})
-        crawled = await house.collect(view(website), ua="Googlebot/2.1", headers=SAME)
+        await app.collect({"website_id": website, "events": [5, view(url="x"), view(timestamp=0)]})
+        crawled = await app.collect(view(website), ua="Googlebot/2.1", headers=SAME)
         assert crawled.json["errors"][0]["code"] == "crawler"
-    assert used(house) == {("owner@example.com", 202611): 8}
+    assert used(app) == {("owner@example.com", 202611): 8}
     # Another website of the same account.
-    copies = await house.collect({"website_id": other, "events": [view(event_id="a")] * 3})
+    copies = await app.collect({"website_id": other, "events": [view(event_id="a")] * 3})
     assert (copies.status, copies.json["accepted"]) == (202, 3)
-    assert used(house) == {("owner@example.com", 202611): 9}
-    assert code(await house.collect(view(other))) == MONTH
-    assert code(await house.collect(view(website))) == MONTH
+    assert used(app) == {("owner@example.com", 202611): 9}
+    assert code(await app.collect(view(other))) == MONTH
+    assert code(await app.collect(view(website))) == MONTH
 
 
-async def test_copies_behind_the_limit(make_house: MakeHouse) -> None:
+async def test_copies_behind_the_limit(make_app: MakeApp) -> None:
     """A duplicate uses no quota: in the batch that crosses the limit it is accepted."""
-    house = await make_house(free_events=2)
-    website = await house.website(plan="free")
-    await house.collect(view(website, event_id="a"))
+    app = await make_app(free_events=2)
+    website = await app.website(plan="free")
+    await app.collect(view(website, event_id="a"))
     sent = [view(event_id=event_id) for event_id in ("a", "b", "c", "a", "b", "c")]
-    answer = await house.collect({"website_id": website, "events": sent})
+    answer = await app.collect({"website_id": website, "events": sent})
     assert answer.json["accepted"] == 4
     assert [(e["index"], e["code"]) for e in answer.json["errors"]] == [
         (2, "monthly_limit_reached"),
@@ -402,84 +400,84 @@ async def test_copies_behind_the_limit(make_house: MakeHouse) -> None:
     ]
 
 
-async def test_several_accounts(make_house: MakeHouse) -> None:
+async def test_several_accounts(make_app: MakeApp) -> None:
     """Every account concerned has its month full: 429. Otherwise the events of the full one alone are rejected."""
-    house = await make_house(free_events=2, pro_events=3)
-    free = await house.website(account="free@example.com", plan="free")
-    also = await house.website("example.net", account="also@example.com", plan="free")
-    pro = await house.website("example.org", account="pro@example.com", plan="pro")
-    free_again = await house.website("example.info", account="free@example.com")
-    assert (await house.collect(views(free, 2))).json["accepted"] == 2
-    mixed = await house.collect({"events": [view(free), view(pro), view(also), view(free_again), view(pro)]})
+    app = await make_app(free_events=2, pro_events=3)
+    free = await app.website(account="free@example.com", plan="free")
+    also = await app.website("example.net", account="also@example.com", plan="free")
+    pro = await app.website("example.org", account="pro@example.com", plan="pro")
+    free_again = await app.website("example.info", account="free@example.com")
+    assert (await app.collect(views(free, 2))).json["accepted"] == 2
+    mixed = await app.collect({"events": [view(free), view(pro), view(also), view(free_again), view(pro)]})
     assert (mixed.status, mixed.json["accepted"]) == (202, 3)
     assert [(e["index"], e["code"]) for e in mixed.json["errors"]] == [
         (0, "monthly_limit_reached"),
         (3, "monthly_limit_reached"),
     ]
-    assert (await house.collect(views(also, 1))).json["accepted"] == 1
-    full = await house.collect({"events": [view(free), view(also)]})
+    assert (await app.collect(views(also, 1))).json["accepted"] == 1
+    full = await app.collect({"events": [view(free), view(also)]})
     assert (code(full), full.headers["Retry-After"]) == (MONTH, str(MONTH_LEFT_S))
-    assert (await house.collect({"events": [view(free), view(also), view(pro)]})).json["accepted"] == 1
-    assert code(await house.collect({"events": [view(free), view(also), view(pro)]})) == MONTH
-    assert used(house) == {
+    assert (await app.collect({"events": [view(free), view(also), view(pro)]})).json["accepted"] == 1
+    assert code(await app.collect({"events": [view(free), view(also), view(pro)]})) == MONTH
+    assert used(app) == {
         ("free@example.com", 202611): 2,
         ("also@example.com", 202611): 2,
         ("pro@example.com", 202611): 3,
     }
 
 
-async def test_business_is_unlimited(make_house: MakeHouse) -> None:
+async def test_business_is_unlimited(make_app: MakeApp) -> None:
     """Plans: free, pro and business, which is unlimited. A plan that rises or falls counts at once."""
-    house = await make_house(free_events=1, pro_events=2)
-    website = await house.website()
-    assert (await house.collect(views(website, 50))).json["accepted"] == 50
+    app = await make_app(free_events=1, pro_events=2)
+    website = await app.website()
+    assert (await app.collect(views(website, 50))).json["accepted"] == 50
     for plan, outcome in (("free", MONTH), ("pro", MONTH), ("business", OK)):
-        await house.admin(lambda c, plan=plan: c.execute("update account set plan = ?", (plan,)))
-        assert code(await house.collect(view(website))) == outcome
+        await app.admin(lambda c, plan=plan: c.execute("update account set plan = ?", (plan,)))
+        assert code(await app.collect(view(website))) == outcome
 
 
-async def test_the_limit_holds_under_parallel_batches(make_house: MakeHouse) -> None:
+async def test_the_limit_holds_under_parallel_batches(make_app: MakeApp) -> None:
     """A batch that crosses it is taken up to it: 50 batches of 50 at once give exactly the limit."""
-    house = await make_house(free_events=1_000)
-    website = await house.website(plan="free")
-    answers = await asyncio.gather(*(house.collect(views(website, 50)) for _ in range(50)))
+    app = await make_app(free_events=1_000)
+    website = await app.website(plan="free")
+    answers = await asyncio.gather(*(app.collect(views(website, 50)) for _ in range(50)))
     assert {code(answer) for answer in answers} <= {OK, MONTH}
     assert sum(answer.json.get("accepted", 0) for answer in answers) == 1_000
-    assert house.sql("select count(*) from event") == [(1_000,)]
-    assert used(house) == {("owner@example.com", 202611): 1_000}
+    assert app.sql("select count(*) from event") == [(1_000,)]
+    assert used(app) == {("owner@example.com", 202611): 1_000}
     for answer in answers:
         if answer.status == 429:
             assert answer.headers["Retry-After"] == str(MONTH_LEFT_S)
 
 
-async def test_a_month_that_filled_up_meanwhile_takes_no_token(make_house: MakeHouse) -> None:
+async def test_a_month_that_filled_up_meanwhile_takes_no_token(make_app: MakeApp) -> None:
     """A refused request takes no token, also where only the writer knew that the month is full."""
-    house = await make_house(free_events=1, website_per_minute=20)
-    website = await house.website(plan="free")
-    counts = await codes(house, 20, view(website))
+    app = await make_app(free_events=1, website_per_minute=20)
+    website = await app.website(plan="free")
+    counts = await codes(app, 20, view(website))
     assert counts == {OK: 1, MONTH: 19}
-    await house.admin(lambda c: c.execute("update account set plan = 'business'"))
-    assert await codes(house, 25, view(website)) == {OK: 19, LIMITED: 6}
+    await app.admin(lambda c: c.execute("update account set plan = 'business'"))
+    assert await codes(app, 25, view(website)) == {OK: 19, LIMITED: 6}
 
 
-async def test_the_month_is_that_of_arrival(make_house: MakeHouse) -> None:
+async def test_the_month_is_that_of_arrival(make_app: MakeApp) -> None:
     """By arrival: a request that waited for its commit while the month ended counts in the month in which it came."""
-    house = await make_house(free_events=3)
-    website = await house.website(plan="free")
-    house.clock.advance(MONTH_LEFT_S - 0.001)
-    holder = sqlite3.connect(house.db, isolation_level=None)
+    app = await make_app(free_events=3)
+    website = await app.website(plan="free")
+    app.clock.advance(MONTH_LEFT_S - 0.001)
+    holder = sqlite3.connect(app.db, isolation_level=None)
     holder.execute("begin immediate")
     sending = []
     for waiting in (1, 2, 3, 4):
         if waiting == 3:
-            house.clock.advance(0.001)
-        sending.append(asyncio.create_task(house.collect(view(website))))
-        while house.store.queue < waiting:
-            assert (await house.get("/healthz")).status == 200
+            app.clock.advance(0.001)
+        sending.append(asyncio.create_task(app.collect(view(website))))
+        while app.store.queue < waiting:
+            assert (await app.get("/healthz")).status == 200
     holder.rollback()
     holder.close()
     assert [code(await task) for task in sending] == [OK] * 4
-    assert used(house) == {("owner@example.com", 202611): 2, ("owner@example.com", 202612): 2}
+    assert used(app) == {("owner@example.com", 202611): 2, ("owner@example.com", 202612): 2}
 
 
 # ---------------------------------------------------------------- bodies
@@ -495,54 +493,54 @@ async def chunks(body: bytes, size: int = 8_000) -> AsyncIterator[bytes]:
         yield body[start : start + size]
 
 
-async def chunked(house: House, body: bytes, **headers: str) -> Answer:
+async def chunked(app: App, body: bytes, **headers: str) -> Answer:
     """A body without Content-Length."""
-    async with house.client.post("/api/collect", data=chunks(body), headers=headers) as response:
+    async with app.client.post("/api/collect", data=chunks(body), headers=headers) as response:
         assert "Content-Length" not in response.request_info.headers
         return Answer(response.status, response.headers, await response.read())
 
 
-async def test_body_sizes(house: House) -> None:
+async def test_body_sizes(app: App) -> None:
     """Seed, Limits: body size 64 KB, 65,536 bytes: by Content-Length before a byte is read; chunked bodies as they
     arrive. The client sees the answer."""
-    website = await house.website()
+    website = await app.website()
     sizes = {65_535: OK, 65_536: OK, 65_537: (413, "body_too_large"), 500_000: (413, "body_too_large")}
     for size, outcome in sizes.items():
-        assert code(await house.collect(padded(website, size))) == outcome
-        assert code(await chunked(house, padded(website, size))) == outcome
-    assert house.sql("select count(*) from event") == [(4,)]
+        assert code(await app.collect(padded(website, size))) == outcome
+        assert code(await chunked(app, padded(website, size))) == outcome
+    assert app.sql("select count(*) from event") == [(4,)]
 
 
 @pytest.mark.parametrize("length", [1_048_576, 1_200_000])
-async def test_a_large_body_is_thrown_away(house: House, length: int) -> None:
-    """The rest is read and thrown away, so that the client sees the answer; and the house serves on."""
-    website = await house.website()
-    async with connection(house) as (reader, writer):
+async def test_a_large_body_is_thrown_away(app: App, length: int) -> None:
+    """The rest is read and thrown away, so that the client sees the answer; and the application serves on."""
+    website = await app.website()
+    async with connection(app) as (reader, writer):
         writer.write(head(length) + b" " * length)
         assert (await answer_to(reader)).status == 413
-    assert code(await house.collect(view(website))) == OK
+    assert code(await app.collect(view(website))) == OK
 
 
 ENCODINGS = {"": 202, "identity": 202, "Identity": 202, "gzip": 415, "deflate": 415, "br": 415, "zstd": 415}
 ENCODINGS |= {"gzip, identity": 415, "nonsense": 415, "GZIP": 415}
 
 
-async def test_content_encodings(house: House) -> None:
+async def test_content_encodings(app: App) -> None:
     """A Content-Encoding other than identity: 415 unsupported_encoding, whatever the body is."""
-    website = await house.website()
+    website = await app.website()
     plain = json.dumps(view(website)).encode()
     for body in (plain, gzip.compress(plain), b"", b"\x1f\x8b"):
         found = {}
         for name in ENCODINGS:
             headers = {"Content-Encoding": name} if name else {}
-            found[name] = (await house.collect(body, headers=headers)).status
+            found[name] = (await app.collect(body, headers=headers)).status
         expected = {name: 400 if status == 202 and body != plain else status for name, status in ENCODINGS.items()}
         assert found == expected
     bomb = gzip.compress(b" " * 50_000_000)
     assert len(bomb) < 65_536
-    refused = await house.collect(bomb, headers={"Content-Encoding": "gzip"})
+    refused = await app.collect(bomb, headers={"Content-Encoding": "gzip"})
     assert code(refused) == (415, "unsupported_encoding")
-    async with house.client.post(
+    async with app.client.post(
         "/api/collect", data=chunks(bomb), headers={"Content-Encoding": "gzip"}, skip_auto_headers=["Content-Encoding"]
     ) as response:
         assert response.status == 415
@@ -552,9 +550,9 @@ async def test_content_encodings(house: House) -> None:
 
 
 @asynccontextmanager
-async def connection(house: House) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+async def connection(app: App) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     """A connection of our own, for what no client library would send."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", house.client.port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", app.client.port)
     yield reader, writer
     writer.close()
     with suppress(ConnectionError):
@@ -576,43 +574,43 @@ async def answer_to(reader: asyncio.StreamReader) -> Answer:
     return Answer(int(lines[0].split()[1]), headers, body)
 
 
-async def test_content_length_beyond_the_limit(house: House) -> None:
+async def test_content_length_beyond_the_limit(app: App) -> None:
     """413 by Content-Length before a byte is read: also where the bytes never come."""
-    async with connection(house) as (reader, writer):
+    async with connection(app) as (reader, writer):
         writer.write(head(1_000_000_000))
         answer = await answer_to(reader)
     assert code(answer) == (413, "body_too_large")
     assert answer.headers["Access-Control-Allow-Origin"] == "*"
 
 
-async def test_content_length_too_small(house: House) -> None:
+async def test_content_length_too_small(app: App) -> None:
     """What is beyond Content-Length is no part of the body."""
-    body = json.dumps(view(await house.website())).encode()
-    async with connection(house) as (reader, writer):
+    body = json.dumps(view(await app.website())).encode()
+    async with connection(app) as (reader, writer):
         writer.write(head(10) + body[:10])
         assert code(await answer_to(reader)) == (400, "invalid_json")
         writer.write(body[10:])
         writer.write_eof()
         rest = await reader.read()
     assert rest == b"" or rest.split()[1] == b"400"
-    assert house.sql("select count(*) from event") == [(0,)]
+    assert app.sql("select count(*) from event") == [(0,)]
 
 
-async def test_content_length_too_large(house: House) -> None:
-    """A body that does not arrive whole is no request: nothing is stored, and the house serves on."""
-    website = await house.website()
+async def test_content_length_too_large(app: App) -> None:
+    """A body that does not arrive whole is no request: nothing is stored, and the application serves on."""
+    website = await app.website()
     body = json.dumps(view(website)).encode()
-    async with connection(house) as (_, writer):
+    async with connection(app) as (_, writer):
         writer.write(head(len(body) + 10) + body)
         await writer.drain()
-    assert code(await house.collect(view(website))) == OK
-    assert house.sql("select count(*) from event") == [(1,)]
+    assert code(await app.collect(view(website))) == OK
+    assert app.sql("select count(*) from event") == [(1,)]
 
 
-async def test_a_body_byte_by_byte(house: House) -> None:
+async def test_a_body_byte_by_byte(app: App) -> None:
     """A slow sender is taken all the same, on a connection that is used again."""
-    body = json.dumps(view(await house.website())).encode()
-    async with connection(house) as (reader, writer):
+    body = json.dumps(view(await app.website())).encode()
+    async with connection(app) as (reader, writer):
         for _ in range(2):
             writer.write(head(len(body), "Content-Type: text/plain"))
             for byte in body:
@@ -621,27 +619,27 @@ async def test_a_body_byte_by_byte(house: House) -> None:
             assert (await answer_to(reader)).json == {"ok": True, "accepted": 1, "rejected": 0}
 
 
-async def test_the_rest_of_a_refused_body_is_no_request(house: House) -> None:
+async def test_the_rest_of_a_refused_body_is_no_request(app: App) -> None:
     """The rest is read and thrown away: never read as the next request."""
-    inner = json.dumps(view(await house.website())).encode()
-    async with connection(house) as (reader, writer):
+    inner = json.dumps(view(await app.website())).encode()
+    async with connection(app) as (reader, writer):
         writer.write(head(70_000) + (head(len(inner)) + inner).ljust(70_000))
         assert code(await answer_to(reader)) == (413, "body_too_large")
         writer.write_eof()
         assert await reader.read() == b""
-    assert house.sql("select count(*) from event") == [(0,)]
+    assert app.sql("select count(*) from event") == [(0,)]
 
 
-async def test_a_token_is_taken_once(make_house: MakeHouse) -> None:
+async def test_a_token_is_taken_once(make_app: MakeApp) -> None:
     """Check 6 looks at the client's bucket again: requests whose bodies were still on their way share one token."""
-    house = await make_house(client_per_minute=1)
-    bodies = [json.dumps(view(await house.website(f"example{n}.com"))).encode() for n in range(5)]
+    app = await make_app(client_per_minute=1)
+    bodies = [json.dumps(view(await app.website(f"example{n}.com"))).encode() for n in range(5)]
     async with AsyncExitStack() as stack:
-        ends = [await stack.enter_async_context(connection(house)) for _ in bodies]
+        ends = [await stack.enter_async_context(connection(app)) for _ in bodies]
         for (_, writer), body in zip(ends, bodies, strict=True):
             writer.write(head(len(body)))
         for _ in range(20):  # meanwhile all of them pass check 1
-            assert (await house.get("/healthz")).status == 200
+            assert (await app.get("/healthz")).status == 200
         for (_, writer), body in zip(ends, bodies, strict=True):
             writer.write(body)
         answers = [await answer_to(reader) for reader, _ in ends]
@@ -657,11 +655,11 @@ BAD_CHUNKS = {
 
 
 @pytest.mark.parametrize("body", BAD_CHUNKS.values(), ids=BAD_CHUNKS)
-async def test_bad_chunks(house: House, body: bytes) -> None:
-    """A body that is no HTTP is refused, never a 500, and the house serves on."""
-    async with connection(house) as (reader, writer):
+async def test_bad_chunks(app: App, body: bytes) -> None:
+    """A body that is no HTTP is refused, never a 500, and the application serves on."""
+    async with connection(app) as (reader, writer):
         writer.write(head(None, "Transfer-Encoding: chunked") + body)
         writer.write_eof()
         answer = await reader.read()
     assert answer == b"" or answer.split()[1] == b"400"
-    assert code(await house.collect(view(await house.website()))) == OK
+    assert code(await app.collect(view(await app.website()))) == OK

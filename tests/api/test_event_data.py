@@ -23,7 +23,8 @@ from tally.maintenance import deletion, retention
 from tally.storage import event_data
 from tally.storage.database import open_database
 from tally.storage.event_data import INLINE_BYTES
-from tests.conftest import House, Serve, Server
+from tests.support.app import App
+from tests.support.process import Serve, Server
 
 # Around each edge of a part, and the greatest.
 SIZES = [0, 60, 119, 120, 121, *range(470, 484), 958, 959, 960, 961, 962, 1_440, 1_441, 2_000, 4_000, 4_086]
@@ -41,36 +42,36 @@ def test_parts_add_up(character: str, size: int) -> None:
     assert all(len(one.encode()) <= INLINE_BYTES for one in (first or "", *(part[-1] for part in parts)))
 
 
-async def test_long_event_data_is_read_whole(house: House) -> None:
-    website, key = await house.website(), await house.key()
+async def test_long_event_data_is_read_whole(app: App) -> None:
+    website, key = await app.website(), await app.key()
     sent = {f"e{size}": {"a": "\u00e9" * (size // 2), "n": size} for size in SIZES if size < 4_000}
     for name, data in sent.items():
         body = {"type": "event", "website_id": website, "event_name": name, "event_data": data}
-        assert (await house.collect(body)).status == 202
+        assert (await app.collect(body)).status == 202
     path = f"/api/v1/websites/{website}"
-    rows = (await house.get(f"{path}/events", key, {"limit": "1000"})).json["data"]
+    rows = (await app.get(f"{path}/events", key, {"limit": "1000"})).json["data"]
     assert {row["event_name"]: row["event_data"] for row in rows} == sent
     for name, data in list(sent.items())[-6:]:
-        found = (await house.get(f"{path}/event-data", key, {"event_name": name})).json["data"]
+        found = (await app.get(f"{path}/event-data", key, {"event_name": name})).json["data"]
         values = {one["property"]: one["values"][0]["value"] for one in found}
         assert values == data
-    assert house.sql("select count(*) from event_data_part")[0][0] > len(sent) // 3
+    assert app.sql("select count(*) from event_data_part")[0][0] > len(sent) // 3
 
 
 @pytest.mark.parametrize("by", ["retention", "deletion of the website"])
-async def test_parts_go_with_their_event(by: str, house: House) -> None:
-    website = await house.website()
+async def test_parts_go_with_their_event(by: str, app: App) -> None:
+    website = await app.website()
     body = {"type": "event", "website_id": website, "event_name": "e", "event_data": {"a": "x" * 3_000}}
     for _ in range(3):
-        await house.collect(body)
-    assert house.sql("select count(*) from event_data_part") == [(21,)]
+        await app.collect(body)
+    assert app.sql("select count(*) from event_data_part") == [(21,)]
 
     def delete(connection: Any) -> None:
         while retention._delete(connection, 1, 1 << 30) if by == "retention" else deletion.erase(connection, 1):
             pass
 
-    await house.admin(delete)
-    assert house.sql("select (select count(*) from event), (select count(*) from event_data_part)") == [(0, 0)]
+    await app.admin(delete)
+    assert app.sql("select (select count(*) from event), (select count(*) from event_data_part)") == [(0, 0)]
 
 
 # --- a hostile hour

@@ -28,7 +28,7 @@ from tally.rollups.heatmaps import COUNT_LEVELS, LEVELS
 from tally.rollups.verify import HEATMAPS, verdicts
 from tally.storage.database import open_database, transaction
 from tally.timestamps import DAY_MS, iso
-from tests.conftest import NOON_MS, Answer, House, MakeHouse
+from tests.support.app import NOON_MS, Answer, App, MakeApp
 
 TODAY = NOON_MS // DAY_MS
 # Each on both sides of a class's bound, "phones under 640 pixels wide, tablets under 1,024".
@@ -91,9 +91,9 @@ class Killed(Exception):
 class Place:
     """A server and the plain list beside it; nothing is done in the background but what is asked for here."""
 
-    def __init__(self, house: House, website: str, key: str) -> None:
-        self.house, self.website, self.key, self.plain = house, website, key, Plain()
-        [(self.number,)] = house.sql("select number from website where id = ?", website)
+    def __init__(self, app: App, website: str, key: str) -> None:
+        self.app, self.website, self.key, self.plain = app, website, key, Plain()
+        [(self.number,)] = app.sql("select number from website where id = ?", website)
 
     async def send(self, *points: Point) -> None:
         """By the endpoint, up to 50 events at once."""
@@ -101,20 +101,20 @@ class Place:
         for page in dict.fromkeys(point[:3] for point in points):
             own = [point for point in points if point[:3] == page]
             day, path, width = page
-            at_ms = self.house.clock.wall_ms() if day == self.today() else day * DAY_MS + 86_399_999
+            at_ms = self.app.clock.wall_ms() if day == self.today() else day * DAY_MS + 86_399_999
             viewport = random.Random(len(self.plain.points)).choice([px for px, of in VIEWPORTS.items() if of == width])
             for start in range(0, len(own), 100):
                 sent = [{"x": point.x, "y": point.y, "kind": point.kind} for point in own[start : start + 100]]
                 event = {"type": "heatmap", "url": f"https://example.com{path}", "viewport_width": viewport}
                 events.append(event | {"points": sent, "timestamp": at_ms})
         for start in range(0, len(events), 20):
-            answer = await self.house.collect({"website_id": self.website, "events": events[start : start + 20]})
+            answer = await self.app.collect({"website_id": self.website, "events": events[start : start + 20]})
             assert (answer.status, answer.json["rejected"]) == (202, 0), answer.text
-            self.house.clock.advance(1)
+            self.app.clock.advance(1)
         self.plain.points += points
 
     def today(self) -> int:
-        return self.house.clock.wall_ms() // DAY_MS
+        return self.app.clock.wall_ms() // DAY_MS
 
     async def pack(self, steps: int = 1 << 30, end: int | None = None, killed: bool = False) -> None:
         """Some steps of packing; or one that is killed in its middle."""
@@ -127,12 +127,12 @@ class Place:
             return more
 
         for _ in range(min(steps, 1_000)):
-            if not await self.house.admin(step):
+            if not await self.app.admin(step):
                 return
         assert steps < 1_000, "it comes to an end"
 
     async def ask(self, what: str, **params: Any) -> Answer:
-        return await self.house.get(f"/api/v1/websites/{self.website}/{what}", self.key, params)
+        return await self.app.get(f"/api/v1/websites/{self.website}/{what}", self.key, params)
 
     async def check(self, first: int, end: int, widths: tuple[str, ...] = (), limit: int = 10) -> None:
         """That every page, and the list of them, is as the plain list says."""
@@ -149,16 +149,16 @@ class Place:
 
     def wrong(self) -> list[tuple[int, int]]:
         """What verify says of heatmaps."""
-        with closing(open_database(self.house.db, create=False)) as connection:
+        with closing(open_database(self.app.db, create=False)) as connection:
             found = verdicts(connection, self.number)
             return [(verdict.level, verdict.block) for verdict in found if verdict.fault == HEATMAPS]
 
 
 @pytest.fixture
-async def place(make_house: MakeHouse, monkeypatch: pytest.MonkeyPatch) -> Place:
+async def place(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> Place:
     monkeypatch.setattr(running, "PAUSE_S", 1e6)
-    house = await make_house(client_per_minute=1 << 20, website_per_minute=1 << 20, key_per_minute=1 << 20)
-    return Place(house, await house.website(), await house.key())
+    app = await make_app(client_per_minute=1 << 20, website_per_minute=1 << 20, key_per_minute=1 << 20)
+    return Place(app, await app.website(), await app.key())
 
 
 def some(chance: random.Random, today: int, count: int, tall: int = 5_200) -> list[Point]:
@@ -190,16 +190,16 @@ async def test_against_plain_counting(place: Place, monkeypatch: pytest.MonkeyPa
             first = begun + chance.randrange(-3, 80)
             widths = tuple(width for width in WIDTHS if chance.random() < 0.4)
             await place.check(first, first + chance.randrange(1, 80), widths, chance.choice((1, 10)))
-        place.house.clock.advance(chance.choice((3_600, 2 * 86_400, 3 * 86_400)))
+        place.app.clock.advance(chance.choice((3_600, 2 * 86_400, 3 * 86_400)))
     for _ in range(2):
         await place.check(begun - 3, begun + 90)
         await place.check(begun + 5, begun + 71, ("mobile", "desktop"))
         await place.pack()
     assert place.wrong() == []
-    rows = dict(place.house.sql("select level, count(*) from heat_block group by level"))
+    rows = dict(place.app.sql("select level, count(*) from heat_block group by level"))
     assert min(rows[level] for level in LEVELS) > 0
-    assert [row[0] for row in place.house.sql("select distinct level from heat_count")] == list(COUNT_LEVELS)
-    assert place.house.sql("select count(*) from heat where day < ?", place.today()) == [(0,)]
+    assert [row[0] for row in place.app.sql("select distinct level from heat_count")] == list(COUNT_LEVELS)
+    assert place.app.sql("select count(*) from heat where day < ?", place.today()) == [(0,)]
 
 
 async def test_many_points_of_today_are_packed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,22 +209,22 @@ async def test_many_points_of_today_are_packed(place: Place, monkeypatch: pytest
     today = [point for point in points if point.day == place.today()]
     await place.send(*today[:80])
     await place.pack()
-    assert place.house.sql("select count(*) from heat_count") == [(0,)]
+    assert place.app.sql("select count(*) from heat_count") == [(0,)]
     await place.send(*today[80:])
     await place.pack()
-    assert place.house.sql("select count(*) from heat") == [(0,)]
+    assert place.app.sql("select count(*) from heat") == [(0,)]
     await place.check(place.today(), place.today() + 1)
 
 
 async def test_the_background_packs(place: Place) -> None:
     """And leaves what is not over."""
     await place.send(*some(random.Random(2), place.today(), 200))
-    await place.house.store.builder.work()
-    assert place.house.sql("select distinct day from heat") == [(place.today(),)]
+    await place.app.store.builder.work()
+    assert place.app.sql("select distinct day from heat") == [(place.today(),)]
     await place.check(place.today() - 2, place.today() + 1)
-    place.house.clock.advance(86_400)
-    await place.house.store.builder.work()
-    assert place.house.sql("select count(*) from heat") == [(0,)]
+    place.app.clock.advance(86_400)
+    await place.app.store.builder.work()
+    assert place.app.sql("select count(*) from heat") == [(0,)]
     await place.check(place.today() - 3, place.today())
 
 
@@ -263,7 +263,7 @@ async def test_every_beginning_and_end(place: Place) -> None:
 async def test_what_was_sent_without_a_page(place: Place) -> None:
     """It is not in the list, as unset values are not in others, but in meta, and can be asked for."""
     event = {"type": "heatmap", "points": [{"x": 0, "y": 0, "kind": "click"}] * 3, "viewport_width": 5}
-    assert (await place.house.collect(event | {"website_id": place.website})).status == 202
+    assert (await place.app.collect(event | {"website_id": place.website})).status == 202
     for _ in range(2):
         answer = await place.ask("heatmap-pages")
         assert (answer.json["data"], answer.json["meta"]["unset"]) == ([], {"samples": 0, "clicks": 3})
@@ -313,13 +313,13 @@ async def test_an_unchanged_answer_is_304(place: Place) -> None:
         tags[answer.headers["ETag"]] = params | span
     assert len(tags) == 3
     path = f"/api/v1/websites/{place.website}/heatmap"
-    await place.house.store.builder.work()
-    assert place.house.sql("select count(*) from heat") == [(0,)]
+    await place.app.store.builder.work()
+    assert place.app.sql("select count(*) from heat") == [(0,)]
     for tag, params in tags.items():
-        assert (await place.house.get(path, place.key, params, headers={"If-None-Match": tag})).status == 304
+        assert (await place.app.get(path, place.key, params, headers={"If-None-Match": tag})).status == 304
     await place.send(Point(place.today(), "/a", 0, "click", 0, 0))
     for tag, params in tags.items():
-        assert (await place.house.get(path, place.key, params, headers={"If-None-Match": tag})).status == 200
+        assert (await place.app.get(path, place.key, params, headers={"If-None-Match": tag})).status == 200
 
 
 # --- cells and bytes
@@ -386,12 +386,12 @@ async def test_a_page_that_was_clicked_everywhere(place: Place, monkeypatch: pyt
     monkeypatch.setattr(heat_figures, "MOST_CELLS", 2_000)
     await place.send(Point(place.today(), "/a", 1, "click", 0, 1_000_000), Point(place.today(), "/a", 1, "click", 1, 0))
     await place.pack(end=1 << 40)
-    [(page,)] = place.house.sql("select pathname from heat_count where level = 0")
+    [(page,)] = place.app.sql("select pathname from heat_count where level = 0")
     rows = [
         (place.number, place.today(), page, width, 0, y, x, 1 + (y * BINS_X + x) % 300)
         for width in range(3) for y in range(BAND_ROWS) for x in range(BINS_X)
     ]  # fmt: skip
-    await place.house.admin(
+    await place.app.admin(
         lambda run: run.executemany("insert into heat values (?, ?, ?, ?, ?, ?, ?, ?)", rows).rowcount
     )
     plain = Counter({(y, x): 3 * count for _, _, _, width, _, y, x, count in rows if not width})
@@ -405,7 +405,7 @@ async def test_a_page_that_was_clicked_everywhere(place: Place, monkeypatch: pyt
         assert sorted(count for *_, count in data["grid"]) == sorted(plain.values())[-2_000:]
         assert [(y, x) for x, y, _ in data["grid"]] == sorted((y, x) for x, y, _ in data["grid"])
         await place.pack(end=1 << 40)
-    [(longest,)] = place.house.sql("select max(length(mobile)) from heat_block")
+    [(longest,)] = place.app.sql("select max(length(mobile)) from heat_block")
     assert longest < 6 * CELLS
 
 
@@ -443,13 +443,13 @@ async def test_verify(place: Place, monkeypatch: pytest.MonkeyPatch, fault: str)
     chance = random.Random(5)
     for _ in range(2):
         await place.send(*some(chance, place.today(), 60))
-        place.house.clock.advance(86_400)
+        place.app.clock.advance(86_400)
         await place.pack()
     assert place.wrong() == []
     statement, levels = FAULTS[fault]
-    await place.house.admin(lambda connection: connection.execute(statement).rowcount)
+    await place.app.admin(lambda connection: connection.execute(statement).rowcount)
     assert {level for level, _ in place.wrong()} == levels
-    with closing(open_database(place.house.db, create=False)) as connection:
+    with closing(open_database(place.app.db, create=False)) as connection:
         for level, block in place.wrong():
             with transaction(connection):
                 heat_audit.repair(connection, place.number, level, block)
@@ -457,10 +457,10 @@ async def test_verify(place: Place, monkeypatch: pytest.MonkeyPatch, fault: str)
     await place.check(place.today() - 9, place.today())
 
 
-async def test_pages_that_somebody_made_up(house: House) -> None:
+async def test_pages_that_somebody_made_up(app: App) -> None:
     """However many pages there are, little of them is held: those that may be told, and what has no page."""
-    website, key = await house.website(), await house.key()
-    place, made_up = Place(house, website, key), 20_000
+    website, key = await app.website(), await app.key()
+    place, made_up = Place(app, website, key), 20_000
 
     def store(connection: sqlite3.Connection) -> None:
         connection.executemany(
@@ -472,7 +472,7 @@ async def test_pages_that_somebody_made_up(house: House) -> None:
         connection.execute("insert or ignore into label values (1, '/phones')")
         connection.executemany("insert into heat values (?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
-    await house.admin(store)
+    await app.admin(store)
     for packed in (False, True):
         if packed:
             await place.pack(5, TODAY + 1)

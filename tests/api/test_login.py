@@ -15,8 +15,9 @@ from tally.accounts import passwords
 from tally.accounts.logins import LASTS_MS, MOST_OF_ACCOUNT
 from tally.accounts.sign_in import BROWSER_TRIES
 from tally.api.auth import GATE
-from tests.conftest import OWNER, Command, House, MakeHouse
+from tests.support.app import OWNER, App, MakeApp
 from tests.support.page_client import PASSWORD, Browser, account, logged_in
+from tests.support.process import Command
 
 DAY_S = 86_400
 WRONG = "not the password"
@@ -29,9 +30,9 @@ def error(answer: Any) -> tuple[int, str]:
 # --- in
 
 
-async def test_the_right_password_logs_in(house: House) -> None:
-    await account(house)
-    browser = Browser(house)
+async def test_the_right_password_logs_in(app: App) -> None:
+    await account(app)
+    browser = Browser(app)
     assert error(await browser("GET", "/api/account")) == (401, "not_logged_in")
     answer = await browser.log_in(OWNER.upper())
     assert answer.status == 200
@@ -44,15 +45,15 @@ async def test_the_right_password_logs_in(house: House) -> None:
     }
 
 
-async def test_unknown_addresses_and_wrong_passwords_are_answered_alike(house: House) -> None:
+async def test_unknown_addresses_and_wrong_passwords_are_answered_alike(app: App) -> None:
     """ "same words ... for unknown address and wrong password", and an account without a password too."""
-    await account(house)
-    await house.website(account="nobody@example.com")
+    await account(app)
+    await app.website(account="nobody@example.com")
     answers = [
-        await Browser(house).log_in(OWNER, WRONG),
-        await Browser(house).log_in("stranger@example.com", WRONG),
-        await Browser(house).log_in("nobody@example.com", WRONG),
-        await Browser(house).log_in("no address at all", WRONG),
+        await Browser(app).log_in(OWNER, WRONG),
+        await Browser(app).log_in("stranger@example.com", WRONG),
+        await Browser(app).log_in("nobody@example.com", WRONG),
+        await Browser(app).log_in("no address at all", WRONG),
     ]
     assert {(answer.status, answer.body) for answer in answers} == {(401, answers[0].body)}
     assert answers[0].json["error"]["code"] == "wrong_credentials"
@@ -60,10 +61,10 @@ async def test_unknown_addresses_and_wrong_passwords_are_answered_alike(house: H
     assert len({tuple((n, v) for n, v in a.headers.items() if n not in different) for a in answers}) == 1
 
 
-async def test_unknown_addresses_cost_the_same_work(house: House) -> None:
+async def test_unknown_addresses_cost_the_same_work(app: App) -> None:
     """ "the same time": the same hash is computed, once, for each."""
-    await account(house)
-    gate, done = house.app[GATE], list[str]()
+    await account(app)
+    gate, done = app.application[GATE], list[str]()
     hashing = gate.hashing
 
     async def counted(do: Any, *what: Any, **more: Any) -> Any:
@@ -71,28 +72,28 @@ async def test_unknown_addresses_cost_the_same_work(house: House) -> None:
         return await hashing(do, *what, **more)
 
     gate.hashing = counted
-    await Browser(house).log_in(OWNER, WRONG)
-    await Browser(house).log_in("stranger@example.com", WRONG)
+    await Browser(app).log_in(OWNER, WRONG)
+    await Browser(app).log_in("stranger@example.com", WRONG)
     assert len(done) == 2
     assert len(set(done)) == 1
 
 
-async def test_a_hash_with_other_parameters_is_made_anew(house: House) -> None:
-    await account(house)
+async def test_a_hash_with_other_parameters_is_made_anew(app: App) -> None:
+    await account(app)
     other = PasswordHasher(time_cost=1, memory_cost=1024, parallelism=1).hash(PASSWORD)
-    await house.admin(lambda connection: connection.execute("update account set password_hash = ?", (other,)))
-    assert (await Browser(house).log_in(OWNER, WRONG)).status == 401
-    assert house.sql("select password_hash from account") == [(other,)]
-    assert (await Browser(house).log_in()).status == 200
-    stored = house.sql("select password_hash from account")[0][0]
+    await app.admin(lambda connection: connection.execute("update account set password_hash = ?", (other,)))
+    assert (await Browser(app).log_in(OWNER, WRONG)).status == 401
+    assert app.sql("select password_hash from account") == [(other,)]
+    assert (await Browser(app).log_in()).status == 200
+    stored = app.sql("select password_hash from account")[0][0]
     assert stored != other
     assert not passwords.is_outdated(stored)
-    assert (await Browser(house).log_in()).status == 200
+    assert (await Browser(app).log_in()).status == 200
 
 
-async def test_an_account_made_while_the_server_runs_can_log_in(house: House) -> None:
-    await account(house, "late@example.com")
-    assert (await Browser(house).log_in("late@example.com")).status == 200
+async def test_an_account_made_while_the_server_runs_can_log_in(app: App) -> None:
+    await account(app, "late@example.com")
+    assert (await Browser(app).log_in("late@example.com")).status == 200
 
 
 # --- from where
@@ -126,29 +127,29 @@ def test_every_change_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize(("method", "path"), CHANGES)
-async def test_changes_that_other_sites_ask_for_are_refused(house: House, method: str, path: str) -> None:
+async def test_changes_that_other_sites_ask_for_are_refused(app: App, method: str, path: str) -> None:
     """ "Sec-Fetch-Site same-origin or none, or, without that header, an Origin equal to its own host or base_url; else
     403 `cross_site`": with the owner's own cookie, before anything else is looked at."""
-    browser = await logged_in(house)
+    browser = await logged_in(app)
     headers: list[dict[str, str | None]] = [{"Sec-Fetch-Site": site} for site in REFUSED_SITES]
     headers += [
         {"Sec-Fetch-Site": None, "Origin": origin} for origin in ("null", "https://evil.example", "", "x", "http://[")
     ]
-    headers += [{"Sec-Fetch-Site": None}, {"Sec-Fetch-Site": "cross-site", "Origin": own_origin(house)}]
-    headers += [{"Sec-Fetch-Site": None, "Referer": own_origin(house) + "/"}]
+    headers += [{"Sec-Fetch-Site": None}, {"Sec-Fetch-Site": "cross-site", "Origin": own_origin(app)}]
+    headers += [{"Sec-Fetch-Site": None, "Referer": own_origin(app) + "/"}]
     for one in headers:
         answer = await browser(method, path, {}, headers=one)
         assert error(answer) == (403, "cross_site"), one
-    assert house.sql("select count(*) from login") == [(1,)]
+    assert app.sql("select count(*) from login") == [(1,)]
 
 
-def own_origin(house: House) -> str:
-    return str(house.client.make_url("/")).rstrip("/")
+def own_origin(app: App) -> str:
+    return str(app.client.make_url("/")).rstrip("/")
 
 
-async def test_the_servers_own_pages_may(make_house: MakeHouse) -> None:
-    house = await make_house(base_url="https://stats.example.com")
-    await account(house)
+async def test_the_servers_own_pages_may(make_app: MakeApp) -> None:
+    app = await make_app(base_url="https://stats.example.com")
+    await account(app)
     for headers in (
         {"Sec-Fetch-Site": "same-origin"},
         {"Sec-Fetch-Site": "none"},
@@ -156,15 +157,15 @@ async def test_the_servers_own_pages_may(make_house: MakeHouse) -> None:
         {"Sec-Fetch-Site": None, "Origin": "HTTPS://STATS.example.com", "Host": "127.0.0.1:8000"},
         {"Sec-Fetch-Site": None, "Origin": "https://other.example", "Host": "other.example"},
     ):
-        answer = await Browser(house)(
+        answer = await Browser(app)(
             "POST", "/api/account/login", {"email": OWNER, "password": PASSWORD}, headers=dict(headers)
         )
         assert answer.status == 200, headers
 
 
-async def test_a_plain_origin_is_not_the_servers_where_that_is_reached_by_https(house: House) -> None:
+async def test_a_plain_origin_is_not_the_servers_where_that_is_reached_by_https(app: App) -> None:
     """Whoever can answer for http://stats.example.com is not its https page."""
-    await account(house)
+    await account(app)
     sent = {"email": OWNER, "password": PASSWORD}
     for origin, proto, status in (
         ("http://stats.example.com", "https", 403),
@@ -172,12 +173,12 @@ async def test_a_plain_origin_is_not_the_servers_where_that_is_reached_by_https(
         ("http://stats.example.com", "http", 200),
     ):
         headers = {"Sec-Fetch-Site": None, "Origin": origin, "Host": "stats.example.com", "X-Forwarded-Proto": proto}
-        assert (await Browser(house)("POST", "/api/account/login", sent, headers=headers)).status == status
+        assert (await Browser(app)("POST", "/api/account/login", sent, headers=headers)).status == status
 
 
-async def test_reading_needs_no_such_header(house: House) -> None:
+async def test_reading_needs_no_such_header(app: App) -> None:
     """A link in a mail leads to the page, which is logged in: what the page asks for then comes from it."""
-    browser = await logged_in(house)
+    browser = await logged_in(app)
     assert (await browser("GET", "/", headers={"Sec-Fetch-Site": "cross-site"})).status == 200
     assert (await browser("GET", "/api/account")).status == 200
 
@@ -210,13 +211,13 @@ SETTINGS_AND_COOKIES = [
 
 @pytest.mark.parametrize(("settings", "headers", "name", "is_secure"), SETTINGS_AND_COOKIES)
 async def test_the_cookie(
-    make_house: MakeHouse, settings: Any, headers: dict[str, str], name: str, is_secure: bool
+    make_app: MakeApp, settings: Any, headers: dict[str, str], name: str, is_secure: bool
 ) -> None:
     """ "`__Host-tally` (Secure; where the request came by https ...) else `tally` on plain http; HttpOnly,
     SameSite=Lax, Path=/, 30 days"."""
-    house = await make_house(**settings)
-    await account(house)
-    browser = Browser(house)
+    app = await make_app(**settings)
+    await account(app)
+    browser = Browser(app)
     browser.headers |= headers
     assert (await browser.log_in()).status == 200
     line, of_device = browser.set_cookies
@@ -236,9 +237,9 @@ async def test_the_cookie(
     assert set(line.split("; ")[1:]) == wanted - {f"Max-Age={30 * DAY_S}"} | {"Max-Age=0"}
 
 
-async def test_over_https_the_plain_cookie_opens_nothing(house: House) -> None:
+async def test_over_https_the_plain_cookie_opens_nothing(app: App) -> None:
     """Anybody who can answer for a plain http page of the host, or of a neighbour, can set that one."""
-    browser = await logged_in(house)
+    browser = await logged_in(app)
     assert list(browser.cookies) == ["tally", "tally-device"]
     https: dict[str, str | None] = {"X-Forwarded-Proto": "https"}
     assert (await browser("GET", "/api/account", headers=https)).status == 401
@@ -247,10 +248,10 @@ async def test_over_https_the_plain_cookie_opens_nothing(house: House) -> None:
     assert (await browser("GET", "/api/account")).status == 401
 
 
-async def test_a_value_that_was_there_before_is_never_used(house: House) -> None:
+async def test_a_value_that_was_there_before_is_never_used(app: App) -> None:
     """Session fixation: "session token renewed at login", and the one before ends."""
-    await account(house)
-    browser = Browser(house)
+    await account(app)
+    browser = Browser(app)
     browser.cookies["tally"] = "chosen-by-somebody-else"
     assert (await browser.log_in()).status == 200
     first = browser.cookies["tally"]
@@ -259,55 +260,55 @@ async def test_a_value_that_was_there_before_is_never_used(house: House) -> None
     assert browser.cookies["tally"] != first
     browser.cookies["tally"] = first
     assert (await browser("GET", "/api/account")).status == 401
-    assert house.sql("select count(*) from login") == [(1,)]
+    assert app.sql("select count(*) from login") == [(1,)]
 
 
 @pytest.mark.parametrize("cookie", ["tally=", "tally=x", "tally", "=", "tally=\xff", 'tally="', "tally=" + "a" * 4_000])
-async def test_other_values_open_nothing(house: House, cookie: str) -> None:
-    await logged_in(house)
-    answer = await Browser(house)("GET", "/api/account", headers={"Cookie": cookie})
+async def test_other_values_open_nothing(app: App, cookie: str) -> None:
+    await logged_in(app)
+    answer = await Browser(app)("GET", "/api/account", headers={"Cookie": cookie})
     assert error(answer) == (401, "not_logged_in")
 
 
 # --- how long
 
 
-async def test_a_session_outlives_the_process(house: House) -> None:
-    browser = await logged_in(house)
-    await house.restart()
+async def test_a_session_outlives_the_process(app: App) -> None:
+    browser = await logged_in(app)
+    await app.restart()
     assert (await browser("GET", "/api/account")).status == 200
 
 
-async def test_a_session_lasts_thirty_days_from_the_last_visit(house: House) -> None:
+async def test_a_session_lasts_thirty_days_from_the_last_visit(app: App) -> None:
     """ "30 days, renewed": at most once a day, and with it the cookie."""
-    browser = await logged_in(house)
+    browser = await logged_in(app)
     before = dict(browser.cookies)
-    house.clock.advance(DAY_S - 1)
+    app.clock.advance(DAY_S - 1)
     await browser("GET", "/api/account")
     assert browser.set_cookies == []
-    house.clock.advance(2)
+    app.clock.advance(2)
     await browser("GET", "/api/account")
     assert len(browser.set_cookies) == 1
     assert browser.cookies == before
-    assert house.sql("select ends_ms from login") == [(house.clock.wall_ms() + LASTS_MS,)]
-    house.clock.advance(30 * DAY_S - 1)
-    await house.restart()
+    assert app.sql("select ends_ms from login") == [(app.clock.wall_ms() + LASTS_MS,)]
+    app.clock.advance(30 * DAY_S - 1)
+    await app.restart()
     assert (await browser("GET", "/api/account")).status == 200
-    house.clock.advance(30 * DAY_S)
+    app.clock.advance(30 * DAY_S)
     assert (await browser("GET", "/api/account")).status == 401
-    await Browser(house).log_in()
-    assert house.sql("select count(*) from login") == [(1,)]
+    await Browser(app).log_in()
+    assert app.sql("select count(*) from login") == [(1,)]
 
 
-async def test_the_oldest_browsers_make_room(house: House) -> None:
-    await account(house)
+async def test_the_oldest_browsers_make_room(app: App) -> None:
+    await account(app)
     browsers = []
     for _ in range(MOST_OF_ACCOUNT + 2):
-        house.clock.advance(1)
-        browsers.append(Browser(house))
+        app.clock.advance(1)
+        browsers.append(Browser(app))
         assert (await browsers[-1].log_in()).status == 200
-    assert house.sql("select count(*) from login") == [(MOST_OF_ACCOUNT,)]
-    assert house.sql("select count(*) from device") == [(MOST_OF_ACCOUNT,)]
+    assert app.sql("select count(*) from login") == [(MOST_OF_ACCOUNT,)]
+    assert app.sql("select count(*) from device") == [(MOST_OF_ACCOUNT,)]
     statuses = [(await browser("GET", "/api/account")).status for browser in browsers]
     assert statuses == [401] * 2 + [200] * MOST_OF_ACCOUNT
 
@@ -315,48 +316,48 @@ async def test_the_oldest_browsers_make_room(house: House) -> None:
 # --- out
 
 
-async def test_log_out_ends_this_session_alone(house: House) -> None:
-    here, there = await logged_in(house), await logged_in(house)
+async def test_log_out_ends_this_session_alone(app: App) -> None:
+    here, there = await logged_in(app), await logged_in(app)
     value = dict(here.cookies)
     assert (await here("POST", "/api/account/logout")).status == 204
     assert list(here.cookies) == ["tally-device"]
     here.cookies = value
     assert (await here("GET", "/api/account")).status == 401
     assert (await there("GET", "/api/account")).status == 200
-    await house.restart()
+    await app.restart()
     assert (await here("GET", "/api/account")).status == 401
     assert error(await here("POST", "/api/account/logout")) == (401, "not_logged_in")
 
 
-async def test_log_out_everywhere_ends_every_session_of_the_account(house: House) -> None:
-    here, there = await logged_in(house), await logged_in(house)
-    other = await logged_in(house, "other@example.com")
+async def test_log_out_everywhere_ends_every_session_of_the_account(app: App) -> None:
+    here, there = await logged_in(app), await logged_in(app)
+    other = await logged_in(app, "other@example.com")
     assert (await here("POST", "/api/account/logout-everywhere")).status == 204
     assert here.cookies == {}
     assert (await there("GET", "/api/account")).status == 401
     assert (await other("GET", "/api/account")).status == 200
-    await house.restart()
+    await app.restart()
     assert (await there("GET", "/api/account")).status == 401
     assert (await other("GET", "/api/account")).status == 200
 
 
-async def test_a_new_password_ends_the_other_sessions(house: House) -> None:
+async def test_a_new_password_ends_the_other_sessions(app: App) -> None:
     """ "204; other sessions end; 403 `wrong_password`"."""
-    here, there = await logged_in(house), await logged_in(house)
+    here, there = await logged_in(app), await logged_in(app)
     sent = {"current": WRONG, "new": "another password"}
     assert error(await here("POST", "/api/account/password", sent)) == (403, "wrong_password")
     assert (await there("GET", "/api/account")).status == 200
     assert (await here("POST", "/api/account/password", sent | {"current": PASSWORD})).status == 204
     assert (await here("GET", "/api/account")).status == 200
     assert (await there("GET", "/api/account")).status == 401
-    assert (await Browser(house).log_in()).status == 401
-    assert (await Browser(house).log_in(password="another password")).status == 200
+    assert (await Browser(app).log_in()).status == 401
+    assert (await Browser(app).log_in(password="another password")).status == 200
 
 
-async def test_a_password_that_is_changed_meanwhile_opens_nothing(house: House) -> None:
+async def test_a_password_that_is_changed_meanwhile_opens_nothing(app: App) -> None:
     """Who has given the old one just before would otherwise have a session that the change does not end."""
-    browser, late = await logged_in(house), Browser(house)
-    gate = house.app[GATE]
+    browser, late = await logged_in(app), Browser(app)
+    gate = app.application[GATE]
     log_in = gate.log_in
 
     async def change_first(*what: Any) -> None:
@@ -368,24 +369,24 @@ async def test_a_password_that_is_changed_meanwhile_opens_nothing(house: House) 
     gate.log_in = change_first
     assert error(await late.log_in()) == (401, "wrong_credentials")
     assert late.cookies == {}
-    assert house.sql("select count(*) from login") == [(1,)]
+    assert app.sql("select count(*) from login") == [(1,)]
 
 
-async def test_guessing_the_present_password_is_counted_too(house: House) -> None:
-    browser = await logged_in(house)
+async def test_guessing_the_present_password_is_counted_too(app: App) -> None:
+    browser = await logged_in(app)
     sent = {"current": WRONG, "new": "another password"}
     for _ in range(BROWSER_TRIES):
         assert (await browser("POST", "/api/account/password", sent)).status == 403
     assert error(await browser("POST", "/api/account/password", sent)) == (429, "rate_limited")
 
 
-async def test_a_password_set_by_the_command_logs_every_browser_out(house: House, command: Command) -> None:
+async def test_a_password_set_by_the_command_logs_every_browser_out(app: App, command: Command) -> None:
     """Somebody who sets a password anew may do so because another knows it."""
-    browser, other = await logged_in(house), await logged_in(house, "other@example.com")
-    words = ("account", "password", OWNER, "--password-stdin", "--db", str(house.db))
+    browser, other = await logged_in(app), await logged_in(app, "other@example.com")
+    words = ("account", "password", OWNER, "--password-stdin", "--db", str(app.db))
     done = await asyncio.to_thread(command, *words, stdin="set by the command\n")
     assert done.returncode == 0, done.stderr
-    await house.store.refresh()
+    await app.store.refresh()
     assert (await browser("GET", "/api/account")).status == 401
     assert (await other("GET", "/api/account")).status == 200
     assert (await browser.log_in(password="set by the command")).status == 200

@@ -24,8 +24,9 @@ from tally.accounts.sign_in import (
 )
 from tally.api.auth import GATE, MOST_WAITING, Gate
 from tally.rate_limit import MOST_BUCKETS, SLOTS, HashedBuckets
-from tests.conftest import OWNER, ROOT, Command, House, MakeHouse, ManualClock
+from tests.support.app import OWNER, ROOT, App, MakeApp, ManualClock
 from tests.support.page_client import PASSWORD, Browser, account, logged_in
+from tests.support.process import Command
 
 WRONG = "not the password"
 INVENTED = "nobody@example.org"
@@ -35,9 +36,9 @@ def outcome(answer: Any) -> tuple[int, str | None]:
     return answer.status, answer.headers.get("Retry-After")
 
 
-def version_of(house: House, email: str) -> bytes:
+def version_of(app: App, email: str) -> bytes:
     """The password version under which an account's tries are counted, b"" for an invented address."""
-    owners = house.store.registry.owners.values()
+    owners = app.store.registry.owners.values()
     return next((owner.password_version for owner in owners if owner.email == email), b"")
 
 
@@ -54,190 +55,190 @@ def guesses(limits: SignInLimits, clock: ManualClock, email: str, addresses: ran
     return got
 
 
-def attack(house: House, email: str = OWNER, first_bot: int = 0) -> None:
+def attack(app: App, email: str = OWNER, first_bot: int = 0) -> None:
     """Uses up whatever unknown browsers may try of an account."""
     bots = range(first_bot, first_bot + 2 * NEW_ADDRESS_TRIES)
-    got = guesses(house.app[GATE]._sign_in, house.clock, email, bots, version_of(house, email))
+    got = guesses(app.application[GATE]._sign_in, app.clock, email, bots, version_of(app, email))
     assert got > NEW_ADDRESS_TRIES / 2
 
 
 # --- a known browser
 
 
-async def test_a_device_cookie_is_never_refused_for_what_others_try(house: House) -> None:
+async def test_a_device_cookie_is_never_refused_for_what_others_try(app: App) -> None:
     """Row 1, by the device cookie: after a logout, after a restart, from any address."""
-    browser = await logged_in(house)
+    browser = await logged_in(app)
     assert (await browser("POST", "/api/account/logout")).status == 204
     assert list(browser.cookies) == ["tally-device"]
-    await house.restart()
-    attack(house)
-    assert (await Browser(house, ip="198.51.100.99").log_in()).status == 429
+    await app.restart()
+    attack(app)
+    assert (await Browser(app, ip="198.51.100.99").log_in()).status == 429
     browser.ip = "198.51.100.99"
     for _ in range(TRIES_A_MINUTE + 1):
-        await Browser(house, ip=browser.ip).log_in(INVENTED, WRONG)
+        await Browser(app, ip=browser.ip).log_in(INVENTED, WRONG)
     assert (await browser.log_in()).status == 200
 
 
-async def test_a_session_is_never_refused_for_what_others_try(house: House) -> None:
+async def test_a_session_is_never_refused_for_what_others_try(app: App) -> None:
     """Row 1, by the session: the password can be changed, and one can log in again."""
-    browser = await logged_in(house)
+    browser = await logged_in(app)
     del browser.cookies["tally-device"]
-    attack(house)
+    attack(app)
     assert (await browser.log_in()).status == 200
     del browser.cookies["tally-device"]
     sent = {"current": PASSWORD, "new": "another horse battery"}
     assert (await browser("POST", "/api/account/password", sent)).status == 204
 
 
-async def test_a_known_browser_has_ten_tries_in_ten_minutes(house: House) -> None:
+async def test_a_known_browser_has_ten_tries_in_ten_minutes(app: App) -> None:
     """Row 1: "10 tries in 10 minutes of this browser"; another known browser is not concerned."""
-    browser, other = await logged_in(house), await logged_in(house)
+    browser, other = await logged_in(app), await logged_in(app)
     await browser("POST", "/api/account/logout")
     for number in range(BROWSER_TRIES):
         browser.ip = f"198.51.100.{number}"
         assert (await browser.log_in(password=WRONG)).status == 401
     assert outcome(await browser.log_in()) == (429, "60")
     assert (await other.log_in()).status == 200
-    house.clock.advance(60)
+    app.clock.advance(60)
     assert (await browser.log_in()).status == 200
 
 
-async def test_only_failures_count(house: House) -> None:
-    await account(house)
-    browser = Browser(house)
+async def test_only_failures_count(app: App) -> None:
+    await account(app)
+    browser = Browser(app)
     for _ in range(TRIES_A_MINUTE + 1):
-        assert (await Browser(house).log_in()).status == 200
+        assert (await Browser(app).log_in()).status == 200
         assert (await browser.log_in()).status == 200
 
 
-Revoke = Callable[[House, Browser, Command], Awaitable[Any]]
+Revoke = Callable[[App, Browser, Command], Awaitable[Any]]
 
 
-async def change_password(house: House, browser: Browser, command: Command) -> None:
-    other = await logged_in(house)
+async def change_password(app: App, browser: Browser, command: Command) -> None:
+    other = await logged_in(app)
     sent = {"current": PASSWORD, "new": "another horse battery"}
     assert (await other("POST", "/api/account/password", sent)).status == 204
     assert (await other("POST", "/api/account/password", {"current": sent["new"], "new": PASSWORD})).status == 204
 
 
-async def log_out_everywhere(house: House, browser: Browser, command: Command) -> None:
-    other = await logged_in(house)
+async def log_out_everywhere(app: App, browser: Browser, command: Command) -> None:
+    other = await logged_in(app)
     assert (await other("POST", "/api/account/logout-everywhere")).status == 204
     assert other.cookies == {}
 
 
-async def by_command(house: House, browser: Browser, command: Command) -> None:
-    words = ("account", "password", OWNER, "--password-stdin", "--db", str(house.db))
+async def by_command(app: App, browser: Browser, command: Command) -> None:
+    words = ("account", "password", OWNER, "--password-stdin", "--db", str(app.db))
     done = await asyncio.to_thread(command, *words, stdin=f"{PASSWORD}\n")
     assert done.returncode == 0, done.stderr
-    await house.store.refresh()
+    await app.store.refresh()
 
 
-async def a_year(house: House, browser: Browser, command: Command) -> None:
-    house.clock.advance(DEVICE_LASTS_MS / 1000)
+async def a_year(app: App, browser: Browser, command: Command) -> None:
+    app.clock.advance(DEVICE_LASTS_MS / 1000)
 
 
-async def another_accounts(house: House, browser: Browser, command: Command) -> None:
-    browser.cookies = (await logged_in(house, "other@example.com")).cookies
+async def another_accounts(app: App, browser: Browser, command: Command) -> None:
+    browser.cookies = (await logged_in(app, "other@example.com")).cookies
 
 
-async def an_invented_one(house: House, browser: Browser, command: Command) -> None:
+async def an_invented_one(app: App, browser: Browser, command: Command) -> None:
     browser.cookies["tally-device"] = "x" * 43
 
 
 @pytest.mark.parametrize(
     "revoke", [change_password, log_out_everywhere, by_command, a_year, another_accounts, an_invented_one]
 )
-async def test_what_vouches_for_no_browser(house: House, command: Command, revoke: Revoke) -> None:
+async def test_what_vouches_for_no_browser(app: App, command: Command, revoke: Revoke) -> None:
     """Device cookies that were revoked, have expired, or belong to another account."""
-    browser = await logged_in(house)
+    browser = await logged_in(app)
     del browser.cookies["tally"]
-    await revoke(house, browser, command)
+    await revoke(app, browser, command)
     browser.cookies.pop("tally", None)
-    attack(house)
+    attack(app)
     browser.ip = "198.51.100.99"
     assert (await browser.log_in()).status == 429
 
 
-async def test_the_device_cookie(house: House) -> None:
+async def test_the_device_cookie(app: App) -> None:
     """Random, HttpOnly, SameSite, a year; only a keyed hash of it is in the file; each login makes another."""
-    browser = await logged_in(house)
+    browser = await logged_in(app)
     value = browser.cookies["tally-device"]
     assert [line.partition("=")[0] for line in browser.set_cookies] == ["tally", "tally-device"]
     assert browser.set_cookies[1] == f"tally-device={value}; Path=/; Max-Age=31536000; HttpOnly; SameSite=Lax"
     assert value != browser.cookies["tally"]
-    digest = logins.device_digest_of(value, house.store.key_salt)
-    now_ms = house.clock.wall_ms()
-    assert house.sql("select * from device") == [(digest, 1, now_ms, now_ms + DEVICE_LASTS_MS)]
-    assert value.encode() not in house.db.read_bytes()
-    assert digest != logins.digest_of(value, house.store.key_salt)
-    house.clock.advance(5)
+    digest = logins.device_digest_of(value, app.store.key_salt)
+    now_ms = app.clock.wall_ms()
+    assert app.sql("select * from device") == [(digest, 1, now_ms, now_ms + DEVICE_LASTS_MS)]
+    assert value.encode() not in app.db.read_bytes()
+    assert digest != logins.digest_of(value, app.store.key_salt)
+    app.clock.advance(5)
     assert (await browser.log_in()).status == 200
-    assert house.sql("select created_ms from device") == [(now_ms + 5_000,)]
+    assert app.sql("select created_ms from device") == [(now_ms + 5_000,)]
     # It opens nothing.
     del browser.cookies["tally"]
     assert (await browser("GET", "/api/account")).status == 401
-    stolen = Browser(house)
+    stolen = Browser(app)
     stolen.cookies["tally"] = browser.cookies["tally-device"]
     assert (await stolen("GET", "/api/account")).status == 401
 
 
-async def test_over_https_the_device_cookie_is_the_hosts_own(house: House) -> None:
-    await account(house)
-    browser = Browser(house, X_Forwarded_Proto="https")
+async def test_over_https_the_device_cookie_is_the_hosts_own(app: App) -> None:
+    await account(app)
+    browser = Browser(app, X_Forwarded_Proto="https")
     assert (await browser.log_in()).status == 200
     assert list(browser.cookies) == ["__Host-tally", "__Host-tally-device"]
     assert all(line.endswith("; Secure") for line in browser.set_cookies)
 
 
-async def test_known_browsers_that_expired_are_removed(house: House) -> None:
-    await logged_in(house)
-    house.clock.advance(DEVICE_LASTS_MS / 1000 + 2 * 86_400)
-    await house.restart()
-    await logged_in(house)
-    assert house.sql("select count(*) from device") == [(1,)]
+async def test_known_browsers_that_expired_are_removed(app: App) -> None:
+    await logged_in(app)
+    app.clock.advance(DEVICE_LASTS_MS / 1000 + 2 * 86_400)
+    await app.restart()
+    await logged_in(app)
+    assert app.sql("select count(*) from device") == [(1,)]
 
 
 # --- an address
 
 
-async def test_ten_failures_a_minute_from_one_address(house: House) -> None:
+async def test_ten_failures_a_minute_from_one_address(app: App) -> None:
     """Row 2: whichever accounts are tried; with Retry-After; another address is not concerned."""
-    await account(house)
-    browser = Browser(house)
+    await account(app)
+    browser = Browser(app)
     for number in range(TRIES_A_MINUTE):
         assert (await browser.log_in(f"{number}@example.com", WRONG)).status == 401
     answer = await browser.log_in()
     assert outcome(answer) == (429, "6")
     assert answer.json["error"]["code"] == "rate_limited"
-    assert (await Browser(house, ip="203.0.113.8").log_in()).status == 200
-    house.clock.advance(6)
+    assert (await Browser(app, ip="203.0.113.8").log_in()).status == 200
+    app.clock.advance(6)
     assert (await browser.log_in()).status == 200
 
 
-async def test_an_address_is_an_ipv6_network_of_64(house: House) -> None:
+async def test_an_address_is_an_ipv6_network_of_64(app: App) -> None:
     """The same rule as collecting has: a /64 belongs to one subscriber."""
-    await account(house)
+    await account(app)
     for number in range(TRIES_A_MINUTE):
-        browser = Browser(house, ip=f"2001:db8:1:2::{number + 1}")
+        browser = Browser(app, ip=f"2001:db8:1:2::{number + 1}")
         assert (await browser.log_in(f"{number}@example.com", WRONG)).status == 401
-    assert (await Browser(house, ip="2001:db8:1:2:ffff::1").log_in()).status == 429
-    assert (await Browser(house, ip="2001:db8:1:3::1").log_in()).status == 200
+    assert (await Browser(app, ip="2001:db8:1:2:ffff::1").log_in()).status == 429
+    assert (await Browser(app, ip="2001:db8:1:3::1").log_in()).status == 200
 
 
-async def test_the_forwarded_header_counts_only_behind_a_trusted_proxy(make_house: MakeHouse) -> None:
-    house = await make_house(trusted_proxy=("none",))
-    await account(house)
+async def test_the_forwarded_header_counts_only_behind_a_trusted_proxy(make_app: MakeApp) -> None:
+    app = await make_app(trusted_proxy=("none",))
+    await account(app)
     for number in range(TRIES_A_MINUTE):
-        browser = Browser(house, ip=f"203.0.113.{number}")
+        browser = Browser(app, ip=f"203.0.113.{number}")
         assert (await browser.log_in(f"{number}@example.com", WRONG)).status == 401
-    assert (await Browser(house, ip="198.51.100.1").log_in()).status == 429
+    assert (await Browser(app, ip="198.51.100.1").log_in()).status == 429
 
 
-async def test_tries_at_the_same_moment_all_count(house: House) -> None:
+async def test_tries_at_the_same_moment_all_count(app: App) -> None:
     """Each is counted before its hash is computed: none slips in between."""
-    await account(house)
-    answers = await asyncio.gather(*(Browser(house).log_in(OWNER, WRONG) for _ in range(3 * TRIES_A_MINUTE)))
+    await account(app)
+    answers = await asyncio.gather(*(Browser(app).log_in(OWNER, WRONG) for _ in range(3 * TRIES_A_MINUTE)))
     assert sorted(answer.status for answer in answers) == [401] * TRIES_A_MINUTE + [429] * 2 * TRIES_A_MINUTE
 
 
@@ -245,19 +246,19 @@ async def test_tries_at_the_same_moment_all_count(house: House) -> None:
 
 
 @pytest.mark.parametrize("email", [OWNER, INVENTED])
-async def test_addresses_that_failed_have_ten_tries_an_hour_of_an_account(house: House, email: str) -> None:
+async def test_addresses_that_failed_have_ten_tries_an_hour_of_an_account(app: App, email: str) -> None:
     """Row 4, for an account that exists and one that does not; a new address is not concerned."""
-    await account(house)
+    await account(app)
     for number in range(TRIES_AN_HOUR):
-        browser = Browser(house, ip=f"203.0.113.{number}")
+        browser = Browser(app, ip=f"203.0.113.{number}")
         assert (await browser.log_in("elsewhere@example.com", WRONG)).status == 401
         assert (await browser.log_in(email.upper() if number % 2 else email, WRONG)).status == 401
-    late = Browser(house, ip="198.51.100.1")
+    late = Browser(app, ip="198.51.100.1")
     assert (await late.log_in("elsewhere@example.com", WRONG)).status == 401
     # Its one failure is forgotten when the account has a try again.
     assert outcome(await late.log_in(email, PASSWORD)) == (429, "360")
-    assert (await Browser(house, ip="198.51.100.2").log_in(email)).status == (200 if email == OWNER else 401)
-    house.clock.advance(360)
+    assert (await Browser(app, ip="198.51.100.2").log_in(email)).status == (200 if email == OWNER else 401)
+    app.clock.advance(360)
     assert (await late.log_in(email)).status == (200 if email == OWNER else 401)
 
 
@@ -280,33 +281,33 @@ def test_an_address_counts_as_new_again(clock: ManualClock, failures: int, minut
     limits.take(b"a", OWNER, None, clock.monotonic_ns)
 
 
-async def test_new_addresses_have_600_tries_of_an_account_then_one_a_second(house: House) -> None:
+async def test_new_addresses_have_600_tries_of_an_account_then_one_a_second(app: App) -> None:
     """Row 3."""
-    await account(house)
-    limits = house.app[GATE]._sign_in
+    await account(app)
+    limits = app.application[GATE]._sign_in
     for number in range(NEW_ADDRESS_TRIES):
-        limits.take(b"bot %d" % number, OWNER, None, house.clock.monotonic_ns, version_of(house, OWNER))
-    assert outcome(await Browser(house, ip="198.51.100.1").log_in()) == (429, "1")
-    house.clock.advance(1)
-    assert (await Browser(house, ip="198.51.100.1").log_in(password=WRONG)).status == 401
-    assert outcome(await Browser(house, ip="198.51.100.2").log_in()) == (429, "1")
-    house.clock.advance(1)
-    assert (await Browser(house, ip="198.51.100.2").log_in()).status == 200
+        limits.take(b"bot %d" % number, OWNER, None, app.clock.monotonic_ns, version_of(app, OWNER))
+    assert outcome(await Browser(app, ip="198.51.100.1").log_in()) == (429, "1")
+    app.clock.advance(1)
+    assert (await Browser(app, ip="198.51.100.1").log_in(password=WRONG)).status == 401
+    assert outcome(await Browser(app, ip="198.51.100.2").log_in()) == (429, "1")
+    app.clock.advance(1)
+    assert (await Browser(app, ip="198.51.100.2").log_in()).status == 200
 
 
 BOTS = 300
 
 
-async def test_the_owner_gets_in_from_a_new_address_beside_a_botnet(house: House) -> None:
+async def test_the_owner_gets_in_from_a_new_address_beside_a_botnet(app: App) -> None:
     """ "The owner with the right password from a new address": while 300 addresses try as often as they may, for an
     hour; and what they get is what docs/sign-in.md says."""
-    await account(house)
-    limits, got = house.app[GATE]._sign_in, 0
+    await account(app)
+    limits, got = app.application[GATE]._sign_in, 0
     for minute in range(60):
-        got += guesses(limits, house.clock, OWNER, range(BOTS), version_of(house, OWNER))
+        got += guesses(limits, app.clock, OWNER, range(BOTS), version_of(app, OWNER))
         if minute % 15 == 0:
-            assert (await Browser(house, ip=f"198.51.100.{minute}").log_in()).status == 200
-        house.clock.advance(60)
+            assert (await Browser(app, ip=f"198.51.100.{minute}").log_in()).status == 200
+        app.clock.advance(60)
     assert 9 * BOTS < got <= 10 * BOTS + 2 * TRIES_AN_HOUR
 
 
@@ -325,47 +326,47 @@ def test_what_an_attacker_with_so_many_addresses_gets(clock: ManualClock, bots: 
 # --- a new password
 
 
-async def by_page(house: House, browser: Browser, command: Command) -> None:
+async def by_page(app: App, browser: Browser, command: Command) -> None:
     sent = {"current": PASSWORD, "new": "another horse battery"}
     assert (await browser("POST", "/api/account/password", sent)).status == 204
 
 
-async def by_command_line(house: House, browser: Browser, command: Command) -> None:
-    words = ("account", "password", OWNER, "--password-stdin", "--db", str(house.db))
+async def by_command_line(app: App, browser: Browser, command: Command) -> None:
+    words = ("account", "password", OWNER, "--password-stdin", "--db", str(app.db))
     done = await asyncio.to_thread(command, *words, stdin="another horse battery\n")
     assert done.returncode == 0, done.stderr
-    await house.store.refresh()
+    await app.store.refresh()
 
 
 @pytest.mark.parametrize("set_password", [by_page, by_command_line])
 async def test_a_new_password_starts_the_counts_of_an_account_anew(
-    house: House, command: Command, set_password: Revoke
+    app: App, command: Command, set_password: Revoke
 ) -> None:
     """docs/sign-in.md's remedy for an owner without a known browser: from a new address, and from one with a failure;
     another account's counts stay."""
-    browser = await logged_in(house)
-    attack(house)
-    attack(house, INVENTED, first_bot=10_000)
-    new, failed = Browser(house, ip="198.51.100.1"), Browser(house, ip="198.51.100.2")
+    browser = await logged_in(app)
+    attack(app)
+    attack(app, INVENTED, first_bot=10_000)
+    new, failed = Browser(app, ip="198.51.100.1"), Browser(app, ip="198.51.100.2")
     assert (await failed.log_in("elsewhere@example.com", WRONG)).status == 401
     for address in (new, failed):
         assert (await address.log_in()).status == 429
-    await set_password(house, browser, command)
+    await set_password(app, browser, command)
     for address in (new, failed):
         assert (await address.log_in(password=PASSWORD)).status == 401
         assert (await address.log_in(password="another horse battery")).status == 200
-    assert (await Browser(house, ip="198.51.100.3").log_in(INVENTED, WRONG)).status == 429
+    assert (await Browser(app, ip="198.51.100.3").log_in(INVENTED, WRONG)).status == 429
 
 
 # --- the queue
 
 
-async def fill_queue(house: House, gate: Gate) -> tuple[threading.Event, "list[asyncio.Task[Any]]"]:
+async def fill_queue(app: App, gate: Gate) -> tuple[threading.Event, "list[asyncio.Task[Any]]"]:
     """Has the thread that hashes wait, and as many tries wait for it as may."""
     free = threading.Event()
     gate._thread.submit(free.wait, 60)
     crowd = [
-        asyncio.create_task(Browser(house, ip=f"198.51.{number}.1").log_in(f"{number}@example.com", WRONG))
+        asyncio.create_task(Browser(app, ip=f"198.51.{number}.1").log_in(f"{number}@example.com", WRONG))
         for number in range(MOST_WAITING)
     ]
     async with asyncio.timeout(30):
@@ -374,12 +375,12 @@ async def fill_queue(house: House, gate: Gate) -> tuple[threading.Event, "list[a
     return free, crowd
 
 
-async def test_a_crowd_is_told_to_come_back_and_loses_no_try(house: House) -> None:
+async def test_a_crowd_is_told_to_come_back_and_loses_no_try(app: App) -> None:
     """Row 5: "503, Retry-After 1 second; the try is given back"; a known browser waits in a queue of its own."""
-    browser, gate = await logged_in(house), house.app[GATE]
+    browser, gate = await logged_in(app), app.application[GATE]
     await browser("POST", "/api/account/logout")
-    free, crowd = await fill_queue(house, gate)
-    unknown = Browser(house, ip="192.0.2.1")
+    free, crowd = await fill_queue(app, gate)
+    unknown = Browser(app, ip="192.0.2.1")
     try:
         for _ in range(2 * TRIES_A_MINUTE):
             answer = await unknown.log_in()
@@ -401,33 +402,33 @@ async def test_a_crowd_is_told_to_come_back_and_loses_no_try(house: House) -> No
 # --- what an attacker learns
 
 
-async def test_floods_tell_nothing_of_whether_an_account_exists(house: House) -> None:
+async def test_floods_tell_nothing_of_whether_an_account_exists(app: App) -> None:
     """The same sequence of answers for an account and for an invented address: of one address, of many, beside a flood
     of other invented addresses, and with the queue full."""
-    await account(house)
-    gate = house.app[GATE]
+    await account(app)
+    gate = app.application[GATE]
     seen: dict[str, list[Any]] = {OWNER: [], INVENTED: []}
 
     async def both(place: int, times: int = 1) -> None:
         for _ in range(times):
             for net, (email, answers) in enumerate(seen.items()):
-                answer = await Browser(house, ip=f"203.0.{net}.{place}").log_in(email, WRONG)
+                answer = await Browser(app, ip=f"203.0.{net}.{place}").log_in(email, WRONG)
                 answers.append((*outcome(answer), answer.body))
 
     await both(1, TRIES_A_MINUTE + 2)
     for number in range(2 * MOST_BUCKETS + 2):
-        gate._sign_in.take(b"%d" % number, f"{number}@example.net", None, house.clock.monotonic_ns)
+        gate._sign_in.take(b"%d" % number, f"{number}@example.net", None, app.clock.monotonic_ns)
     await both(1, 2)
-    house.clock.advance(60)
+    app.clock.advance(60)
     await both(1, 3)
     await both(2, 3)
     for number, email in enumerate(seen):
-        attack(house, email, first_bot=number * 10_000)
+        attack(app, email, first_bot=number * 10_000)
     await both(3, 2)
-    house.clock.advance(2)
+    app.clock.advance(2)
     await both(4, 2)
-    free, crowd = await fill_queue(house, gate)
-    house.clock.advance(3)
+    free, crowd = await fill_queue(app, gate)
+    app.clock.advance(3)
     try:
         await both(5, 2)
     finally:

@@ -11,25 +11,25 @@ from tally.events.validation import METRICS
 from tally.reports import experiments as trial_figures
 from tally.reports.significance import holm, pooled_p_value, split_p_value, wilson
 from tally.rollups.vitals_histogram import THRESHOLDS
-from tests.conftest import NOON_MS, SAFARI_IPHONE, Answer, House
+from tests.support.app import NOON_MS, SAFARI_IPHONE, Answer, App
 
 DAY_MS = 86_400_000
 LCP = [100, 2_500, 2_500.001, 4_000, 4_000.001, 9_000, 1_800, 700]
 DAY = "2026-11-18"
 
 
-async def vitals(house: House, website: str, path: str = "/", ua: str | None = None, **values: float) -> None:
+async def vitals(app: App, website: str, path: str = "/", ua: str | None = None, **values: float) -> None:
     event = {"type": "vitals", "url": f"https://example.com{path}", "vitals": values}
-    sent = await house.collect({"website_id": website, "events": [event]}, **({"ua": ua} if ua else {}))
+    sent = await app.collect({"website_id": website, "events": [event]}, **({"ua": ua} if ua else {}))
     assert sent.status == 202, sent.text
 
 
-async def ask(house: House, key: str, website: str, what: str, **params: Any) -> Answer:
-    return await house.get(f"/api/v1/websites/{website}/{what}", key, params)
+async def ask(app: App, key: str, website: str, what: str, **params: Any) -> Answer:
+    return await app.get(f"/api/v1/websites/{website}/{what}", key, params)
 
 
-async def data(house: House, key: str, website: str, what: str, **params: Any) -> Any:
-    answer = await ask(house, key, website, what, **params)
+async def data(app: App, key: str, website: str, what: str, **params: Any) -> Any:
+    answer = await ask(app, key, website, what, **params)
     assert answer.status == 200, answer.text
     return answer.json["data"]
 
@@ -38,12 +38,12 @@ def near(told: float, right: float) -> bool:
     return abs(told - right) <= 0.02 * right
 
 
-async def test_vitals_of_all(house: House) -> None:
-    website, key = await house.website(), await house.key()
+async def test_vitals_of_all(app: App) -> None:
+    website, key = await app.website(), await app.key()
     for value in LCP:
-        await vitals(house, website, lcp=value)
-    await vitals(house, website, cls=0.1, inp=500)
-    rows = await data(house, key, website, "vitals")
+        await vitals(app, website, lcp=value)
+    await vitals(app, website, cls=0.1, inp=500)
+    rows = await data(app, key, website, "vitals")
     assert [(row["metric"], row["unit"], row["samples"]) for row in rows] == [
         *(("lcp", "ms", 8), ("inp", "ms", 1), ("fcp", "ms", 0), ("ttfb", "ms", 0), ("cls", "", 1)),
     ]
@@ -57,36 +57,36 @@ async def test_vitals_of_all(house: House) -> None:
     assert {fcp[name] for name in ("p50", "p75", "p95", "good", "needs_improvement", "poor")} == {None}
 
 
-async def test_vitals_by(house: House) -> None:
-    website, key = await house.website(), await house.key()
+async def test_vitals_by(app: App) -> None:
+    website, key = await app.website(), await app.key()
     for path, values in {"/good": [900] * 5, "/bad": [5_000, 6_000], "/both": [800, 4_500, 3_000]}.items():
         for value in values:
-            await vitals(house, website, path, lcp=value, cls=0.5 if path == "/good" else 0.01)
-    await vitals(house, website, "/bad", ua=SAFARI_IPHONE, lcp=7_000)
-    rows = await data(house, key, website, "vitals", by="pathname")
+            await vitals(app, website, path, lcp=value, cls=0.5 if path == "/good" else 0.01)
+    await vitals(app, website, "/bad", ua=SAFARI_IPHONE, lcp=7_000)
+    rows = await data(app, key, website, "vitals", by="pathname")
     assert [(row["value"], row["events"], row["samples"], row["poor"]) for row in rows] == [
         *(("/bad", 3, 3, 100), ("/both", 3, 3, 33.3), ("/good", 5, 5, 0)),
     ]
-    rows = await data(house, key, website, "vitals", by="pathname", metric="cls", limit=1)
+    rows = await data(app, key, website, "vitals", by="pathname", metric="cls", limit=1)
     assert [(row["value"], row["poor"]) for row in rows] == [("/good", 100)]
-    rows = await data(house, key, website, "vitals", by="device")
+    rows = await data(app, key, website, "vitals", by="device")
     assert {row["value"]: row["samples"] for row in rows} == {"desktop": 10, "mobile": 1}
-    rows = await data(house, key, website, "vitals", by="pathname", filter_device="mobile")
+    rows = await data(app, key, website, "vitals", by="pathname", filter_device="mobile")
     assert [(row["value"], row["events"]) for row in rows] == [("/bad", 1)]
     assert near(rows[0]["p50"], 7_000)
-    (lcp, *_) = await data(house, key, website, "vitals", filter_pathname="/both")
+    (lcp, *_) = await data(app, key, website, "vitals", filter_pathname="/both")
     assert lcp["samples"] == 3
-    (lcp, *_) = await data(house, key, website, "vitals", filter_browser="Chrome", filter_pathname=["/both", "/bad"])
+    (lcp, *_) = await data(app, key, website, "vitals", filter_browser="Chrome", filter_pathname=["/both", "/bad"])
     assert lcp["samples"] == 5
 
 
-async def test_vitals_by_day(house: House) -> None:
+async def test_vitals_by_day(app: App) -> None:
     """Each UTC day of the range, whatever the zone; days without values are there too."""
-    website, key = await house.website(), await house.key()
+    website, key = await app.website(), await app.key()
     event = {"type": "vitals", "url": "https://example.com/", "vitals": {"lcp": 1_000}}
     for ts_ms in (NOON_MS - 2 * DAY_MS, NOON_MS - 1, NOON_MS - 2):
-        await house.collect({"website_id": website, "events": [event | {"timestamp": ts_ms}]})
-    answer = await ask(house, key, website, "vitals", by="day", tz="Asia/Kolkata", **{"from": "2026-11-15"})
+        await app.collect({"website_id": website, "events": [event | {"timestamp": ts_ms}]})
+    answer = await ask(app, key, website, "vitals", by="day", tz="Asia/Kolkata", **{"from": "2026-11-15"})
     rows = answer.json["data"]
     assert [(row["time"][:16], row["samples"]) for row in rows] == [
         ("2026-11-14T18:30", 0),
@@ -99,13 +99,13 @@ async def test_vitals_by_day(house: House) -> None:
     assert answer.json["meta"]["tz"] == "Asia/Kolkata"
 
 
-async def test_meta(house: House) -> None:
-    website, key = await house.website(), await house.key()
-    meta = (await ask(house, key, website, "vitals")).json["meta"]
+async def test_meta(app: App) -> None:
+    website, key = await app.website(), await app.key()
+    meta = (await ask(app, key, website, "vitals")).json["meta"]
     assert (meta["by"], meta["metric"], meta["limit"], meta["relative_error"]) == (None, None, None, 0.02)
     assert meta["thresholds"] == {name: {"good": good, "poor": poor} for name, (good, poor) in THRESHOLDS.items()}
     assert list(meta["thresholds"]) == list(METRICS)
-    meta = (await ask(house, key, website, "vitals", by="device", metric="inp")).json["meta"]
+    meta = (await ask(app, key, website, "vitals", by="device", metric="inp")).json["meta"]
     assert (meta["by"], meta["metric"], meta["limit"]) == ("device", "inp", 10)
 
 
@@ -122,39 +122,39 @@ async def test_meta(house: House) -> None:
         ({"from": "2026-11-19", "to": "2026-11-18"}, "from"),
     ],
 )
-async def test_bad_questions_about_vitals(house: House, params: dict[str, Any], field: str) -> None:
-    website, key = await house.website(), await house.key()
-    answer = await ask(house, key, website, "vitals", **params)
+async def test_bad_questions_about_vitals(app: App, params: dict[str, Any], field: str) -> None:
+    website, key = await app.website(), await app.key()
+    answer = await ask(app, key, website, "vitals", **params)
     assert (answer.status, answer.json["error"]["code"]) == (400, "invalid_parameter"), answer.text
     assert answer.json["error"]["field"] == field
 
 
 @pytest.mark.parametrize("params", [{"by": "pathname"}, {"filter_type": "ab_assign"}, {"limit": 5}])
-async def test_bad_questions_about_experiments(house: House, params: dict[str, Any]) -> None:
-    website, key = await house.website(), await house.key()
-    answer = await ask(house, key, website, "experiments", **params)
+async def test_bad_questions_about_experiments(app: App, params: dict[str, Any]) -> None:
+    website, key = await app.website(), await app.key()
+    answer = await ask(app, key, website, "experiments", **params)
     assert (answer.status, answer.json["error"]["code"]) == (400, "invalid_parameter")
 
 
-async def test_csv(house: House) -> None:
+async def test_csv(app: App) -> None:
     """Formulas are made harmless there as everywhere."""
-    website, key = await house.website(), await house.key()
-    await vitals(house, website, "/a", lcp=1_000)
-    text = (await ask(house, key, website, "vitals", format="csv")).text
+    website, key = await app.website(), await app.key()
+    await vitals(app, website, "/a", lcp=1_000)
+    text = (await ask(app, key, website, "vitals", format="csv")).text
     rows = list(csv.DictReader(io.StringIO(text)))
     assert [row["metric"] for row in rows] == list(METRICS)
     assert (rows[0]["samples"], rows[0]["good"], rows[1]["p75"]) == ("1", "100.0", "")
     event = {"type": "ab_assign", "session_id": "a" * 8, "url": "https://example.com/", "experiment": "=1+1"}
-    await house.collect({"website_id": website, "events": [event | {"variant": "@a"}]})
+    await app.collect({"website_id": website, "events": [event | {"variant": "@a"}]})
     convert = event | {"type": "ab_convert", "goal": "+buy"}
-    await house.collect({"website_id": website, "events": [convert]})
-    rows = list(csv.DictReader(io.StringIO((await ask(house, key, website, "experiments", format="csv")).text)))
+    await app.collect({"website_id": website, "events": [convert]})
+    rows = list(csv.DictReader(io.StringIO((await ask(app, key, website, "experiments", format="csv")).text)))
     assert [(row["experiment"], row["goal"], row["variant"], row["conversions"]) for row in rows] == [
         ("'=1+1", "'+buy", "'@a", "1")
     ]
 
 
-async def experiment(house: House, website: str, counts: dict[str, tuple[int, int]]) -> None:
+async def experiment(app: App, website: str, counts: dict[str, tuple[int, int]]) -> None:
     """Visitors of each variant, of whom so many convert."""
     events = []
     for variant, (visitors, conversions) in counts.items():
@@ -164,18 +164,18 @@ async def experiment(house: House, website: str, counts: dict[str, tuple[int, in
             if n < conversions:
                 events.append(who | {"type": "ab_convert", "goal": "buy", "value": 3})
     for start in range(0, len(events), 50):
-        answer = await house.collect(
+        answer = await app.collect(
             {"website_id": website, "events": events[start : start + 50]}, ip=f"203.0.113.{start % 250}"
         )
         assert answer.status == 202, answer.text
-        house.clock.advance(1)
+        app.clock.advance(1)
 
 
-async def test_experiments(house: House) -> None:
-    website, key = await house.website(), await house.key()
+async def test_experiments(app: App) -> None:
+    website, key = await app.website(), await app.key()
     counts = {"red": (60, 30), "control": (64, 12), "blue": (55, 5)}
-    await experiment(house, website, counts)
-    ((found),) = await data(house, key, website, "experiments", **{"from": DAY, "to": DAY})
+    await experiment(app, website, counts)
+    ((found),) = await data(app, key, website, "experiments", **{"from": DAY, "to": DAY})
     assert (found["experiment"], found["baseline"]) == ("button", "control")
     order = ["control", "blue", "red"]
     assert found["variants"] == [{"variant": name, "visitors": counts[name][0]} for name in order]
@@ -199,46 +199,44 @@ async def test_experiments(house: House) -> None:
     assert [arm["p_value"] for arm in goal["variants"][1:]] == holm([p for p in p_values if p is not None])
 
 
-async def test_a_split_that_is_off(house: House) -> None:
-    website, key = await house.website(), await house.key()
-    await experiment(house, website, {"a": (90, 0), "b": (30, 0)})
-    ((found),) = await data(house, key, website, "experiments")
+async def test_a_split_that_is_off(app: App) -> None:
+    website, key = await app.website(), await app.key()
+    await experiment(app, website, {"a": (90, 0), "b": (30, 0)})
+    ((found),) = await data(app, key, website, "experiments")
     assert found["split"]["is_off"]
     assert found["goals"] == []
 
 
-async def test_experiments_that_somebody_made_up(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    website, key = await house.website(), await house.key()
-    await experiment(house, website, {f"v{n:02}": (30 - n, 0) for n in range(22)})
-    answer = await ask(house, key, website, "experiments")
+async def test_experiments_that_somebody_made_up(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    website, key = await app.website(), await app.key()
+    await experiment(app, website, {f"v{n:02}": (30 - n, 0) for n in range(22)})
+    answer = await ask(app, key, website, "experiments")
     assert answer.json["meta"]["left_out"] == {"experiments": 0, "variants": 2, "goals": 0}
     assert [one["variant"] for one in answer.json["data"][0]["variants"]] == [f"v{n:02}" for n in range(20)]
     monkeypatch.setattr(trial_figures, "MOST_ROWS", 21)
-    refused = await ask(house, key, website, "experiments")
+    refused = await ask(app, key, website, "experiments")
     assert (refused.status, refused.json["error"]["field"]) == (400, "from")
 
 
-async def test_nothing_to_tell(house: House) -> None:
-    website, key = await house.website(), await house.key()
-    assert await data(house, key, website, "experiments") == []
-    assert [row["samples"] for row in await data(house, key, website, "vitals")] == [0] * 5
-    assert await data(house, key, website, "vitals", by="pathname") == []
+async def test_nothing_to_tell(app: App) -> None:
+    website, key = await app.website(), await app.key()
+    assert await data(app, key, website, "experiments") == []
+    assert [row["samples"] for row in await data(app, key, website, "vitals")] == [0] * 5
+    assert await data(app, key, website, "vitals", by="pathname") == []
 
 
-async def test_an_unchanged_answer_is_304(house: House) -> None:
-    website, key = await house.website(), await house.key()
+async def test_an_unchanged_answer_is_304(app: App) -> None:
+    website, key = await app.website(), await app.key()
     span = {"from": DAY, "to": DAY}
     for what in ("vitals", "experiments"):
-        first = await ask(house, key, website, what, **span)
+        first = await ask(app, key, website, what, **span)
         path = f"/api/v1/websites/{website}/{what}"
-        again = await house.get(path, key, span, headers={"If-None-Match": first.headers["ETag"]})
+        again = await app.get(path, key, span, headers={"If-None-Match": first.headers["ETag"]})
         assert again.status == 304
-        other = await house.get(
-            path, key, span | {"tz": "Asia/Tokyo"}, headers={"If-None-Match": first.headers["ETag"]}
-        )
+        other = await app.get(path, key, span | {"tz": "Asia/Tokyo"}, headers={"If-None-Match": first.headers["ETag"]})
         assert other.status == 200
-    await vitals(house, website, lcp=1)
-    first = await ask(house, key, website, "vitals", **span)
-    by = await ask(house, key, website, "vitals", by="device", **span)
-    metric = await ask(house, key, website, "vitals", by="device", metric="cls", **span)
+    await vitals(app, website, lcp=1)
+    first = await ask(app, key, website, "vitals", **span)
+    by = await ask(app, key, website, "vitals", by="device", **span)
+    metric = await ask(app, key, website, "vitals", by="device", metric="cls", **span)
     assert len({answer.headers["ETag"] for answer in (first, by, metric)}) == 3

@@ -17,8 +17,9 @@ from analytics_server import ROUTES
 from tally import errors
 from tally.api.endpoints import ANSWERS
 from tally.latency_histogram import Histogram
-from tests.conftest import ROOT, House, MakeHouse, Serve, Server
 from tests.support.aged_database import built, sql
+from tests.support.app import ROOT, App, MakeApp
+from tests.support.process import Serve, Server
 
 LIFTED = ("--client-per-minute=1000000", "--website-per-minute=1000000")
 ODD = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CANARY")
@@ -34,8 +35,8 @@ def parsed(text: str) -> Samples:
     return found
 
 
-async def told(house: House) -> Samples:
-    return parsed((await house.get("/metrics")).text)
+async def told(app: App) -> Samples:
+    return parsed((await app.get("/metrics")).text)
 
 
 def requests(samples: Samples) -> dict[tuple[str, str, str], float]:
@@ -72,14 +73,14 @@ def test_a_histogram_counts_each_once(numbers: list[int]) -> None:
         assert sum(histogram.counts[: n + 1]) == sum(number <= bound for number in numbers)
 
 
-async def test_histograms_are_as_prometheus_wants_them(house: House) -> None:
-    website, key = await house.website(), await house.key()
+async def test_histograms_are_as_prometheus_wants_them(app: App) -> None:
+    website, key = await app.website(), await app.key()
     for events in (1, 1, 5, 6, 50):
         body = {"website_id": website, "events": [view(website)] * events}
-        assert (await house.collect(body)).status == 202
+        assert (await app.collect(body)).status == 202
     for _ in range(3):
-        assert (await house.get(f"/api/v1/websites/{website}/stats", key)).status == 200
-    samples = await told(house)
+        assert (await app.get(f"/api/v1/websites/{website}/stats", key)).status == 200
+    samples = await told(app)
     bounds = {labels[0][1]: n for (name, labels), n in samples.items() if name == "tally_commit_events_bucket"}
     assert bounds == {"1": 2, "5": 3, "20": 4, "100": 5, "500": 5, "2000": 5, "+Inf": 5}
     assert one(samples, "tally_commit_events_count") == one(samples, "tally_commit_seconds_count") == 5
@@ -94,22 +95,20 @@ async def test_histograms_are_as_prometheus_wants_them(house: House) -> None:
 # Requests
 
 
-async def test_requests_by_route_and_status(house: House) -> None:
-    website, key = await house.website(), await house.key()
+async def test_requests_by_route_and_status(app: App) -> None:
+    website, key = await app.website(), await app.key()
     stats = "/api/v1/websites/{id}/stats"
     for path, given_key in ((website, key), (website, None), ("0" * 36, key), (f"{website}?from=x", key)):
-        await house.get(
-            f"/api/v1/websites/{path.replace('?', '/stats?') if '?' in path else path + '/stats'}", given_key
-        )
-    await house.get(f"/api/v1/websites/{website}/stats", key, method="HEAD")
-    await house.get(f"/api/v1/websites/{website}/stats", method="OPTIONS")
-    await house.get(f"/api/v1/websites/{website}/stats", method="DELETE")
-    await house.get("/nowhere")
-    await house.collect(view(website))
-    await house.collect(view(website), path="/api/v1/collect")
-    await house.collect(view(website) | {"url": "x"})
-    await house.collect("{")
-    samples = await told(house)
+        await app.get(f"/api/v1/websites/{path.replace('?', '/stats?') if '?' in path else path + '/stats'}", given_key)
+    await app.get(f"/api/v1/websites/{website}/stats", key, method="HEAD")
+    await app.get(f"/api/v1/websites/{website}/stats", method="OPTIONS")
+    await app.get(f"/api/v1/websites/{website}/stats", method="DELETE")
+    await app.get("/nowhere")
+    await app.collect(view(website))
+    await app.collect(view(website), path="/api/v1/collect")
+    await app.collect(view(website) | {"url": "x"})
+    await app.collect("{")
+    samples = await told(app)
     assert requests(samples) == {
         ("GET", stats, "2xx"): 1,
         ("GET", stats, "4xx"): 3,
@@ -127,26 +126,26 @@ async def test_requests_by_route_and_status(house: House) -> None:
     assert one(samples, "tally_events_accepted_total") == 2
 
 
-async def test_a_chosen_path_is_collect_too(make_house: MakeHouse) -> None:
-    house = await make_house(collect_path="/js/send")
-    website = await house.website()
-    assert (await house.collect(view(website), path="/js/send")).status == 202
-    assert requests(await told(house)) == {("POST", "/api/collect", "2xx"): 1}
+async def test_a_chosen_path_is_collect_too(make_app: MakeApp) -> None:
+    app = await make_app(collect_path="/js/send")
+    website = await app.website()
+    assert (await app.collect(view(website), path="/js/send")).status == 202
+    assert requests(await told(app)) == {("POST", "/api/collect", "2xx"): 1}
 
 
-async def test_a_pixel_that_counts_nothing_is_told(house: House) -> None:
-    assert (await house.get("/pixel.gif", params={"website_id": "0" * 36})).status == 200
-    samples = await told(house)
+async def test_a_pixel_that_counts_nothing_is_told(app: App) -> None:
+    assert (await app.get("/pixel.gif", params={"website_id": "0" * 36})).status == 200
+    samples = await told(app)
     assert requests(samples) == {("GET", "/pixel.gif", "2xx"): 1}
     assert sum(codes(samples, "tally_requests_refused_total").values()) == 1
 
 
-async def test_a_bug_is_5xx(house: House) -> None:
-    website = await house.website()
+async def test_a_bug_is_5xx(app: App) -> None:
+    website = await app.website()
     poison = "create trigger poison before insert on event begin select raise(abort, 'poisoned'); end"
-    await house.admin(lambda connection: connection.execute(poison))
-    assert (await house.collect(view(website))).status == 500
-    samples = await told(house)
+    await app.admin(lambda connection: connection.execute(poison))
+    assert (await app.collect(view(website))).status == 500
+    samples = await told(app)
     assert requests(samples) == {("POST", "/api/collect", "5xx"): 1}
     assert codes(samples, "tally_requests_refused_total") == {"internal_error": 1}
     assert one(samples, "tally_commits_failed_total") == 1
@@ -200,33 +199,33 @@ def test_both_ways_count(serve: Serve, tmp_path: Any) -> None:
 KNOWN_CODES = {kind.code for kind in vars(errors).values() if isinstance(kind, errors.Kind)}
 
 
-async def odd_requests(house: House, canary: str) -> None:
+async def odd_requests(app: App, canary: str) -> None:
     """Requests whose every part says the canary."""
-    website, key = await house.website(), await house.key()
+    website, key = await app.website(), await app.key()
     paths = [f"/{canary}", f"/api/v1/websites/{canary}/stats", f"/api/v1/websites/{website}/top/{canary}"]
     paths += [f"/api/v1/websites/{website}/{canary}", f"/assets/{canary}", f"/share/{canary}", f"/tracker/{canary}.js"]
     paths += [f"/api/v1/websites/{website}/stats?{canary}={canary}&filter_{canary}=1", f"/api/share/{canary}/stats"]
     headers = {"User-Agent": canary, "Referer": f"https://{canary}.example/", "X-Forwarded-For": canary}
     for path in paths:
         for method in ODD:
-            await house.get(path, key, headers=headers, method=method)
+            await app.get(path, key, headers=headers, method=method)
     event = view(website)
     for body in (
         *({canary: canary}, event | {"type": canary}, event | {"website_id": canary}, event | {canary: 1}),
         *(event | {"url": canary}, event | {"event_data": {canary: canary}}, {"events": [canary]}, [canary], canary),
         {"type": "vitals", "website_id": website, "vitals": {canary: 1}},
     ):
-        await house.collect(body, headers=headers | {"Origin": f"https://{canary}.example"})
-        await house.collect(body)
+        await app.collect(body, headers=headers | {"Origin": f"https://{canary}.example"})
+        await app.collect(body)
 
 
-async def test_what_is_sent_decides_no_label(house: House) -> None:
+async def test_what_is_sent_decides_no_label(app: App) -> None:
     """Their number is bounded by the code: else a stranger could fill the memory of whoever collects them."""
-    await odd_requests(house, "canary-one")
-    await told(house)
-    before = await told(house)
-    await odd_requests(house, "canary-two")
-    after = await told(house)
+    await odd_requests(app, "canary-one")
+    await told(app)
+    before = await told(app)
+    await odd_requests(app, "canary-two")
+    after = await told(app)
     assert after.keys() == before.keys(), "the same requests with other words make no other series"
     assert "canary" not in str(after).lower()
     routes = {route.path for route in ROUTES} | {"none"}
@@ -258,12 +257,12 @@ async def test_what_is_sent_decides_no_label(house: House) -> None:
 # README
 
 
-async def test_the_readme_names_every_figure(make_house: MakeHouse, tmp_path: Any) -> None:
+async def test_the_readme_names_every_figure(make_app: MakeApp, tmp_path: Any) -> None:
     (tmp_path / "backups").mkdir()
-    house = await make_house(backup_dir=tmp_path / "backups")
-    await house.store.tick()
-    while "tally_backup_seconds" not in (text := (await house.get("/metrics")).text):
-        await house.store.tick()
+    app = await make_app(backup_dir=tmp_path / "backups")
+    await app.store.tick()
+    while "tally_backup_seconds" not in (text := (await app.get("/metrics")).text):
+        await app.store.tick()
     readme = (ROOT / "README.md").read_text()
     names = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE tally_")}
     assert len(names) > 25
@@ -271,7 +270,7 @@ async def test_the_readme_names_every_figure(make_house: MakeHouse, tmp_path: An
 
 
 @pytest.mark.parametrize("kind", ["counter", "gauge", "histogram"])
-async def test_every_figure_says_what_it_is(kind: str, house: House) -> None:
-    families = list(text_string_to_metric_families((await house.get("/metrics")).text))
+async def test_every_figure_says_what_it_is(kind: str, app: App) -> None:
+    families = list(text_string_to_metric_families((await app.get("/metrics")).text))
     assert [family for family in families if family.type == kind]
     assert [family.name for family in families if not family.documentation or family.type == "unknown"] == []

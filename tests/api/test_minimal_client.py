@@ -18,7 +18,7 @@ from tally.timestamps import event_time_ms, read_iso
 from tally.transfer.exporter import export_events
 from tally.transfer.files import open_source
 from tally.transfer.importer import import_events
-from tests.conftest import NOON_MS, House, ManualClock
+from tests.support.app import NOON_MS, App, ManualClock
 from tests.unit.ingest.test_fast_path import Client, Connect, connect, post
 
 __all__ = ["connect"]
@@ -50,31 +50,31 @@ def whole(kind: str) -> dict[str, Any]:
     return {"type": kind, **{field: value for field, kinds, value in SEED if kind in kinds}}
 
 
-async def events(house: House, website: str) -> list[Any]:
+async def events(app: App, website: str) -> list[Any]:
     """The rows of /events, oldest first."""
-    answer = await house.get(f"/api/v1/websites/{website}/events?{DAY}", await house.key())
+    answer = await app.get(f"/api/v1/websites/{website}/events?{DAY}", await app.key())
     assert answer.status == 200, answer.text
     return list(reversed(answer.json["data"]))
 
 
-async def test_what_the_seed_says_is_accepted(house: House) -> None:
+async def test_what_the_seed_says_is_accepted(app: App) -> None:
     """Each of the 8 types, with the least and with all fields, in single and in batch form; each is in /events."""
-    website = await house.website()
+    website = await app.website()
     for make in (least, whole):
         for kind in ALL:
             for sent in ({**make(kind), "website_id": website}, {"website_id": website, "events": [make(kind)]}):
-                answer = await house.collect(sent)
+                answer = await app.collect(sent)
                 assert (answer.status, answer.json) == (202, {"ok": True, "accepted": 1, "rejected": 0}), sent
     context = {"platform": "ios", "app_version": "2.1.0", "os_version": "17.5"}
     batch = {"website_id": website, "context": context, "events": [least(kind) for kind in ALL]}
-    assert (await house.collect(batch)).json == {"ok": True, "accepted": 8, "rejected": 0}
-    shown = [row["type"] for row in await events(house, website)]
+    assert (await app.collect(batch)).json == {"ok": True, "accepted": 8, "rejected": 0}
+    shown = [row["type"] for row in await events(app, website)]
     assert sorted(shown) == sorted(ALL * 5)
 
 
-async def test_measurements_without_their_fields_count_in_no_statistic(house: House, clock: ManualClock) -> None:
+async def test_measurements_without_their_fields_count_in_no_statistic(app: App, clock: ManualClock) -> None:
     """Neither now nor once their days are added up; what comes with its fields does."""
-    website, key = await house.website(), await house.key()
+    website, key = await app.website(), await app.key()
     sound = [
         {"type": "vitals", "vitals": {"lcp": 1_000}, "url": "https://example.com/"},
         {"type": "heatmap", "viewport_width": 1_200, "points": [{"x": 0.5, "y": 5, "kind": "click"}]},
@@ -99,26 +99,26 @@ async def test_measurements_without_their_fields_count_in_no_statistic(house: Ho
     ]
 
     async def figures() -> list[Any]:
-        answers = [await house.get(f"/api/v1/websites/{website}/{question}", key) for question in questions]
+        answers = [await app.get(f"/api/v1/websites/{website}/{question}", key) for question in questions]
         assert {answer.status for answer in answers} == {200}
         return [answer.json["data"] for answer in answers]
 
-    assert (await house.collect({"website_id": website, "events": sound})).json["accepted"] == len(sound)
+    assert (await app.collect({"website_id": website, "events": sound})).json["accepted"] == len(sound)
     before = await figures()
-    assert (await house.collect({"website_id": website, "events": partly})).json["accepted"] == len(partly)
+    assert (await app.collect({"website_id": website, "events": partly})).json["accepted"] == len(partly)
     assert await figures() == before
-    assert len(await events(house, website)) == len(sound) - 1 + len(partly)
+    assert len(await events(app, website)) == len(sound) - 1 + len(partly)
     clock.advance(12 * 86_400)
-    await house.store.builder.work()
+    await app.store.builder.work()
     assert await figures() == before
 
 
-async def test_they_are_exported_and_imported(house: House, tmp_path: Path) -> None:
+async def test_they_are_exported_and_imported(app: App, tmp_path: Path) -> None:
     """An import takes every line of an export."""
-    website, other = await house.website(), await house.website("other.example")
+    website, other = await app.website(), await app.website("other.example")
     partly = [least(kind) for kind in ALL[4:]] + [{"type": "ab_assign", "experiment": "e"}]
-    assert (await house.collect({"website_id": website, "events": partly})).json["accepted"] == len(partly)
-    connection = open_database(house.db, create=False)
+    assert (await app.collect({"website_id": website, "events": partly})).json["accepted"] == len(partly)
+    connection = open_database(app.db, create=False)
     file = tmp_path / "events.ndjson"
     with file.open("xb") as out:
         assert export_events(connection, 1, out) == len(partly)
@@ -130,19 +130,19 @@ async def test_they_are_exported_and_imported(house: House, tmp_path: Path) -> N
         summary = import_events(connection, 2, source, now_ms=NOON_MS)
     connection.close()
     assert (summary.accepted, summary.bad) == (len(partly), 0)
-    await house.store.refresh()
-    brought = [row | {"id": 0} for row in await events(house, other)]
+    await app.store.refresh()
+    brought = [row | {"id": 0} for row in await events(app, other)]
     kinds = sorted(json.dumps(row, sort_keys=True) for row in brought)
-    assert kinds == sorted(json.dumps(row | {"id": 0}, sort_keys=True) for row in await events(house, website))
+    assert kinds == sorted(json.dumps(row | {"id": 0}, sort_keys=True) for row in await events(app, website))
 
 
-async def test_a_conversion_that_names_an_experiment_needs_its_assignment(house: House) -> None:
+async def test_a_conversion_that_names_an_experiment_needs_its_assignment(app: App) -> None:
     """`no_assignment` stays for these; an assignment without a variant is none."""
-    website = await house.website()
+    website = await app.website()
     named = {"type": "ab_convert", "experiment": "e", "website_id": website}
-    assert (await house.collect(named)).json["error"]["code"] == "no_valid_event"
-    assert (await house.collect({**named, "type": "ab_assign"})).status == 202
-    answer = await house.collect(named)
+    assert (await app.collect(named)).json["error"]["code"] == "no_valid_event"
+    assert (await app.collect({**named, "type": "ab_assign"})).status == 202
+    answer = await app.collect(named)
     assert [fault["code"] for fault in answer.json["errors"]] == ["no_assignment"]
 
 
@@ -158,22 +158,22 @@ async def test_a_conversion_that_names_an_experiment_needs_its_assignment(house:
     ],
     ids=str,
 )
-async def test_vitals_in_other_forms(house: House, sent: dict[str, Any], shown: Any) -> None:
+async def test_vitals_in_other_forms(app: App, sent: dict[str, Any], shown: Any) -> None:
     """Flat, as web-vitals reports a metric, and with `vitals`, which wins; `name` is a screen's unless a metric's."""
-    website = await house.website()
-    assert (await house.collect({"type": "vitals", "website_id": website, **sent})).status == 202
-    (row,) = await events(house, website)
+    website = await app.website()
+    assert (await app.collect({"type": "vitals", "website_id": website, **sent})).status == 202
+    (row,) = await events(app, website)
     assert row["vitals"] == shown
     assert row["pathname"] == ("/" + sent["name"] if shown is None else None)
 
 
-async def test_a_single_point(house: House) -> None:
+async def test_a_single_point(app: App) -> None:
     """`x` and `y` beside the other fields; `kind` is click by default."""
-    website, key = await house.website(), await house.key()
+    website, key = await app.website(), await app.key()
     one = {"type": "heatmap", "website_id": website, "url": "https://example.com/", "viewport_width": 1_200}
     for more in ({"x": 0.5, "y": 30}, {"x": 0.5, "y": 30, "kind": "click"}, {"x": 0, "y": 2_000, "kind": "scroll"}):
-        assert (await house.collect(one | more)).status == 202
-    answer = await house.get(f"/api/v1/websites/{website}/heatmap?pathname=/&{DAY}", key)
+        assert (await app.collect(one | more)).status == 202
+    answer = await app.get(f"/api/v1/websites/{website}/heatmap?pathname=/&{DAY}", key)
     assert (answer.json["data"]["grid"], answer.json["data"]["samples"]) == ([[25, 1, 2]], 1)
 
 
@@ -204,14 +204,14 @@ async def test_a_single_point(house: House) -> None:
     ],
     ids=str,
 )
-async def test_what_breaks_its_rule_is_still_rejected(house: House, sent: Any, code: str, field: str) -> None:
-    answer = await house.collect({"website_id": await house.website(), **sent})
+async def test_what_breaks_its_rule_is_still_rejected(app: App, sent: Any, code: str, field: str) -> None:
+    answer = await app.collect({"website_id": await app.website(), **sent})
     assert [(fault["code"], fault["field"]) for fault in answer.json["errors"]] == [(code, field)]
 
 
-async def test_what_is_forgiven_on_both_ways(house: House, connect: Connect) -> None:
+async def test_what_is_forgiven_on_both_ways(app: App, connect: Connect) -> None:
     """A byte-order mark, white space around `url`, a context of a single event: the same answer and the same rows."""
-    website = await house.website()
+    website = await app.website()
     event = {"type": "pageview", "website_id": website, "url": " \n https://example.com/a b\t"}
     body = b"\xef\xbb\xbf" + json.dumps(event | {"context": {"platform": "tv"}}).encode()
     request = post("").replace(b"Content-Length: 2", b"Content-Length: %d" % len(body)).removesuffix(b'""') + body
@@ -224,20 +224,20 @@ async def test_what_is_forgiven_on_both_ways(house: House, connect: Connect) -> 
         assert client.long_ways == before + bool(more)
     assert answers[0] == answers[1]
     assert answers[0][0] == "HTTP/1.1 202 Accepted"
-    rows = await events(house, website)
+    rows = await events(app, website)
     assert [(row["pathname"], row["platform"]) for row in rows] == [("/a b", "tv")] * 2
-    assert (await house.collect(event | {"context": "tv"})).json["error"]["code"] == "invalid_body"
+    assert (await app.collect(event | {"context": "tv"})).json["error"]["code"] == "invalid_body"
 
 
-async def test_pages_of_a_web_view(house: House) -> None:
+async def test_pages_of_a_web_view(app: App) -> None:
     """--allow-origin capacitor://localhost: its own URLs, and no others, are pages; its referrer is its own."""
-    website = await house.website(allow_origins=("capacitor://localhost", "ionic://app:8080"))
+    website = await app.website(allow_origins=("capacitor://localhost", "ionic://app:8080"))
     headers = {"Origin": "capacitor://localhost"}
     event = {"type": "pageview", "website_id": website, "referrer": "capacitor://localhost/before"}
     for url in ("capacitor://localhost/page?utm_source=app#x", "Capacitor://LOCALHOST", "ionic://app:8080/i"):
-        answer = await house.collect(event | {"url": url}, headers=headers)
+        answer = await app.collect(event | {"url": url}, headers=headers)
         assert answer.status == 202, answer.text
-    rows = await events(house, website)
+    rows = await events(app, website)
     assert [(row["pathname"], row["hostname"], row["utm_source"], row["referrer"]) for row in rows] == [
         ("/page", "localhost", "app", None),
         ("/", "localhost", None, None),
@@ -250,7 +250,7 @@ async def test_pages_of_a_web_view(house: House) -> None:
         "capacitor://u@localhost/",
         "x:",
     ):
-        answer = await house.collect(event | {"url": url}, headers=headers)
+        answer = await app.collect(event | {"url": url}, headers=headers)
         assert [fault["code"] for fault in answer.json["errors"]] == ["invalid_url"], url
 
 
@@ -283,11 +283,11 @@ def test_every_form_that_fromisoformat_takes() -> None:
 
 
 @pytest.mark.parametrize("path", ["stats", "timeseries", "top/pathname", "events", "realtime", "vitals"])
-async def test_cache_busters_are_ignored(house: House, path: str) -> None:
+async def test_cache_busters_are_ignored(app: App, path: str) -> None:
     """`_` in a query, whatever it holds and however often."""
-    website, key = await house.website(), await house.key()
-    plain = await house.get(f"/api/v1/websites/{website}/{path}", key)
-    busted = await house.get(f"/api/v1/websites/{website}/{path}?_=1&_=2", key)
+    website, key = await app.website(), await app.key()
+    plain = await app.get(f"/api/v1/websites/{website}/{path}", key)
+    busted = await app.get(f"/api/v1/websites/{website}/{path}?_=1&_=2", key)
     assert busted.status == plain.status == 200
     assert busted.json == plain.json
-    assert (await house.get("/api/v1/websites?_=1700000000000", key)).status == 200
+    assert (await app.get("/api/v1/websites?_=1700000000000", key)).status == 200

@@ -1,16 +1,16 @@
 """Paths that do not exist: an HTML page for browsers, JSON for everything else."""
 
-from tests.conftest import House
+from tests.support.app import App
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
 
 
-async def test_a_browser_gets_a_page(house: House) -> None:
+async def test_a_browser_gets_a_page(app: App) -> None:
     """The page is the same for every path: nothing of the request is in it, and it runs no script."""
-    other = await house.get("/other", headers={"Accept": BROWSER})
+    other = await app.get("/other", headers={"Accept": BROWSER})
     assert "<h1>Page not found</h1>" in other.text
     for path in ("/nothing", "/websites", "/<script>alert(1)</script>", "/assets/nothing.js", "/a/b/c?x=<b>", "/apis"):
-        answer = await house.get(path, headers={"Accept": BROWSER})
+        answer = await app.get(path, headers={"Accept": BROWSER})
         assert (answer.status, answer.body) == (404, other.body), path
         assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
         assert answer.headers["Vary"] == "Accept"
@@ -18,14 +18,14 @@ async def test_a_browser_gets_a_page(house: House) -> None:
         policy = answer.headers["Content-Security-Policy"]
         assert policy.startswith("default-src 'none'")
         assert "script-src" not in policy
-        head = await house.get(path, headers={"Accept": BROWSER}, method="HEAD")
+        head = await app.get(path, headers={"Accept": BROWSER}, method="HEAD")
         assert (head.status, head.body) == (404, b"")
     for accept in ("text/html", "TEXT/HTML; q=0.5", "application/json, text/html;level=1"):
-        answer = await house.get("/nothing", headers={"Accept": accept})
+        answer = await app.get("/nothing", headers={"Accept": accept})
         assert answer.headers["Content-Type"].startswith("text/html"), accept
 
 
-async def test_everything_else_gets_json(house: House) -> None:
+async def test_everything_else_gets_json(app: App) -> None:
     for path, accept, method in (
         ("/nothing", "", "GET"),
         ("/nothing", "*/*", "GET"),
@@ -36,6 +36,6 @@ async def test_everything_else_gets_json(house: House) -> None:
         ("/api/nothing", BROWSER, "GET"),
         ("/api/v1/websites/x/nothing", BROWSER, "GET"),
     ):
-        answer = await house.get(path, headers={"Accept": accept} if accept else {}, method=method)
+        answer = await app.get(path, headers={"Accept": accept} if accept else {}, method=method)
         assert answer.status == 404
         assert answer.json["error"]["code"] == "not_found", (path, accept)

@@ -39,7 +39,8 @@ from tally.events import validation as events
 from tally.http import middleware
 from tally.ingest import rejected_events as left_out
 from tally.storage.database import open_database
-from tests.conftest import OWNER, Server, until
+from tests.support.app import OWNER
+from tests.support.process import Server, until
 
 DOCUMENT: dict[str, Any] = yaml.safe_load(
     (Path(__file__).parents[2] / "static" / "openapi.yaml").read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ from tally.storage.database import open_database, transaction
 from tally.transfer.files import open_source
 from tally.transfer.importer import import_events
 from tally.transfer.line_format import LineReader
-from tests.conftest import NOON_MS, OWNER, House
+from tests.support.app import NOON_MS, OWNER, App
 
 ORIGINS = ("https://www.partner.example", "http://localhost:9000", "http://[::1]:8080", "capacitor://app.local")
 REFERRERS = {
@@ -28,18 +28,18 @@ REFERRERS = {
 }
 
 
-async def test_a_page_of_an_allowed_origin_is_no_referrer(house: House) -> None:
-    website, key = await house.website(allow_origins=ORIGINS), await house.key()
+async def test_a_page_of_an_allowed_origin_is_no_referrer(app: App) -> None:
+    website, key = await app.website(allow_origins=ORIGINS), await app.key()
     for referrer, stored in REFERRERS.items():
         event = {"type": "pageview", "website_id": website, "url": "https://example.com/", "referrer": referrer}
-        assert (await house.collect(event, headers={"Origin": "http://localhost:9000"})).status == 202
-        newest = (await house.get(f"/api/v1/websites/{website}/events?limit=1", key)).json["data"][0]
+        assert (await app.collect(event, headers={"Origin": "http://localhost:9000"})).status == 202
+        newest = (await app.get(f"/api/v1/websites/{website}/events?limit=1", key)).json["data"][0]
         assert newest["referrer"] == stored, referrer
     # Without the origin its pages are referrers as any other.
-    other = await house.website()
+    other = await app.website()
     event = {"type": "pageview", "website_id": other, "url": "https://example.com/"}
-    await house.collect(event | {"referrer": "https://www.partner.example/list"})
-    rows = (await house.get(f"/api/v1/websites/{other}/events", key)).json["data"]
+    await app.collect(event | {"referrer": "https://www.partner.example/list"})
+    rows = (await app.get(f"/api/v1/websites/{other}/events", key)).json["data"]
     assert rows[0]["referrer"] == "partner.example"
 
 

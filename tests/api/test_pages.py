@@ -9,7 +9,7 @@ import pytest
 from tally.accounts.queries import Website
 from tally.web import heatmap_page as framing
 from tally.web import pages
-from tests.conftest import ROOT, Answer, House
+from tests.support.app import ROOT, Answer, App
 from tests.support.page_client import Browser, logged_in
 
 PAGES = [
@@ -26,9 +26,9 @@ PLAIN = {"Accept-Encoding": "identity"}
 
 
 @pytest.mark.parametrize("path", PAGES)
-async def test_every_page_is_the_same_shell(house: House, path: str) -> None:
+async def test_every_page_is_the_same_shell(app: App, path: str) -> None:
     """ "the HTML shell static/app.html (same file for all) ... strict CSP, no secrets in it"."""
-    for browser in (Browser(house), await logged_in(house)):
+    for browser in (Browser(app), await logged_in(app)):
         answer = await browser("GET", path, headers=dict(PLAIN))
         assert (answer.status, answer.body) == (200, (STATIC / "app.html").read_bytes())
         assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
@@ -36,9 +36,9 @@ async def test_every_page_is_the_same_shell(house: House, path: str) -> None:
         assert browser.set_cookies == []
 
 
-async def test_what_a_page_may_do(house: House) -> None:
+async def test_what_a_page_may_do(app: App) -> None:
     """The pages' policy, word for word, and its other headers."""
-    headers = (await Browser(house)("GET", "/")).headers
+    headers = (await Browser(app)("GET", "/")).headers
     policy = dict(part.strip().split(" ", 1) for part in headers["Content-Security-Policy"].split(";"))
     assert policy == {
         "default-src": "'none'",
@@ -67,11 +67,11 @@ def frames(answer: Answer) -> str | None:
     return found and found[1]
 
 
-async def test_the_heatmaps_of_a_website_may_frame_its_own_pages(house: House) -> None:
+async def test_the_heatmaps_of_a_website_may_frame_its_own_pages(app: App) -> None:
     """Its domain, subdomains and listed origins; for its owner alone; the shell is the same file."""
-    owner = await logged_in(house)
+    owner = await logged_in(app)
     origins = ("capacitor://localhost", "http://localhost:3000", "https://[::1]:8443", "https://shop.example.net")
-    website = await house.website(allow_origins=origins)
+    website = await app.website(allow_origins=origins)
     path = f"/websites/{website}/heatmaps"
     answer = await owner("GET", path, headers=dict(PLAIN))
     own = "https://example.com http://example.com https://*.example.com http://*.example.com"
@@ -81,8 +81,8 @@ async def test_the_heatmaps_of_a_website_may_frame_its_own_pages(house: House) -
     for other in (f"/websites/{website}", f"/websites/{website}/left-out", "/", "/login"):
         assert frames(await owner("GET", other)) is None
     for browser, asked in (
-        (Browser(house), path),
-        (await logged_in(house, "other@example.com"), path),
+        (Browser(app), path),
+        (await logged_in(app, "other@example.com"), path),
         (owner, "/websites/c66653dc-e3f4-4325-a39f-da606931a543/heatmaps"),
         (owner, "/websites/x/heatmaps"),
     ):
@@ -90,10 +90,10 @@ async def test_the_heatmaps_of_a_website_may_frame_its_own_pages(house: House) -
         assert (answer.status, frames(answer)) == (200, None)
 
 
-async def test_a_policy_that_has_changed_is_another_answer(house: House) -> None:
+async def test_a_policy_that_has_changed_is_another_answer(app: App) -> None:
     """A browser that keeps the shell is told of another domain, and of a session that has ended."""
-    owner = await logged_in(house)
-    website = await house.website()
+    owner = await logged_in(app)
+    website = await app.website()
     path = f"/websites/{website}/heatmaps"
     tag = {"If-None-Match": (await owner("GET", path)).headers["ETag"]}
     assert (await owner("GET", path, headers=dict(tag))).status == 304
@@ -102,7 +102,7 @@ async def test_a_policy_that_has_changed_is_another_answer(house: House) -> None
     assert answer.status == 200
     assert "https://example.org" in (frames(answer) or "")
     assert "example.com" not in (frames(answer) or "")
-    assert (await Browser(house)("GET", path, headers=tag)).status == 200
+    assert (await Browser(app)("GET", path, headers=tag)).status == 200
 
 
 def site(domain: str, *origins: str) -> Website:
@@ -136,10 +136,10 @@ SERVED = [path for path in FILES if Path(path).suffix in pages._TYPES]
 
 
 @pytest.mark.parametrize("path", SERVED)
-async def test_every_file_is_served_as_it_is_and_packed(house: House, path: str) -> None:
+async def test_every_file_is_served_as_it_is_and_packed(app: App, path: str) -> None:
     """ "ETag + `Cache-Control: no-cache`, gzip where accepted (made once at start), right types"."""
     body = (STATIC / path).read_bytes()
-    answer = await Browser(house)("GET", f"/assets/{path}", headers=dict(PLAIN))
+    answer = await Browser(app)("GET", f"/assets/{path}", headers=dict(PLAIN))
     assert (answer.status, answer.body) == (200, body)
     assert answer.headers["Cache-Control"] == "no-cache"
     assert answer.headers["Vary"] == "Accept-Encoding"
@@ -147,7 +147,7 @@ async def test_every_file_is_served_as_it_is_and_packed(house: House, path: str)
     found = pages.files()[path]
     assert answer.headers["Content-Type"] == found.kind
     assert not found.packed or gzip.decompress(found.packed) == body
-    again = await Browser(house)("GET", f"/assets/{path}", headers=PLAIN | {"If-None-Match": answer.headers["ETag"]})
+    again = await Browser(app)("GET", f"/assets/{path}", headers=PLAIN | {"If-None-Match": answer.headers["ETag"]})
     assert (again.status, again.body, again.headers["ETag"]) == (304, b"", answer.headers["ETag"])
 
 
@@ -165,10 +165,8 @@ async def test_every_file_is_served_as_it_is_and_packed(house: House, path: str)
         ("x-gzip", False),
     ],
 )
-async def test_packed_only_where_it_is_accepted(house: House, accepted: str, packs: bool) -> None:
-    request = house.client.request(
-        "GET", "/assets/app.css", headers={"Accept-Encoding": accepted}, auto_decompress=False
-    )
+async def test_packed_only_where_it_is_accepted(app: App, accepted: str, packs: bool) -> None:
+    request = app.client.request("GET", "/assets/app.css", headers={"Accept-Encoding": accepted}, auto_decompress=False)
     async with request as response:
         body = await response.read()
         assert (response.headers.get("Content-Encoding") == "gzip") is packs
@@ -179,10 +177,10 @@ async def test_packed_only_where_it_is_accepted(house: House, accepted: str, pac
     assert tag.endswith('-gzip"') is packs
 
 
-async def test_head_has_the_length_and_no_body(house: House) -> None:
+async def test_head_has_the_length_and_no_body(app: App) -> None:
     for path in ("/", "/assets/app.css"):
-        answer = await Browser(house)("HEAD", path, headers=dict(PLAIN))
-        full = await Browser(house)("GET", path, headers=dict(PLAIN))
+        answer = await Browser(app)("HEAD", path, headers=dict(PLAIN))
+        full = await Browser(app)("GET", path, headers=dict(PLAIN))
         assert (answer.status, answer.body) == (200, b"")
         assert answer.headers["Content-Length"] == str(len(full.body))
 
@@ -214,9 +212,9 @@ async def test_head_has_the_length_and_no_body(house: House) -> None:
         *("%2fetc%2fpasswd", "//etc/passwd", "..%252fschema.sql", "app.css;x", "\u00e4.css"),
     ],
 )
-async def test_nothing_else_is_served(house: House, path: str) -> None:
+async def test_nothing_else_is_served(app: App, path: str) -> None:
     """ "by a table read at start (no path ever reaches the file system)"."""
-    async with house.client.request("GET", f"/assets/{path}") as response:
+    async with app.client.request("GET", f"/assets/{path}") as response:
         # What a client itself makes of dots is an asset again, or nothing.
         if response.status == 200:
             assert str(response.url.path).startswith("/assets/")
@@ -226,15 +224,15 @@ async def test_nothing_else_is_served(house: House, path: str) -> None:
             assert (await response.json())["error"]["code"] == "not_found"
 
 
-async def test_a_file_that_comes_later_is_not_served(house: House, tmp_path: Path) -> None:
+async def test_a_file_that_comes_later_is_not_served(app: App, tmp_path: Path) -> None:
     """What is served is what was there when the server started."""
-    assert "later.js" not in house.app[pages.FILES]
-    answer = await Browser(house)("GET", "/assets/later.js")
+    assert "later.js" not in app.application[pages.FILES]
+    answer = await Browser(app)("GET", "/assets/later.js")
     assert answer.status == 404
 
 
-async def test_methods_that_pages_do_not_take(house: House) -> None:
-    answer = await Browser(house)("POST", "/login", {})
+async def test_methods_that_pages_do_not_take(app: App) -> None:
+    answer = await Browser(app)("POST", "/login", {})
     assert (answer.status, answer.json["error"]["code"]) == (405, "method_not_allowed")
     assert answer.headers["Allow"] == "GET,HEAD"
 

@@ -15,7 +15,7 @@ import pytest
 
 from tally.clock import Clock
 from tally.settings import Settings
-from tests.conftest import NOON_MS, SAFARI_IPHONE, House
+from tests.support.app import NOON_MS, SAFARI_IPHONE, App
 from tests.support.read_api import (
     DAY,
     ENDPOINTS,
@@ -197,7 +197,7 @@ def test_websites_are_listed_oldest_first(library: Library) -> None:
 
 def test_an_account_without_websites_has_an_empty_list(library: Library) -> None:
     """CONTRACT: "/websites": a list, with none in it too."""
-    key = library.run(library.house.key(f"{uuid.uuid4()}@example.com"))
+    key = library.run(library.app.key(f"{uuid.uuid4()}@example.com"))
     assert library.get("/api/v1/websites", key).json == {"data": [], "meta": {}}
 
 
@@ -615,28 +615,28 @@ def test_what_was_answered_202_is_in_the_next_answer(site: Site) -> None:
 
 async def test_what_was_answered_202_is_in_the_next_answer_with_many_at_once(tmp_path: Path) -> None:
     """CONTRACT: "An event answered 202 is in every answer begun after it", by the system's own clock."""
-    house = House(Settings(db=tmp_path / "analytics.db", website_per_minute=10_000, client_per_minute=10_000), Clock())
-    await house.open()
+    app = App(Settings(db=tmp_path / "analytics.db", website_per_minute=10_000, client_per_minute=10_000), Clock())
+    await app.open()
     try:
-        website, key = await house.website(), await house.key()
+        website, key = await app.website(), await app.key()
         base = f"/api/v1/websites/{website}"
 
         async def sender(who: int) -> None:
             for n in range(12):
                 name = f"{who}-{n}"
                 body = {"type": "event", "website_id": website, "event_name": name, "session_id": f"session-{name}"}
-                assert (await house.collect(body)).status == 202
-                seen = await house.get(f"{base}/events", key, {"filter_event_name": name})
+                assert (await app.collect(body)).status == 202
+                seen = await app.get(f"{base}/events", key, {"filter_event_name": name})
                 assert [row["event_name"] for row in seen.json["data"]] == [name]
-                stats = await house.get(f"{base}/stats", key, {"filter_event_name": name})
+                stats = await app.get(f"{base}/stats", key, {"filter_event_name": name})
                 assert (stats.json["data"]["events"], stats.json["data"]["visits"]) == (1, 1)
-                assert (await house.get(f"{base}/realtime", key)).json["data"]["active_visitors"] > n
+                assert (await app.get(f"{base}/realtime", key)).json["data"]["active_visitors"] > n
 
         await asyncio.gather(*(sender(who) for who in range(10)))
-        stats = await house.get(f"{base}/stats", key)
+        stats = await app.get(f"{base}/stats", key)
         assert [stats.json["data"][name] for name in ("visitors", "visits", "events")] == [120, 120, 120]
     finally:
-        await house.close()
+        await app.close()
 
 
 def test_a_phone_is_told_from_a_desk(site: Site) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.conftest import NOON_MS, Answer, MakeHouse
+from tests.support.app import NOON_MS, Answer, MakeApp
 from tests.support.read_api import DAY, ENDPOINTS, Library, Site, library_at, view
 
 FIXED = (
@@ -82,7 +82,7 @@ def test_an_event_changes_the_tag(site: Site, question: str) -> None:
 
 @pytest.mark.parametrize("question", FIXED)
 def test_another_websites_event_does_not(site: Site, question: str) -> None:
-    """CONTRACT: "of the website's change counter", not of the house's."""
+    """CONTRACT: "of the website's change counter", not of all websites."""
     other = site.library.site()
     tag = tag_of(site, question)
     other.send(view("11:00:00"))
@@ -166,13 +166,13 @@ def test_a_refusal_is_never_304(site: Site, question: str) -> None:
         assert (refused.status, "ETag" in refused.headers) == (400, False)
 
 
-async def test_a_tag_does_not_outlive_the_process(make_house: MakeHouse) -> None:
+async def test_a_tag_does_not_outlive_the_process(make_app: MakeApp) -> None:
     """CONTRACT: the change counter is the process's: after a restart the same tag must not hide what came between."""
-    house = await make_house()
-    website, key = await house.website(), await house.key()
+    app = await make_app()
+    website, key = await app.website(), await app.key()
     path = f"/api/v1/websites/{website}/stats?from={DAY}&to={DAY}"
-    tag = (await house.get(path, key)).headers["ETag"]
-    await house.collect(view("10:00:00") | {"website_id": website})
-    await house.restart()
-    answer = await house.get(path, key, headers={"If-None-Match": tag})
+    tag = (await app.get(path, key)).headers["ETag"]
+    await app.collect(view("10:00:00") | {"website_id": website})
+    await app.restart()
+    answer = await app.get(path, key, headers={"If-None-Match": tag})
     assert (answer.status, answer.json["data"]["pageviews"]) == (200, 1)

@@ -17,7 +17,7 @@ import yaml
 
 from analytics_server import ROUTES
 from tally.accounts import queries as accounts
-from tests.conftest import NOON_MS, OWNER, Answer, House, MakeHouse
+from tests.support.app import NOON_MS, OWNER, Answer, App, MakeApp
 from tests.support.read_api import DAY, ENDPOINTS, Library, Site, library_at, raw, request, view
 
 READ = ("websites", *ENDPOINTS)
@@ -112,9 +112,9 @@ def test_the_scheme_has_no_case(site: Site, line: str) -> None:
 def test_a_revoked_key_is_wrong(library: Library) -> None:
     """CONTRACT: `key revoke PREFIX`; the running server sees it, and other keys of the account live on."""
     account = f"{uuid.uuid4()}@example.com"
-    site, other = library.site(account=account), library.run(library.house.key(account))
+    site, other = library.site(account=account), library.run(library.app.key(account))
     assert site.ask("stats").status == 200
-    library.run(library.house.admin(lambda connection: accounts.revoke_key(connection, site.key)))
+    library.run(library.app.admin(lambda connection: accounts.revoke_key(connection, site.key)))
     assert_error(site.ask("stats"), 401, "invalid_api_key")
     assert library.get(site.path("stats"), other).status == 200
 
@@ -131,7 +131,7 @@ def test_a_plan_without_keys(library: Library) -> None:
         def set_plan(connection: sqlite3.Connection) -> None:
             accounts.set_plan(connection, account, plan)
 
-        library.run(library.house.admin(set_plan))
+        library.run(library.app.admin(set_plan))
 
     for endpoint in READ:
         for plan, status in (("free", 403), ("pro", 200), ("free", 403), ("business", 200)):
@@ -195,10 +195,10 @@ def test_the_order_of_checks(library: Library) -> None:
 # --- 429
 
 
-async def opened(make_house: MakeHouse, **settings: Any) -> tuple[House, str, str]:
-    """A house, the path of a website's stats, a key."""
-    house = await make_house(**settings)
-    return house, f"/api/v1/websites/{await house.website()}/stats", await house.key()
+async def opened(make_app: MakeApp, **settings: Any) -> tuple[App, str, str]:
+    """A app, the path of a website's stats, a key."""
+    app = await make_app(**settings)
+    return app, f"/api/v1/websites/{await app.website()}/stats", await app.key()
 
 
 def rate(answer: Answer) -> tuple[int, ...]:
@@ -206,49 +206,49 @@ def rate(answer: Answer) -> tuple[int, ...]:
     return tuple(int(answer.headers[name]) for name in RATE)
 
 
-async def test_600_requests_a_minute_a_key(make_house: MakeHouse) -> None:
+async def test_600_requests_a_minute_a_key(make_app: MakeApp) -> None:
     """CONTRACT: "600 requests a minute a key"; the headers count down and the bucket refills evenly."""
-    house, path, key = await opened(make_house)
+    app, path, key = await opened(make_app)
     for n in range(600):
-        answer = await house.get("/api/v1/websites", key)
+        answer = await app.get("/api/v1/websites", key)
         assert answer.status == 200
         assert rate(answer) == (600, 599 - n, -(-(n + 1) // 10))
-    refused = await house.get(path, key)
+    refused = await app.get(path, key)
     assert_error(refused, 429, "rate_limited")
     assert rate(refused) == (600, 0, 60)
     assert refused.headers["Retry-After"] == "1"
-    house.clock.advance(1)
-    assert [(await house.get(path, key)).status for _ in range(11)] == [200] * 10 + [429]
-    house.clock.advance(60)
-    assert rate(await house.get(path, key)) == (600, 599, 1)
+    app.clock.advance(1)
+    assert [(await app.get(path, key)).status for _ in range(11)] == [200] * 10 + [429]
+    app.clock.advance(60)
+    assert rate(await app.get(path, key)) == (600, 599, 1)
 
 
 @pytest.mark.parametrize(("per_minute", "wait"), [(1, 60), (2, 30), (3, 20), (7, 9), (60, 1), (120, 1)])
-async def test_retry_after_is_enough(make_house: MakeHouse, per_minute: int, wait: int) -> None:
+async def test_retry_after_is_enough(make_app: MakeApp, per_minute: int, wait: int) -> None:
     """CONTRACT: "`Retry-After` is whole seconds, at least 1: sent then, the request passes the check"."""
-    house, path, key = await opened(make_house, key_per_minute=per_minute)
+    app, path, key = await opened(make_app, key_per_minute=per_minute)
     for _ in range(per_minute):
-        assert (await house.get(path, key)).status == 200
+        assert (await app.get(path, key)).status == 200
     for _ in range(3):
         # refused requests take no token
-        refused = await house.get(path, key)
+        refused = await app.get(path, key)
         assert (refused.status, refused.headers["Retry-After"]) == (429, str(wait))
-    house.clock.advance(wait)
-    assert (await house.get(path, key)).status == 200
+    app.clock.advance(wait)
+    assert (await app.get(path, key)).status == 200
 
 
-async def test_each_key_has_a_bucket(make_house: MakeHouse) -> None:
+async def test_each_key_has_a_bucket(make_app: MakeApp) -> None:
     """CONTRACT: "600 requests a minute a key": not an account, an address or a website."""
-    house, path, key = await opened(make_house, key_per_minute=2)
-    other = await house.key()
-    assert [(await house.get(path, key)).status for _ in range(3)] == [200, 200, 429]
-    assert [(await house.get(path, other)).status for _ in range(3)] == [200, 200, 429]
+    app, path, key = await opened(make_app, key_per_minute=2)
+    other = await app.key()
+    assert [(await app.get(path, key)).status for _ in range(3)] == [200, 200, 429]
+    assert [(await app.get(path, other)).status for _ in range(3)] == [200, 200, 429]
 
 
-async def test_what_costs_a_token(make_house: MakeHouse) -> None:
+async def test_what_costs_a_token(make_app: MakeApp) -> None:
     """CONTRACT: RateLimit headers "on every answer": 200, 304, 400, 403 and 404 cost one, 401 and preflights none."""
-    house, path, key = await opened(make_house)
-    tag = (await house.get(path, key)).headers["ETag"]
+    app, path, key = await opened(make_app)
+    tag = (await app.get(path, key)).headers["ETag"]
     unknown = f"/api/v1/websites/{uuid.uuid4()}/stats"
     remaining = 599
     for asked, headers, method, status in (
@@ -258,22 +258,22 @@ async def test_what_costs_a_token(make_house: MakeHouse) -> None:
         (unknown, {}, "GET", 404),
         ("/api/v1/websites", {}, "GET", 200),
     ):
-        assert (await house.get(path)).status == 401
-        assert (await house.get(path, method="OPTIONS")).status == 204
-        answer = await house.get(asked, key, headers=headers, method=method)
+        assert (await app.get(path)).status == 401
+        assert (await app.get(path, method="OPTIONS")).status == 204
+        answer = await app.get(asked, key, headers=headers, method=method)
         remaining -= 1
         assert (answer.status, rate(answer)[:2]) == (status, (600, remaining))
 
 
-async def test_the_bucket_comes_before_plan_website_and_parameters(make_house: MakeHouse) -> None:
+async def test_the_bucket_comes_before_plan_website_and_parameters(make_app: MakeApp) -> None:
     """CONTRACT, Read API, in its order: whoever asks too much is told so, whatever is asked."""
-    house, path, key = await opened(make_house, key_per_minute=1)
-    assert (await house.get(path, key)).status == 200
+    app, path, key = await opened(make_app, key_per_minute=1)
+    assert (await app.get(path, key)).status == 200
     for asked in (path, f"{path}?x=1", "/api/v1/websites/x/stats", "/api/v1/websites"):
-        assert_error(await house.get(asked, key), 429, "rate_limited")
-    await house.admin(lambda connection: accounts.set_plan(connection, OWNER, "free"))
-    assert_error(await house.get(path, key), 429, "rate_limited")
-    assert (await house.get(path, "wrong")).status == 401
+        assert_error(await app.get(asked, key), 429, "rate_limited")
+    await app.admin(lambda connection: accounts.set_plan(connection, OWNER, "free"))
+    assert_error(await app.get(path, key), 429, "rate_limited")
+    assert (await app.get(path, "wrong")).status == 401
 
 
 # --- CORS, HEAD, methods
@@ -404,7 +404,7 @@ def test_there_is_nothing_else(site: Site, target: str, method: str) -> None:
     ],
 )
 def test_odd_requests_are_no_failures(site: Site, method: bytes, target: bytes, statuses: set[int]) -> None:
-    """CONTRACT: 500 is for failures of the inside; whatever is sent is the sender's fault, and the house stands."""
+    """CONTRACT: 500 is for failures of the inside; whatever is sent is the client's fault; the server goes on."""
     assert site.library.raw(request(target, site.key, method)).status in statuses
     assert site.ask("stats").status == 200
 
@@ -460,20 +460,18 @@ def counters(answer: Answer) -> dict[str, float]:
     return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
 
 
-async def test_metrics_count(house: House) -> None:
+async def test_metrics_count(app: App) -> None:
     """CONTRACT: "`/metrics` answers loopback"; evictions from memory are "counted in a metric"."""
-    website = await house.website()
-    before = counters(await house.get("/metrics"))
-    await house.collect(
-        {"website_id": website, "events": [view("10:00:00"), view("10:00:00", who="bob"), {"type": "x"}]}
-    )
-    after = counters(await house.get("/metrics"))
+    website = await app.website()
+    before = counters(await app.get("/metrics"))
+    await app.collect({"website_id": website, "events": [view("10:00:00"), view("10:00:00", who="bob"), {"type": "x"}]})
+    after = counters(await app.get("/metrics"))
     assert after["tally_events_accepted_total"] - before["tally_events_accepted_total"] == 2
     assert after['tally_events_rejected_total{code="invalid_type"}'] == 1
     assert after["tally_commit_seconds_count"] - before["tally_commit_seconds_count"] == 1
     assert after["tally_identities"] == 2
     assert after["tally_identities_evicted_total"] == 0
-    answer = await house.get("/metrics")
+    answer = await app.get("/metrics")
     assert answer.headers["Content-Type"].startswith("text/plain")
     assert "session-of" not in answer.text
 
@@ -507,10 +505,10 @@ TOKEN = "a-token-of-the-settings"
         pytest.param(TOKEN, {}, 200, id="loopback-needs-no-token"),
     ],
 )
-async def test_who_may_see_metrics(make_house: MakeHouse, token: str, headers: dict[str, str], status: int) -> None:
+async def test_who_may_see_metrics(make_app: MakeApp, token: str, headers: dict[str, str], status: int) -> None:
     """CONTRACT: "`/metrics` answers loopback, or a token from the settings"."""
-    house = await make_house(metrics_token=token)
-    answer = await house.get("/metrics", headers=headers)
+    app = await make_app(metrics_token=token)
+    answer = await app.get("/metrics", headers=headers)
     assert answer.status == status
     if status == 403:
         assert_error(answer, 403, "forbidden")
@@ -541,33 +539,31 @@ PASSED_ON = (
 )
 
 
-async def test_metrics_answer_no_request_with_a_sign_of_a_proxy(house: House) -> None:
+async def test_metrics_answer_no_request_with_a_sign_of_a_proxy(app: App) -> None:
     """Behind a proxy on this machine every client seems to be on it."""
     for lines, status in (*((lines, 200) for lines in DIRECT), *((lines, 403) for lines in PASSED_ON)):
-        answer = await raw(house, f"GET /metrics HTTP/1.1\r\nConnection: close\r\n{lines}\r\n\r\n".encode())
+        answer = await raw(app, f"GET /metrics HTTP/1.1\r\nConnection: close\r\n{lines}\r\n\r\n".encode())
         assert answer.status == status, lines
-    answer = await raw(house, b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n")
+    answer = await raw(app, b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n")
     assert_error(answer, 403, "forbidden")
 
 
-async def test_an_api_key_is_no_metrics_token(make_house: MakeHouse) -> None:
+async def test_an_api_key_is_no_metrics_token(make_app: MakeApp) -> None:
     """CONTRACT: "a token from the settings", and nothing else; nor is that token an API key."""
-    house = await make_house(metrics_token=TOKEN)
-    key = await house.key()
-    assert (await house.get("/metrics", key, headers=FAR)).status == 403
-    assert (await house.get("/api/v1/websites", TOKEN)).status == 401
+    app = await make_app(metrics_token=TOKEN)
+    key = await app.key()
+    assert (await app.get("/metrics", key, headers=FAR)).status == 403
+    assert (await app.get("/api/v1/websites", TOKEN)).status == 401
 
 
-async def test_a_header_of_bytes_is_no_failure(house: House) -> None:
+async def test_a_header_of_bytes_is_no_failure(app: App) -> None:
     """CONTRACT: what is sent makes no 500, bytes in headers included."""
-    website, key = await house.website(), await house.key()
+    website, key = await app.website(), await app.key()
     target = f"/api/v1/websites/{website}/events".encode()
     for name in (b"Accept", b"If-None-Match", b"User-Agent", b"X-Forwarded-For", b"Origin", b"Cookie"):
-        answer = await raw(house, request(target, key, more=[name + b": \xff\xfe\x80 \xed\xa0\x80"]))
+        answer = await raw(app, request(target, key, more=[name + b": \xff\xfe\x80 \xed\xa0\x80"]))
         assert answer.status == 200
-        answer = await raw(house, request(b"/metrics", more=[name + b": \xff\xfe"]))
+        answer = await raw(app, request(b"/metrics", more=[name + b": \xff\xfe"]))
         assert answer.status in (200, 403)
-    answer = await raw(
-        house, request(b"/metrics", more=[b"Authorization: Bearer \xff", b"X-Forwarded-For: 203.0.113.9"])
-    )
+    answer = await raw(app, request(b"/metrics", more=[b"Authorization: Bearer \xff", b"X-Forwarded-For: 203.0.113.9"]))
     assert answer.status == 403

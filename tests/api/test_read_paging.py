@@ -18,7 +18,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from tally.storage.connections import READERS
-from tests.conftest import NOON_MS, Answer, House, MakeHouse
+from tests.support.app import NOON_MS, Answer, App, MakeApp
 from tests.support.read_api import DAY, FIELDS, HOUR_MS, Library, Site, custom, event, filters, library_at, view
 
 ALL_DAY = f"from={DAY}&to={DAY}"
@@ -251,37 +251,37 @@ def test_pages_are_stable_while_events_arrive(site: Site, question: str) -> None
     assert (found, cursor) == (expected, None)
 
 
-async def test_pages_go_on_after_a_restart(make_house: MakeHouse) -> None:
+async def test_pages_go_on_after_a_restart(make_app: MakeApp) -> None:
     """CONTRACT: "stable while events arrive": whoever reads page by page is not stopped by an update of the server."""
-    house = await make_house()
-    website, key = await house.website(), await house.key()
+    app = await make_app()
+    website, key = await app.website(), await app.key()
     path = f"/api/v1/websites/{website}/events"
-    await house.collect({"website_id": website, "events": seven()})
-    whole = (await house.get(path, key)).json["data"]
-    first = (await house.get(path, key, {"limit": "4"})).json
-    await house.restart()
-    await house.collect({"website_id": website, "events": [view("10:00:00", "/late"), view("09:59:59.5", "/late")]})
-    second = (await house.get(path, key, {"limit": "4", "cursor": first["meta"]["next_cursor"]})).json
+    await app.collect({"website_id": website, "events": seven()})
+    whole = (await app.get(path, key)).json["data"]
+    first = (await app.get(path, key, {"limit": "4"})).json
+    await app.restart()
+    await app.collect({"website_id": website, "events": [view("10:00:00", "/late"), view("09:59:59.5", "/late")]})
+    second = (await app.get(path, key, {"limit": "4", "cursor": first["meta"]["next_cursor"]})).json
     assert first["data"] + second["data"] == whole
     assert second["meta"]["next_cursor"] is None
-    assert len((await house.get(path, key)).json["data"]) == 9
+    assert len((await app.get(path, key)).json["data"]) == 9
 
 
-async def test_pages_begun_while_the_first_events_arrive_are_stable(house: House) -> None:
+async def test_pages_begun_while_the_first_events_arrive_are_stable(app: App) -> None:
     """CONTRACT: "stable while events arrive": also where the first page waited for its turn meanwhile."""
-    website, key = await house.website(), await house.key()
+    website, key = await app.website(), await app.key()
     path = f"/api/v1/websites/{website}/events"
     free = threading.Event()
-    holding = [asyncio.create_task(house.store.read(lambda _: free.wait(30))) for _ in range(READERS)]
-    first_page = asyncio.create_task(house.get(path, key, {"limit": "1"}))
-    await house.collect({"website_id": website, "events": [view("10:00:00", "/a"), view("09:00:00", "/b")]})
+    holding = [asyncio.create_task(app.store.read(lambda _: free.wait(30))) for _ in range(READERS)]
+    first_page = asyncio.create_task(app.get(path, key, {"limit": "1"}))
+    await app.collect({"website_id": website, "events": [view("10:00:00", "/a"), view("09:00:00", "/b")]})
     free.set()
     await asyncio.gather(*holding)
     answer = (await first_page).json
     found = paths(answer["data"])
-    await house.collect({"website_id": website, "events": [view("09:30:00", "/late"), view("08:00:00", "/late")]})
+    await app.collect({"website_id": website, "events": [view("09:30:00", "/late"), view("08:00:00", "/late")]})
     while cursor := answer["meta"]["next_cursor"]:
-        answer = (await house.get(path, key, {"cursor": cursor})).json
+        answer = (await app.get(path, key, {"cursor": cursor})).json
         found += paths(answer["data"])
     assert found in ([], ["/a", "/b"])
 

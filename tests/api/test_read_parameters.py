@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.conftest import NOON_MS
+from tests.support.app import NOON_MS
 from tests.support.read_api import DAY, ENDPOINTS, FIELDS, Library, Site, filters, library_at, ms, request, view
 
 LISTS = ("event-names", "entry-pages", "exit-pages")

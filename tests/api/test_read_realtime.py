@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import NOON_MS
+from tests.support.app import NOON_MS
 from tests.support.read_api import MINUTE_MS, NOON, Library, Site, custom, event, library_at, ms, view
 
 Pages = list[tuple[str, int]]

@@ -13,22 +13,22 @@ from tally.ingest.refused_origins import MAX_ORIGINS, MAX_WEBSITES, RefusedOrigi
 from tally.storage.database import open_database, transaction
 from tally.transfer.files import open_source
 from tally.transfer.importer import import_events
-from tests.conftest import NOON_MS, OWNER, House
+from tests.support.app import NOON_MS, OWNER, App
 from tests.support.page_client import logged_in
 
 VIEW = {"type": "pageview", "url": "http://localhost:9000/"}
 
 
-async def refuse(house: House, website: str, origin: str, times: int = 1) -> None:
+async def refuse(app: App, website: str, origin: str, times: int = 1) -> None:
     for _ in range(times):
-        answer = await house.collect(VIEW | {"website_id": website}, headers={"Origin": origin})
+        answer = await app.collect(VIEW | {"website_id": website}, headers={"Origin": origin})
         assert answer.status == 403
 
 
-async def test_a_refused_origin_is_named_until_it_is_allowed(house: House) -> None:
-    owner, website, other = await logged_in(house), await house.website(), await house.website("example.org")
-    await refuse(house, website, "http://localhost:9000", 2)
-    await refuse(house, website, "HTTPS://Partner.example:443")
+async def test_a_refused_origin_is_named_until_it_is_allowed(app: App) -> None:
+    owner, website, other = await logged_in(app), await app.website(), await app.website("example.org")
+    await refuse(app, website, "http://localhost:9000", 2)
+    await refuse(app, website, "HTTPS://Partner.example:443")
     path = f"/api/account/websites/{website}"
     shown = (await owner("GET", path)).json["data"]
     at = "2026-11-18T12:00:00.000+00:00"
@@ -40,11 +40,11 @@ async def test_a_refused_origin_is_named_until_it_is_allowed(house: House) -> No
     assert (await owner("PATCH", path, {"origins": ["http://localhost:9000"]})).status == 200
     shown = (await owner("GET", path)).json["data"]
     assert [one["origin"] for one in shown["refused_origins"]] == ["https://partner.example"]
-    taken = await house.collect(VIEW | {"website_id": website}, headers={"Origin": "http://localhost:9000"})
+    taken = await app.collect(VIEW | {"website_id": website}, headers={"Origin": "http://localhost:9000"})
     assert taken.status == 202
-    house.clock.advance(601)
+    app.clock.advance(601)
     assert (await owner("GET", path)).json["data"]["refused_origins"] == []
-    stranger = await logged_in(house, "stranger@example.com")
+    stranger = await logged_in(app, "stranger@example.com")
     assert (await stranger("GET", path)).status == 404
 
 

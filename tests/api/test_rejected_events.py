@@ -37,8 +37,9 @@ from tally.ingest.rejected_events import (
 )
 from tally.maintenance import deletion
 from tally.storage.database import connect_writer, open_database
-from tests.conftest import NOON_MS, House, MakeHouse, ManualClock, Serve, Server, until
+from tests.support.app import NOON_MS, App, MakeApp, ManualClock
 from tests.support.page_client import logged_in
+from tests.support.process import Serve, Server, until
 from tests.support.read_api import DAY_MS, HOUR_MS, MINUTE_MS, Library, Site, library_at
 
 SAME, FOREIGN = {"Origin": "https://example.com"}, {"Origin": "https://other.example:8443"}
@@ -50,10 +51,10 @@ def bad(**more: Any) -> dict[str, Any]:
     return VIEW | more
 
 
-async def counted(house: House, website: str) -> dict[str, int]:
+async def counted(app: App, website: str) -> dict[str, int]:
     """What the file has of a website, by code, once the second is over."""
-    await house.store.tick()
-    rows = house.sql(
+    await app.store.tick()
+    rows = app.sql(
         "select reason, sum(events) from left_out join website on website.number = left_out.website"
         " where website.id = ? group by reason",
         website,
@@ -61,10 +62,10 @@ async def counted(house: House, website: str) -> dict[str, int]:
     return {REASONS[reason][0]: events for reason, events in rows}
 
 
-async def sampled(house: House, website: str) -> list[tuple[Any, ...]]:
+async def sampled(app: App, website: str) -> list[tuple[Any, ...]]:
     """Its examples, oldest first: code, type, field, detail."""
-    await house.store.tick()
-    rows = house.sql(
+    await app.store.tick()
+    rows = app.sql(
         "select reason, type, field, detail from left_out_sample join website on website.number = website"
         " where website.id = ? order by reason, left_out_sample.id",
         website,
@@ -72,9 +73,9 @@ async def sampled(house: House, website: str) -> list[tuple[Any, ...]]:
     return [(REASONS[reason][0], None if type_ is None else TYPES[type_], *rest) for reason, type_, *rest in rows]
 
 
-def waiting(house: House) -> int:
+def waiting(app: App) -> int:
     """What is counted and not yet written."""
-    return sum(house.store.left_out._counts.values())
+    return sum(app.store.left_out._counts.values())
 
 
 # --- what counts
@@ -123,16 +124,16 @@ CASES = (
     ids=[case[0] for case in CASES],
 )
 async def test_why_an_event_is_left_out(
-    house: House, body: Any, headers: dict[str, str], ua: str, status: int, counts: dict[str, int], sample: Any
+    app: App, body: Any, headers: dict[str, str], ua: str, status: int, counts: dict[str, int], sample: Any
 ) -> None:
-    website, other = await house.website(), await house.website("other.example")
+    website, other = await app.website(), await app.website("other.example")
     options = {"ua": ua} if ua else {}
-    answer = await house.collect({"website_id": website} | body, headers=headers, **options)
+    answer = await app.collect({"website_id": website} | body, headers=headers, **options)
     assert answer.status == status, answer.text
-    assert await counted(house, website) == counts
-    assert sample in await sampled(house, website)
-    assert await counted(house, other) == {}
-    assert house.store.left_out.events == Counter(counts)
+    assert await counted(app, website) == counts
+    assert sample in await sampled(app, website)
+    assert await counted(app, other) == {}
+    assert app.store.left_out.events == Counter(counts)
 
 
 # In the order of their numbers, which are in files: new ones go to the end.
@@ -150,81 +151,81 @@ def test_every_reason_is_one_that_collect_tells_and_the_other_way_round() -> Non
     assert {reason for _, reason in REASONS} == reasons
 
 
-async def test_what_is_taken_is_not_left_out(house: House) -> None:
+async def test_what_is_taken_is_not_left_out(app: App) -> None:
     """Also copies: they are accepted."""
-    website = await house.website()
+    website = await app.website()
     for _ in range(3):
-        answer = await house.collect({"website_id": website, "events": [VIEW, bad(event_id="1")]}, headers=SAME)
+        answer = await app.collect({"website_id": website, "events": [VIEW, bad(event_id="1")]}, headers=SAME)
         assert answer.json["accepted"] == 2
-    assert (await counted(house, website), waiting(house), house.store.left_out.events) == ({}, 0, {})
+    assert (await counted(app, website), waiting(app), app.store.left_out.events) == ({}, 0, {})
 
 
-async def test_rates(make_house: MakeHouse) -> None:
+async def test_rates(make_app: MakeApp) -> None:
     """A request over a bucket: each of its events, at each of its websites that is known; and again when sent again."""
-    house = await make_house(website_per_minute=1)
-    website, other = await house.website(), await house.website("other.example")
+    app = await make_app(website_per_minute=1)
+    website, other = await app.website(), await app.website("other.example")
     events = [bad(website_id=website)] * 2 + [bad(website_id=other), bad(website_id=f"{uuid.uuid4()}"), 5]
-    assert (await house.collect(bad(website_id=website))).status == 202
+    assert (await app.collect(bad(website_id=website))).status == 202
     for _ in range(2):
-        assert (await house.collect({"events": events})).status == 429
-    assert await counted(house, website) == {"rate_limited": 4}
-    assert await counted(house, other) == {"rate_limited": 2}
+        assert (await app.collect({"events": events})).status == 429
+    assert await counted(app, website) == {"rate_limited": 4}
+    assert await counted(app, other) == {"rate_limited": 2}
 
 
-async def test_quotas(make_house: MakeHouse) -> None:
+async def test_quotas(make_app: MakeApp) -> None:
     """A month that is full, and one that fills up: in a batch, and behind what another request took meanwhile."""
-    house = await make_house(free_events=3)
-    website = await house.website(plan="free")
+    app = await make_app(free_events=3)
+    website = await app.website(plan="free")
     both = {"website_id": website, "events": [VIEW, VIEW]}
-    answers = await asyncio.gather(*(house.collect(both, ip=f"203.0.113.{n}") for n in range(5)))
+    answers = await asyncio.gather(*(app.collect(both, ip=f"203.0.113.{n}") for n in range(5)))
     taken = sum(answer.json.get("accepted", 0) for answer in answers)
     assert taken == 3
-    assert await counted(house, website) == {"monthly_limit_reached": 7}
-    assert {row[:2] for row in await sampled(house, website)} == {("monthly_limit_reached", "pageview")}
+    assert await counted(app, website) == {"monthly_limit_reached": 7}
+    assert {row[:2] for row in await sampled(app, website)} == {("monthly_limit_reached", "pageview")}
 
 
-async def test_what_cannot_be_stored(house: House) -> None:
+async def test_what_cannot_be_stored(app: App) -> None:
     """Told 503 and to send it again: counted, and written when the disk takes something again."""
-    website = await house.website()
-    pages = house.sql("pragma page_count")[0][0]
-    await house.store._writer.run(lambda run: run.execute(f"pragma max_page_count = {pages}").fetchall())
+    website = await app.website()
+    pages = app.sql("pragma page_count")[0][0]
+    await app.store._writer.run(lambda run: run.execute(f"pragma max_page_count = {pages}").fetchall())
     big = {"website_id": website, "events": [bad(url=f"https://example.com/{n}/{'x' * 800}") for n in range(50)]}
-    assert (await house.collect(big)).status == 503
-    assert waiting(house) == 50
+    assert (await app.collect(big)).status == 503
+    assert waiting(app) == 50
     # A second in which nothing can be written.
-    await house.store.mender.heal()
-    await house.store.tick()
-    await house.collect(bad(website_id=website, url="/a"))
-    assert waiting(house) == 51
-    await house.store._writer.run(lambda run: run.execute("pragma max_page_count = 1073741823").fetchall())
-    await house.store.mender.heal()
-    assert await counted(house, website) == {"storage_unavailable": 50, "invalid_url": 1}
-    assert waiting(house) == 0
+    await app.store.mender.heal()
+    await app.store.tick()
+    await app.collect(bad(website_id=website, url="/a"))
+    assert waiting(app) == 51
+    await app.store._writer.run(lambda run: run.execute("pragma max_page_count = 1073741823").fetchall())
+    await app.store.mender.heal()
+    assert await counted(app, website) == {"storage_unavailable": 50, "invalid_url": 1}
+    assert waiting(app) == 0
 
 
-async def test_a_failure_of_the_counting_itself(house: House) -> None:
+async def test_a_failure_of_the_counting_itself(app: App) -> None:
     """It is said by /healthz, loses nothing, and nothing is counted twice."""
-    website = await house.website()
-    await house.store.tick()
-    pages = house.sql("pragma page_count")[0][0]
-    await house.store._writer.run(lambda run: run.execute(f"pragma max_page_count = {pages}").fetchall())
+    website = await app.website()
+    await app.store.tick()
+    pages = app.sql("pragma page_count")[0][0]
+    await app.store._writer.run(lambda run: run.execute(f"pragma max_page_count = {pages}").fetchall())
     # More than fits: rows of many quarters.
     for minutes in range(0, 15 * 1_500, 15):
-        house.store.left_out.note(
-            (house.store.website(website), 0), "invalid_url", "url", sender(), NOON_MS + minutes * MINUTE_MS
+        app.store.left_out.note(
+            (app.store.website(website), 0), "invalid_url", "url", sender(), NOON_MS + minutes * MINUTE_MS
         )
     with pytest.raises(Exception, match="storage_unavailable"):
-        await house.store.tick()
-    assert (await house.get("/healthz")).status == 503
-    assert waiting(house) + sum((await stored(house)).values()) == 1_500
-    await house.store._writer.run(lambda run: run.execute("pragma max_page_count = 1073741823").fetchall())
-    await house.store.mender.heal()
-    assert await counted(house, website) == {"invalid_url": 1_500}
-    assert (await house.get("/healthz")).status == 200
+        await app.store.tick()
+    assert (await app.get("/healthz")).status == 503
+    assert waiting(app) + sum((await stored(app)).values()) == 1_500
+    await app.store._writer.run(lambda run: run.execute("pragma max_page_count = 1073741823").fetchall())
+    await app.store.mender.heal()
+    assert await counted(app, website) == {"invalid_url": 1_500}
+    assert (await app.get("/healthz")).status == 200
 
 
-async def stored(house: House) -> dict[int, int]:
-    return dict(house.sql("select reason, sum(events) from left_out group by reason"))
+async def stored(app: App) -> dict[int, int]:
+    return dict(app.sql("select reason, sum(events) from left_out group by reason"))
 
 
 def sender() -> Any:
@@ -232,43 +233,43 @@ def sender() -> Any:
     return Sender(Caller(ip_address("203.0.113.7"), b"", "", None), None, "", "")
 
 
-async def test_what_belongs_to_no_website(make_house: MakeHouse) -> None:
+async def test_what_belongs_to_no_website(make_app: MakeApp) -> None:
     """Counted for the server as a whole, by code; no row of any website."""
-    house = await make_house(client_per_minute=8)
-    website, unknown = await house.website(), f"{uuid.uuid4()}"
-    assert (await house.collect(b"{")).status == 400
-    assert (await house.collect({"events": []})).status == 400
-    assert (await house.collect({"events": [VIEW] * 51, "website_id": website})).status == 400
-    assert (await house.collect(b" " * 65_537)).status == 413
-    assert (await house.collect(VIEW, headers={"Content-Encoding": "br"})).status == 415
-    assert (await house.collect(bad(website_id=unknown))).status == 404
-    assert (await house.collect(VIEW)).status == 400
-    assert (await house.collect(bad(website_id="x"))).status == 400
+    app = await make_app(client_per_minute=8)
+    website, unknown = await app.website(), f"{uuid.uuid4()}"
+    assert (await app.collect(b"{")).status == 400
+    assert (await app.collect({"events": []})).status == 400
+    assert (await app.collect({"events": [VIEW] * 51, "website_id": website})).status == 400
+    assert (await app.collect(b" " * 65_537)).status == 413
+    assert (await app.collect(VIEW, headers={"Content-Encoding": "br"})).status == 415
+    assert (await app.collect(bad(website_id=unknown))).status == 404
+    assert (await app.collect(VIEW)).status == 400
+    assert (await app.collect(bad(website_id="x"))).status == 400
     for _ in range(8):
-        assert (await house.collect(bad(website_id=website))).status == 202
-    assert (await house.collect(bad(website_id=website))).status == 429
-    assert await counted(house, website) == {}
+        assert (await app.collect(bad(website_id=website))).status == 202
+    assert (await app.collect(bad(website_id=website))).status == 429
+    assert await counted(app, website) == {}
     once = ("invalid_json", "invalid_body", "too_many_events", "body_too_large", "unsupported_encoding")
     expected = dict.fromkeys((*once, "unknown_website", "rate_limited"), 1) | {"no_valid_event": 2}
-    assert house.store.left_out.requests == expected
-    metrics = (await house.get("/metrics")).text
+    assert app.store.left_out.requests == expected
+    metrics = (await app.get("/metrics")).text
     assert 'tally_collect_refused_total{code="unknown_website"} 1.0' in metrics
     assert 'tally_collect_refused_total{code="no_valid_event"} 2.0' in metrics
 
 
-async def test_the_pixel_counts_too(house: House) -> None:
-    website = await house.website()
+async def test_the_pixel_counts_too(app: App) -> None:
+    website = await app.website()
     for referer in ("https://other.example/a", "https://example.com/a"):
-        answer = await house.get(f"/pixel.gif?website_id={website}", headers={"Referer": referer, "User-Agent": "a"})
+        answer = await app.get(f"/pixel.gif?website_id={website}", headers={"Referer": referer, "User-Agent": "a"})
         assert answer.status == 200
-    assert await counted(house, website) == {"origin_not_allowed": 1}
-    assert house.store.left_out.requests == {"origin_not_allowed": 1}
+    assert await counted(app, website) == {"origin_not_allowed": 1}
+    assert app.store.left_out.requests == {"origin_not_allowed": 1}
 
 
-async def test_metrics(house: House) -> None:
-    website = await house.website()
-    await house.collect(bad(website_id=website, url="x"))
-    metrics = (await house.get("/metrics")).text
+async def test_metrics(app: App) -> None:
+    website = await app.website()
+    await app.collect(bad(website_id=website, url="x"))
+    metrics = (await app.get("/metrics")).text
     assert 'tally_events_left_out_total{code="invalid_url"} 1.0' in metrics
     assert "tally_left_out_uncounted_total 0.0" in metrics
 
@@ -276,33 +277,33 @@ async def test_metrics(house: House) -> None:
 # --- floods
 
 
-async def test_made_up_ids_and_hosts_leave_nothing_behind(make_house: MakeHouse) -> None:
+async def test_made_up_ids_and_hosts_leave_nothing_behind(make_app: MakeApp) -> None:
     """ "bounded": ids that nobody registered, and more hosts than examples are kept."""
-    house = await make_house(client_per_minute=10**6, website_per_minute=10**6)
-    website, other = await house.website(), await house.website("quiet.example")
+    app = await make_app(client_per_minute=10**6, website_per_minute=10**6)
+    website, other = await app.website(), await app.website("quiet.example")
     for _ in range(20):
         body = {"events": [bad(website_id=f"{uuid.uuid4()}") for _ in range(50)]}
-        assert (await house.collect(body)).status == 404
-    assert (waiting(house), house.store.left_out._samples) == (0, {})
+        assert (await app.collect(body)).status == 404
+    assert (waiting(app), app.store.left_out._samples) == (0, {})
     for n in range(300):
-        answer = await house.collect(bad(website_id=website), headers={"Origin": f"https://{n}.flood.example"})
+        answer = await app.collect(bad(website_id=website), headers={"Origin": f"https://{n}.flood.example"})
         assert answer.status == 403
         if n == 150:
-            await house.store.tick()
+            await app.store.tick()
     # What floods pushes out nothing of another reason or website.
-    await house.collect(bad(website_id=website, url="x"))
-    await house.collect(bad(website_id=other, url="x"))
-    assert await counted(house, website) == {"origin_not_allowed": 300, "invalid_url": 1}
-    kept = Counter(code for code, *_ in await sampled(house, website))
+    await app.collect(bad(website_id=website, url="x"))
+    await app.collect(bad(website_id=other, url="x"))
+    assert await counted(app, website) == {"origin_not_allowed": 300, "invalid_url": 1}
+    kept = Counter(code for code, *_ in await sampled(app, website))
     assert kept == {"origin_not_allowed": SAMPLES_KEPT, "invalid_url": 1}
-    assert await sampled(house, other) == [("invalid_url", "pageview", "url", "")]
-    assert len(house.sql("select * from left_out")) == 3
+    assert await sampled(app, other) == [("invalid_url", "pageview", "url", "")]
+    assert len(app.sql("select * from left_out")) == 3
 
 
-async def test_what_waits_is_bounded(house: House) -> None:
+async def test_what_waits_is_bounded(app: App) -> None:
     """For as long as nothing can be written; beyond it only the sum goes on."""
-    website = house.store.website(await house.website())
-    noted = house.store.left_out
+    website = app.store.website(await app.website())
+    noted = app.store.left_out
     for quarter in range(MOST_WAITING + 5):
         noted.note((website, 0), "invalid_url", "url", sender(), NOON_MS + quarter * QUARTER_MS)
     noted.note((website, 0), "invalid_url", "url", sender(), NOON_MS)
@@ -310,17 +311,17 @@ async def test_what_waits_is_bounded(house: House) -> None:
     assert noted.events["invalid_url"] == MOST_WAITING + 6
 
 
-async def test_examples_differ(house: House, clock: ManualClock) -> None:
+async def test_examples_differ(app: App, clock: ManualClock) -> None:
     """The newest ten different ones: what comes again is told with its last time, and is the last to go."""
-    website = await house.website()
+    website = await app.website()
 
     async def refuse(name: str) -> None:
         clock.advance(1.7)
-        answer = await house.collect(bad(website_id=website), headers={"Origin": f"https://{name}.example"})
+        answer = await app.collect(bad(website_id=website), headers={"Origin": f"https://{name}.example"})
         assert answer.status == 403
 
     async def kept() -> list[str]:
-        return [detail.removesuffix(".example") for *_, detail in await sampled(house, website)]
+        return [detail.removesuffix(".example") for *_, detail in await sampled(app, website)]
 
     for n in range(4):
         await refuse(f"{n}")
@@ -330,68 +331,68 @@ async def test_examples_differ(house: House, clock: ManualClock) -> None:
     assert await kept() == ["2", "3", "1", "0"]
     for n in range(10, 10 + SAMPLES_KEPT - 2):
         await refuse(f"{n}")
-        await house.store.tick()
+        await app.store.tick()
     assert await kept() == ["1", "0", *(f"{n}" for n in range(10, 18))]
-    [(newest,)] = house.sql("select max(ms) from left_out_sample")
+    [(newest,)] = app.sql("select max(ms) from left_out_sample")
     assert newest == clock.wall_ms() // 1000 * 1000
     # Of a flood so many are looked at in a second; the first of the next one are.
     for n in range(LOOKS + 5):
-        house.store.left_out.note((house.store.website(website), 0), "crawler", "", sender(), NOON_MS + n)
-    assert house.store.left_out._looks.total() == LOOKS
-    await house.store.tick()
-    assert house.store.left_out._looks.total() == 0
+        app.store.left_out.note((app.store.website(website), 0), "crawler", "", sender(), NOON_MS + n)
+    assert app.store.left_out._looks.total() == LOOKS
+    await app.store.tick()
+    assert app.store.left_out._looks.total() == 0
 
 
-async def test_examples_of_a_second_are_bounded(house: House) -> None:
+async def test_examples_of_a_second_are_bounded(app: App) -> None:
     """Over all websites: more than so many are only counted."""
     numbers = range(1, MOST_SAMPLES // SAMPLES_KEPT + 20)
-    noted = house.store.left_out
-    one = house.store.website(await house.website())
+    noted = app.store.left_out
+    one = app.store.website(await app.website())
     for number, n in itertools.product(numbers, range(SAMPLES_KEPT + 1)):
         refused = sender()._replace(page=Asker("", f"{n}.example"))
         noted.note((one._replace(number=number), 0), "origin_not_allowed", "", refused, NOON_MS)
     assert sum(map(len, noted._samples.values())) == MOST_SAMPLES
-    assert waiting(house) == len(numbers) * (SAMPLES_KEPT + 1)
-    await house.store.tick()
+    assert waiting(app) == len(numbers) * (SAMPLES_KEPT + 1)
+    await app.store.tick()
     # Only one of them is registered.
-    assert house.sql("select sum(events), count(*) from left_out") == [(SAMPLES_KEPT + 1, 1)]
-    assert house.sql("select count(*) from left_out_sample") == [(SAMPLES_KEPT,)]
+    assert app.sql("select sum(events), count(*) from left_out") == [(SAMPLES_KEPT + 1, 1)]
+    assert app.sql("select count(*) from left_out_sample") == [(SAMPLES_KEPT,)]
 
 
 # --- written
 
 
-async def test_an_end_in_good_order_loses_nothing(house: House) -> None:
-    website = await house.website()
+async def test_an_end_in_good_order_loses_nothing(app: App) -> None:
+    website = await app.website()
     for n in range(7):
-        await house.collect(bad(website_id=website, url="x"), ip=f"203.0.113.{n}")
-    assert waiting(house) == 7
-    await house.close()
-    assert house.sql("select sum(events) from left_out") == [(7,)]
-    await house.open()
-    await house.collect(bad(website_id=website, url="x"))
-    assert await counted(house, website) == {"invalid_url": 8}
-    assert len(await sampled(house, website)) == 1
+        await app.collect(bad(website_id=website, url="x"), ip=f"203.0.113.{n}")
+    assert waiting(app) == 7
+    await app.close()
+    assert app.sql("select sum(events) from left_out") == [(7,)]
+    await app.open()
+    await app.collect(bad(website_id=website, url="x"))
+    assert await counted(app, website) == {"invalid_url": 8}
+    assert len(await sampled(app, website)) == 1
 
 
-async def test_a_tick_that_is_cancelled_counts_nothing_twice(house: House) -> None:
+async def test_a_tick_that_is_cancelled_counts_nothing_twice(app: App) -> None:
     """The end comes while a step is at the writer: it goes on, and is not done again."""
-    website = await house.website()
-    await house.store.tick()
-    await house.collect(bad(website_id=website, url="x"))
-    connection = connect_writer(house.db)
+    website = await app.website()
+    await app.store.tick()
+    await app.collect(bad(website_id=website, url="x"))
+    connection = connect_writer(app.db)
     connection.execute("begin immediate")
-    ticking = asyncio.ensure_future(house.store.left_out.write(house.store._writer))
-    while waiting(house):
+    ticking = asyncio.ensure_future(app.store.left_out.write(app.store._writer))
+    while waiting(app):
         await asyncio.sleep(0)
     ticking.cancel()
     await asyncio.gather(ticking, return_exceptions=True)
     assert ticking.cancelled()
     connection.execute("rollback")
     connection.close()
-    await house.close()
-    assert house.sql("select sum(events) from left_out") == [(1,)]
-    await house.open()
+    await app.close()
+    assert app.sql("select sum(events) from left_out") == [(1,)]
+    await app.open()
 
 
 def test_a_running_server(serve: Serve, tmp_path: Path) -> None:
@@ -453,9 +454,9 @@ def leave_out(site: Site, *, at: int = NOON_MS, times: int = 1, code: str = "inv
     body = {"website_id": site.id, "events": [bad(url="x", timestamp=at)] * times}
     headers = FOREIGN if code == "origin_not_allowed" else {}
     site.library.clock.set_wall(at)
-    answer = site.library.run(site.library.house.collect(body, headers=headers))
+    answer = site.library.run(site.library.app.collect(body, headers=headers))
     assert answer.status in (400, 403)
-    site.library.run(site.library.house.store.tick())
+    site.library.run(site.library.app.store.tick())
 
 
 def test_an_answer(site: Site) -> None:
@@ -527,16 +528,16 @@ ZONES = ("UTC", "Europe/Berlin", "Australia/Lord_Howe", "Asia/Kathmandu", "Ameri
 def test_days_are_exact_in_every_zone(site: Site, zone: str) -> None:
     """Against a plain count by the zone's own calendar, over changes of clocks: October 2026 to April 2027."""
     library, chance = site.library, random.Random(zone)
-    website = library.house.store.website(site.id)
+    website = library.app.store.website(site.id)
     begin = 1_790_812_800_000  # 2026-10-01T00:00Z
     moments = [begin + chance.randrange(200 * DAY_MS) for _ in range(3_000)]
     moments += [begin + day * DAY_MS + edge for day in range(200) for edge in (0, -1, 899_999, 900_000)]
     expected: Counter[str] = Counter()
     for ms in moments:
-        library.house.store.left_out.note((website, 0), "invalid_url", "url", sender(), ms)
+        library.app.store.left_out.note((website, 0), "invalid_url", "url", sender(), ms)
         expected[datetime.fromtimestamp(ms / 1000, ZoneInfo(zone)).date().isoformat()] += 1
     library.clock.set_wall(begin + 210 * DAY_MS)
-    library.run(library.house.store.tick())
+    library.run(library.app.store.tick())
     days = site.data(f"left-out?from=2026-09-29&to=2027-04-25&tz={zone}")["days"]
     found = {day["time"][:10]: day["events"] for day in days if day["events"]}
     assert found == expected
@@ -593,88 +594,88 @@ def test_an_etag_lasts_until_something_is_left_out(site: Site) -> None:
     assert site.ask("left-out", {"If-None-Match": tag}).status == 200
 
 
-async def test_who_may_see_it(house: House) -> None:
+async def test_who_may_see_it(app: App) -> None:
     """The owner, by key and by login; a shared link has no such answer."""
-    browser, key = await logged_in(house), await house.key()
-    website = await house.website()
-    await house.collect(bad(website_id=website, url="x"))
-    await house.store.tick()
+    browser, key = await logged_in(app), await app.key()
+    website = await app.website()
+    await app.collect(bad(website_id=website, url="x"))
+    await app.store.tick()
     link = (await browser("POST", f"/api/account/websites/{website}/share")).json["data"]["share"]
-    by_key = await house.get(f"/api/v1/websites/{website}/left-out", key)
+    by_key = await app.get(f"/api/v1/websites/{website}/left-out", key)
     by_login = await browser("GET", f"/api/account/websites/{website}/left-out")
     assert by_key.json == by_login.json
     assert by_key.json["data"]["events"] == 1
-    by_link = await house.get(f"/api{link}/left-out")
+    by_link = await app.get(f"/api{link}/left-out")
     assert (by_link.status, by_link.json["error"]["code"]) == (404, "not_found")
 
 
 # --- forgotten
 
 
-async def test_how_long_it_is_kept(house: House, clock: ManualClock) -> None:
-    website = house.store.website(await house.website())
-    noted = house.store.left_out
+async def test_how_long_it_is_kept(app: App, clock: ManualClock) -> None:
+    website = app.store.website(await app.website())
+    noted = app.store.left_out
     days = (KEPT_DAYS + 1, KEPT_DAYS, KEPT_DAYS - 1, SAMPLES_KEPT_DAYS + 1, SAMPLES_KEPT_DAYS - 1, 0)
     for number, day in enumerate(days):
         noted.note((website, 0), REASONS[number][0], "", sender(), NOON_MS - day * DAY_MS)
-    await house.store.tick()
+    await app.store.tick()
     kept = [(NOON_MS // QUARTER_MS) - day * 96 for day in days]
-    assert house.sql("select quarter from left_out order by quarter") == [(quarter,) for quarter in kept[1:]]
-    assert house.sql("select reason from left_out_sample order by reason") == [(4,), (5,)]
+    assert app.sql("select quarter from left_out order by quarter") == [(quarter,) for quarter in kept[1:]]
+    assert app.sql("select reason from left_out_sample order by reason") == [(4,), (5,)]
     # Once an hour, after a step that found nothing.
-    await house.store.tick()
-    await house.admin(lambda run: run.execute("insert into left_out values (1, 5, 0, 1)"))
-    await house.store.tick()
-    assert house.sql("select count(*) from left_out where quarter = 5") == [(1,)]
+    await app.store.tick()
+    await app.admin(lambda run: run.execute("insert into left_out values (1, 5, 0, 1)"))
+    await app.store.tick()
+    assert app.sql("select count(*) from left_out where quarter = 5") == [(1,)]
     clock.advance(3_600)
-    await house.store.tick()
-    assert house.sql("select count(*) from left_out where quarter = 5") == [(0,)]
+    await app.store.tick()
+    assert app.sql("select count(*) from left_out where quarter = 5") == [(0,)]
 
 
-async def test_a_clock_that_jumps_forgets_nothing(house: House, clock: ManualClock) -> None:
+async def test_a_clock_that_jumps_forgets_nothing(app: App, clock: ManualClock) -> None:
     """tally/clock.py: deletions believe a clock that is years ahead only once it has held."""
-    website = house.store.website(await house.website())
-    house.store.left_out.note((website, 0), "crawler", "", sender(), NOON_MS)
-    await house.store.tick()
+    website = app.store.website(await app.website())
+    app.store.left_out.note((website, 0), "crawler", "", sender(), NOON_MS)
+    await app.store.tick()
     clock.set_wall(NOON_MS + (KEPT_DAYS + 9) * DAY_MS)
     for _ in range(3):
         clock.advance(3_600)
-        await house.store.tick()
-    assert house.sql("select sum(events) from left_out") == [(1,)]
-    assert house.sql("select count(*) from left_out_sample") == [(1,)]
+        await app.store.tick()
+    assert app.sql("select sum(events) from left_out") == [(1,)]
+    assert app.sql("select count(*) from left_out_sample") == [(1,)]
 
 
-async def test_many_old_rows_go_in_steps(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    await house.website()
+async def test_many_old_rows_go_in_steps(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    await app.website()
     many = "with recursive n (i) as (select 0 union all select i + 1 from n where i < 4999)"
-    await house.admin(lambda run: run.execute(f"insert into left_out {many} select 1, i, 0, 1 from n"))
+    await app.admin(lambda run: run.execute(f"insert into left_out {many} select 1, i, 0, 1 from n"))
     steps: list[set[int]] = []
     whole = left_out.forget_old
     monkeypatch.setattr(left_out, "forget_old", lambda run, ms: steps.append(whole(run, ms)) or steps[-1])
     for seconds in range(1, 12):
-        await house.store.tick()
+        await app.store.tick()
         # One a second: the other chores are not kept waiting.
         assert len(steps) == seconds
-    assert house.sql("select count(*) from left_out") == [(0,)]
+    assert app.sql("select count(*) from left_out") == [(0,)]
     assert steps == [{1}] * 10 + [set()]
 
 
-async def test_a_deleted_website(house: House) -> None:
+async def test_a_deleted_website(app: App) -> None:
     """What was counted of it goes with it, also what comes late."""
-    browser = await logged_in(house)
-    website, other = await house.website(), await house.website("example.org")
+    browser = await logged_in(app)
+    website, other = await app.website(), await app.website("example.org")
     for id_ in (website, other):
-        await house.collect(bad(website_id=id_, url="x"))
-    await house.store.tick()
-    await house.collect(bad(website_id=website, url="x"))
+        await app.collect(bad(website_id=id_, url="x"))
+    await app.store.tick()
+    await app.collect(bad(website_id=website, url="x"))
     answer = await browser("DELETE", f"/api/account/websites/{website}", {"domain": "example.com"})
     assert answer.status == 202
-    await house.store.tick()
-    assert waiting(house) == 0
-    assert house.sql("select website, sum(events) from left_out group by website") == [(1, 1), (2, 1)]
-    await house.store.eraser.work()
-    assert house.sql("select website, sum(events) from left_out group by website") == [(2, 1)]
-    assert house.sql("select website, count(*) from left_out_sample group by website") == [(2, 1)]
+    await app.store.tick()
+    assert waiting(app) == 0
+    assert app.sql("select website, sum(events) from left_out group by website") == [(1, 1), (2, 1)]
+    await app.store.eraser.work()
+    assert app.sql("select website, sum(events) from left_out group by website") == [(2, 1)]
+    assert app.sql("select website, count(*) from left_out_sample group by website") == [(2, 1)]
     assert {"left_out", "left_out_sample"} <= {table for table, _ in deletion.TABLES}
 
 

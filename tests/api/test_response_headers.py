@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.api.test_authorization import BY_ROUTE
-from tests.conftest import Answer, House, MakeHouse
+from tests.support.app import Answer, App, MakeApp
 from tests.support.page_client import Browser, logged_in
 
 OFF = (
@@ -92,9 +92,9 @@ def row_of(path: str) -> Mapping[str, str]:
     return rows[0]
 
 
-def routes_of(house: House) -> list[tuple[str, str]]:
+def routes_of(app: App) -> list[tuple[str, str]]:
     """Every method and path that the running server knows, as `{name}` has them, from aiohttp's own router."""
-    return [(route.method, route.resource.canonical) for route in house.app.router.routes() if route.resource]
+    return [(route.method, route.resource.canonical) for route in app.application.router.routes() if route.resource]
 
 
 def told(answer: Answer) -> dict[str, str]:
@@ -108,9 +108,9 @@ def but_for_preflight(answer: Answer) -> dict[str, str]:
 
 
 class Visit(NamedTuple):
-    """A house with the owner's choice of paths, his browser, and what is behind the names in paths."""
+    """An application with the owner's choice of paths, his browser, and what is behind the names in paths."""
 
-    house: House
+    app: App
     owner: Browser
     names: Mapping[str, str]
     key: str
@@ -128,18 +128,18 @@ class Visit(NamedTuple):
 
 
 @pytest.fixture
-async def visit(make_house: MakeHouse) -> Visit:
-    house = await make_house(**CHOSEN, client_per_minute=10_000, website_per_minute=10_000, key_per_minute=10_000)
-    owner = await logged_in(house)
-    website, key = await house.website(), await house.key()
+async def visit(make_app: MakeApp) -> Visit:
+    app = await make_app(**CHOSEN, client_per_minute=10_000, website_per_minute=10_000, key_per_minute=10_000)
+    owner = await logged_in(app)
+    website, key = await app.website(), await app.key()
     link = await owner("POST", f"/api/account/websites/{website}/share")
     token = link.json["data"]["share"].removeprefix("/share/")
     names = {"id": website, "number": "1", "token": token, "field": "os", "section": "keys", "path": "icon.svg"}
-    return Visit(house, owner, names | {"part": "heatmap"}, key)
+    return Visit(app, owner, names | {"part": "heatmap"}, key)
 
 
 async def test_every_route_is_in_the_table(visit: Visit) -> None:
-    routes = routes_of(visit.house)
+    routes = routes_of(visit.app)
     assert len(routes) > 90
     assert {path for _, path in routes} >= set(CHOSEN.values())
     for _, path in routes:
@@ -155,7 +155,7 @@ def test_nothing_inline_anywhere() -> None:
 async def test_every_method_of_every_route(visit: Visit) -> None:
     """Asked by the owner, in the order that leaves his session and his website to the end; HEAD and OPTIONS too."""
     last = ("DELETE", "logout", "password")
-    routes = sorted(routes_of(visit.house), key=lambda route: any(word in " ".join(route) for word in last))
+    routes = sorted(routes_of(visit.app), key=lambda route: any(word in " ".join(route) for word in last))
     seen = set()
     for method, path in routes:
         answer = await visit.ask(method, path)
@@ -168,8 +168,8 @@ async def test_every_method_of_every_route(visit: Visit) -> None:
 
 async def test_refusals(visit: Visit) -> None:
     """A method that a route does not take; nobody in particular; another origin's page; what cannot be found."""
-    stranger = Browser(visit.house)
-    for method, path in routes_of(visit.house):
+    stranger = Browser(visit.app)
+    for method, path in routes_of(visit.app):
         other = next(m for m in ("PUT", "TRACE") if m != method)
         there = dict.fromkeys(visit.names, "x" * 24)
         evil: dict[str, str | None] = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
@@ -203,13 +203,13 @@ async def test_not_modified(visit: Visit) -> None:
 async def test_failures_of_ours(visit: Visit) -> None:
     """503 of a damaged file; 500 of a bug."""
     asked = [("GET", "/healthz", ALWAYS), ("POST", "/api/collect", COLLECT), ("GET", "/api/account/keys", ACCOUNT)]
-    visit.house.store.health.fault = "damaged"
+    visit.app.store.health.fault = "damaged"
     answers = [await visit.ask(method, path) for method, path, _ in asked]
     assert [answer.status for answer in answers] == [503, 503, 200]
-    visit.house.store.health.fault = ""
-    registry, visit.house.store.registry = visit.house.store.registry, None
+    visit.app.store.health.fault = ""
+    registry, visit.app.store.registry = visit.app.store.registry, None
     failed = [await visit.ask(method, path) for method, path, _ in asked[1:]]
-    visit.house.store.registry = registry
+    visit.app.store.registry = registry
     assert [answer.status for answer in failed] == [500, 500]
     for answer, row in zip([*answers, *failed], [*asked, *asked[1:]], strict=True):
         assert told(answer) == row[2]
@@ -219,8 +219,8 @@ NOWHERE = ("/nothing", "/api", "/api/v2/x", "/api/v1/nothing", "/%2e%2e/etc", "/
 
 
 @pytest.mark.parametrize("path", NOWHERE)
-async def test_where_there_is_nothing(house: House, path: str) -> None:
-    answer = await Browser(house)("GET", path)
+async def test_where_there_is_nothing(app: App, path: str) -> None:
+    answer = await Browser(app)("GET", path)
     assert answer.status == 404
     assert told(answer) == ALWAYS
 
@@ -242,18 +242,18 @@ NO_HTTP = {
 
 
 @pytest.mark.parametrize("sent", NO_HTTP.values(), ids=NO_HTTP.keys())
-async def test_what_is_no_http_is_told_so_in_our_words(house: House, sent: bytes) -> None:
+async def test_what_is_no_http_is_told_so_in_our_words(app: App, sent: bytes) -> None:
     """The one shape of errors; nothing of what was sent, no name and no version of what runs here."""
-    answer = await raw(house, sent)
+    answer = await raw(app, sent)
     assert answer.status == 400
     assert told(answer) == ALWAYS
     assert answer.json["error"]["code"] == "bad_request"
     assert re.search("script|aiohttp|[Pp]ython", answer.text + str(answer.headers)) is None
 
 
-async def raw(house: House, sent: bytes) -> Answer:
+async def raw(app: App, sent: bytes) -> Answer:
     """What a connection is answered first."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", house.client.port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", app.client.port)
     try:
         writer.write(sent)
         status, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().strip().split("\r\n")

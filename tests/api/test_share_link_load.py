@@ -17,10 +17,11 @@ import pytest
 from tally.api.context import READER
 from tally.errors import ApiError
 from tally.storage.connections import LINK_READERS, MAX_WAITING_OF_LINK, READERS, Claim
-from tests.conftest import House, MakeHouse, until
 from tests.robustness.test_disconnected_clients import DATE, ENDLESS, SHORT, Asked, lengthen, start
 from tests.support.aged_database import sql
+from tests.support.app import App, MakeApp
 from tests.support.page_client import PASSWORD, PASSWORD_HASH, Browser, logged_in
+from tests.support.process import until
 
 __all__ = ["start"]
 TOKEN = "t" * 24
@@ -78,19 +79,19 @@ def answer_of(client: socket.socket) -> str:
 class Held:
     """Holds connections of one class until `free`."""
 
-    def __init__(self, house: House) -> None:
-        self.house, self.free = house, threading.Event()
+    def __init__(self, app: App) -> None:
+        self.app, self.free = app, threading.Event()
         self.tasks: list[asyncio.Task[Any]] = []
 
     def hold(self, connections: int, claim: Claim) -> None:
-        read = self.house.store.read
+        read = self.app.store.read
         for _ in range(connections):
             self.tasks.append(asyncio.create_task(read(lambda _: self.free.wait(60), claim=claim)))
 
 
 @pytest.fixture
-def held(house: House) -> Iterator[Held]:
-    one = Held(house)
+def held(app: App) -> Iterator[Held]:
+    one = Held(app)
     yield one
     one.free.set()
 
@@ -101,32 +102,32 @@ async def come(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
-async def shared(house: House) -> tuple[str, str]:
+async def shared(app: App) -> tuple[str, str]:
     """A website with a link: its id, the link's path of the API."""
-    browser = await logged_in(house)
-    website = await house.website()
+    browser = await logged_in(app)
+    website = await app.website()
     answer = await browser("POST", f"/api/account/websites/{website}/share")
     return website, f"/api{answer.json['data']['share']}"
 
 
 @pytest.mark.parametrize("question", [f"stats?{ALL_DAY}", f"top/pathname?{ALL_DAY}&format=csv", f"events?{ALL_DAY}"])
-async def test_identical_questions_of_a_link_share_one_answer(house: House, held: Held, question: str) -> None:
+async def test_identical_questions_of_a_link_share_one_answer(app: App, held: Held, question: str) -> None:
     """An event that was acknowledged before a question began is in its answer: that one joins no older question."""
-    website, link = await shared(house)
+    website, link = await shared(app)
     event = {"type": "pageview", "url": "https://example.com/", "website_id": website}
-    await house.collect(event)
-    links, flights = house.store.readers.links, house.app[READER].link_answers
+    await app.collect(event)
+    links, flights = app.store.readers.links, app.application[READER].link_answers
     held.hold(LINK_READERS, Claim(True, 99))
     await asyncio.sleep(0)
 
     def ask(path: str = question) -> "asyncio.Task[Any]":
-        return asyncio.create_task(Browser(house)("GET", f"{link}/{path}"))
+        return asyncio.create_task(Browser(app)("GET", f"{link}/{path}"))
 
     same = [ask() for _ in range(5)]
     await come(lambda: flights.joined == 4)
     other = ask(question.replace("2026-11-18", "2026-11-17", 1))
     await come(lambda: links.queue.waiting == 2)
-    assert (await house.collect(event)).status == 202
+    assert (await app.collect(event)).status == 202
     later = ask()
     await come(lambda: links.queue.waiting == 3)
     assert flights.joined == 4
@@ -134,7 +135,7 @@ async def test_identical_questions_of_a_link_share_one_answer(house: House, held
     answers = [await one for one in (*same, other, later)]
     assert [answer.status for answer in answers] == [200] * 7
     assert len({(answer.body, answer.headers["ETag"], answer.headers["Content-Type"]) for answer in answers[:5]}) == 1
-    own = await logged_in(house)
+    own = await logged_in(app)
     expected = (await own("GET", f"/api/account/websites/{website}/{question}")).body
     assert answers[6].body == expected or question.startswith("events")
     assert answers[6].headers["ETag"] != answers[0].headers["ETag"]
@@ -143,12 +144,12 @@ async def test_identical_questions_of_a_link_share_one_answer(house: House, held
     await asyncio.gather(*held.tasks)
 
 
-async def test_a_shared_answer_holds_nothing_of_another_request(house: House, held: Held) -> None:
+async def test_a_shared_answer_holds_nothing_of_another_request(app: App, held: Held) -> None:
     """The Link header of CSV has the prefix and the URL of its own request, while others of the same meaning wait."""
-    website, link = await shared(house)
+    website, link = await shared(app)
     for _ in range(2):
-        await house.collect({"type": "pageview", "url": "https://example.com/", "website_id": website})
-    links, flights = house.store.readers.links, house.app[READER].link_answers
+        await app.collect({"type": "pageview", "url": "https://example.com/", "website_id": website})
+    links, flights = app.store.readers.links, app.application[READER].link_answers
     held.hold(LINK_READERS, Claim(True, 99))
     await asyncio.sleep(0)
     path = f"{link}/events?{ALL_DAY}&format=csv&limit=1"
@@ -156,7 +157,7 @@ async def test_a_shared_answer_holds_nothing_of_another_request(house: House, he
     asked = [(path, "/evil"), (path, None), (other_order, None), (path, None)]
     tasks = []
     for number, (one, prefix) in enumerate(asked):
-        tasks.append(asyncio.create_task(Browser(house)("GET", one, headers={"X-Forwarded-Prefix": prefix})))
+        tasks.append(asyncio.create_task(Browser(app)("GET", one, headers={"X-Forwarded-Prefix": prefix})))
 
         def is_waiting(number: int = number) -> bool:
             return links.queue.waiting + flights.joined > number
@@ -171,41 +172,41 @@ async def test_a_shared_answer_holds_nothing_of_another_request(house: House, he
     await asyncio.gather(*held.tasks)
 
 
-async def test_a_link_has_a_bounded_queue_of_its_own(house: House, held: Held) -> None:
+async def test_a_link_has_a_bounded_queue_of_its_own(app: App, held: Held) -> None:
     """Past it the answer is 503 at once; another link still waits its turn, and gets it after one question."""
     held.hold(LINK_READERS, Claim(True, 99))
     await asyncio.sleep(0)
     order: list[int] = []
 
     async def ask(website: int) -> None:
-        await house.store.read(lambda _: None, claim=Claim(True, website))
+        await app.store.read(lambda _: None, claim=Claim(True, website))
         order.append(website)
 
     waiting = [asyncio.create_task(ask(1)) for _ in range(MAX_WAITING_OF_LINK)]
     await asyncio.sleep(0)
     with pytest.raises(ApiError) as refusal:
-        await house.store.read(lambda _: None, claim=Claim(True, 1))
+        await app.store.read(lambda _: None, claim=Claim(True, 1))
     assert (refusal.value.kind.code, refusal.value.headers) == ("overloaded", {"Retry-After": "10"})
     waiting.append(asyncio.create_task(ask(2)))
     await asyncio.sleep(0)
-    samples = (await house.get("/metrics")).text
+    samples = (await app.get("/metrics")).text
     assert f'tally_readers_waiting{{class="link"}} {MAX_WAITING_OF_LINK + 1}.0' in samples
     assert 'tally_readers_busy{class="link"} 1.0' in samples
     assert 'tally_readers_refused_total{class="link"} 1.0' in samples
     held.free.set()
     await asyncio.gather(*waiting, *held.tasks)
     assert order.index(2) == 1
-    assert 'tally_readers_waiting{class="link"} 0.0' in (await house.get("/metrics")).text
+    assert 'tally_readers_waiting{class="link"} 0.0' in (await app.get("/metrics")).text
 
 
-async def test_accounts_take_turns(house: House, held: Held) -> None:
+async def test_accounts_take_turns(app: App, held: Held) -> None:
     """One account with many questions delays another by one of them."""
     held.hold(READERS, Claim(False, 1))
     await asyncio.sleep(0)
     order: list[int] = []
 
     async def ask(account: int) -> None:
-        await house.store.read(lambda _: None, claim=Claim(False, account))
+        await app.store.read(lambda _: None, claim=Claim(False, account))
         order.append(account)
 
     waiting = [asyncio.create_task(ask(1)) for _ in range(20)]
@@ -217,32 +218,32 @@ async def test_accounts_take_turns(house: House, held: Held) -> None:
     assert order.index(2) <= READERS
 
 
-async def test_a_question_that_waited_too_long_leaves_the_queue(make_house: MakeHouse) -> None:
-    house = await make_house(query_seconds=1)
-    held = Held(house)
+async def test_a_question_that_waited_too_long_leaves_the_queue(make_app: MakeApp) -> None:
+    app = await make_app(query_seconds=1)
+    held = Held(app)
     held.hold(LINK_READERS, Claim(True, 99))
     await asyncio.sleep(0)
     with pytest.raises(ApiError) as refusal:
-        await house.store.read(lambda _: None, claim=Claim(True, 1))
+        await app.store.read(lambda _: None, claim=Claim(True, 1))
     assert refusal.value.kind.code == "overloaded"
-    assert house.store.readers.links.queue.waiting == 0
+    assert app.store.readers.links.queue.waiting == 0
     held.free.set()
     await asyncio.gather(*held.tasks)
-    assert await house.store.read(lambda _: 7, claim=Claim(True, 1)) == 7
+    assert await app.store.read(lambda _: 7, claim=Claim(True, 1)) == 7
 
 
-async def test_all_connections_are_held_while_the_log_is_emptied(house: House) -> None:
+async def test_all_connections_are_held_while_the_log_is_emptied(app: App) -> None:
     """Twice at once too: the second waits for the first, and questions of both classes for both."""
     order: list[str] = []
 
     async def hold(name: str) -> None:
-        async with house.store.readers.held():
+        async with app.store.readers.held():
             order.append(name)
             await asyncio.sleep(0.02)
             order.append(name)
 
     async def ask(claim: Claim) -> None:
-        await house.store.read(lambda _: None, claim=claim)
+        await app.store.read(lambda _: None, claim=claim)
 
     holding: list[Awaitable[None]] = [hold("a"), hold("b")]
     tasks = [asyncio.ensure_future(one) for one in holding]
@@ -251,4 +252,4 @@ async def test_all_connections_are_held_while_the_log_is_emptied(house: House) -
     async with asyncio.timeout(30):
         await asyncio.gather(*tasks)
     assert order == ["a", "a", "b", "b"]
-    assert (house.store.readers.accounts.queue.busy, house.store.readers.links.queue.busy) == (0, 0)
+    assert (app.store.readers.accounts.queue.busy, app.store.readers.links.queue.busy) == (0, 0)

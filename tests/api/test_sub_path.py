@@ -7,8 +7,9 @@ import pytest
 from tally import base_path as paths
 from tally.ingest.fast_path import Lines, openings_below, read_plain
 from tally.settings import BadSetting, settings_from
-from tests.conftest import OWNER, House, MakeHouse, Serve
+from tests.support.app import OWNER, App, MakeApp
 from tests.support.page_client import OWN_PAGE, PASSWORD, Browser, account
+from tests.support.process import Serve
 
 LOCAL = ("/", "/login", "/setup", "/account", "/tracker.js", "/assets/app.css", "/pixel.gif", "/healthz")
 PREFIX = {"X-Forwarded-Prefix": "/stats"}
@@ -43,27 +44,27 @@ def test_public_addresses(base_url: str, prefix: str, public: str) -> None:
     assert paths.public_url(base_url, prefix) == public
 
 
-async def test_nothing_is_answered_outside_of_the_base_path(make_house: MakeHouse) -> None:
-    house = await make_house(base_path="/stats")
-    website = await house.website()
+async def test_nothing_is_answered_outside_of_the_base_path(make_app: MakeApp) -> None:
+    app = await make_app(base_path="/stats")
+    website = await app.website()
     for path in LOCAL:
-        assert (await house.get(path)).status == 404, path
-        assert (await house.get(f"/statistics{path}")).status == 404, path
-        assert (await house.get(f"/stats{path}")).status == 200, path
+        assert (await app.get(path)).status == 404, path
+        assert (await app.get(f"/statistics{path}")).status == 404, path
+        assert (await app.get(f"/stats{path}")).status == 200, path
     event = {"type": "pageview", "website_id": website, "url": "https://example.com/"}
-    assert (await house.collect(event)).status == 404
+    assert (await app.collect(event)).status == 404
     for path in ("/stats/api/collect", "/stats/api/v1/collect"):
-        answer = await house.collect(event, path=path)
+        answer = await app.collect(event, path=path)
         assert answer.status == 202
         assert answer.headers["Access-Control-Allow-Origin"] == "*"
-    moved = await Browser(house)("GET", "/stats")
+    moved = await Browser(app)("GET", "/stats")
     assert (moved.status, moved.headers["Location"]) == (308, "/stats/")
 
 
-async def told(house: House, base: str, headers: dict[str, str], prefix: str) -> dict[str, Any]:
+async def told(app: App, base: str, headers: dict[str, str], prefix: str) -> dict[str, Any]:
     """What the server says of where it is, to a client that has come by these headers."""
-    await account(house)
-    owner = Browser(house)
+    await account(app)
+    owner = Browser(app)
     owner.headers = OWN_PAGE | headers
     login = {"email": OWNER, "password": PASSWORD}
     assert (await owner("POST", f"{base}/api/account/login", login)).status == 200
@@ -97,11 +98,11 @@ async def told(house: House, base: str, headers: dict[str, str], prefix: str) ->
     ],
 )
 async def test_what_it_says_of_where_it_is(
-    make_house: MakeHouse, settings: dict[str, Any], base: str, headers: dict[str, str], prefix: str
+    make_app: MakeApp, settings: dict[str, Any], base: str, headers: dict[str, str], prefix: str
 ) -> None:
-    house = await make_house(base_url="https://example.com", **settings)
+    app = await make_app(base_url="https://example.com", **settings)
     for proto, plain in (("https", ""), ("http", "tally")):
-        seen = await told(house, base, headers | {"X-Forwarded-Proto": proto}, prefix)
+        seen = await told(app, base, headers | {"X-Forwarded-Proto": proto}, prefix)
         trusts = "trusted_proxy" not in settings
         name = plain or ("__Secure-tally" if prefix else "__Host-tally")
         if not trusts:
@@ -119,28 +120,28 @@ async def test_what_it_says_of_where_it_is(
     assert f'<a class="button primary" href="{prefix}/">' in seen["lost"]
 
 
-async def test_caches_keep_the_pages_of_each_prefix_apart(house: House) -> None:
+async def test_caches_keep_the_pages_of_each_prefix_apart(app: App) -> None:
     """Two prefixes, two pages: caches learn it from Vary, of the answer and of its 304."""
     for path in ("/", "/login", "/setup"):
         tags = set()
         for headers in (PREFIX, {}):
-            answer = await house.get(path, headers=headers)
-            again = await house.get(path, headers=headers | {"If-None-Match": answer.headers["ETag"]})
+            answer = await app.get(path, headers=headers)
+            again = await app.get(path, headers=headers | {"If-None-Match": answer.headers["ETag"]})
             assert (answer.status, again.status) == (200, 304)
             for one in (answer, again):
                 assert one.headers["Vary"] == "Accept-Encoding, X-Forwarded-Prefix", path
             tags.add(answer.headers["ETag"])
         assert len(tags) == 2
-    assert (await house.get("/assets/app.css")).headers["Vary"] == "Accept-Encoding"
+    assert (await app.get("/assets/app.css")).headers["Vary"] == "Accept-Encoding"
 
 
-async def test_the_next_page_of_a_list_is_below_the_prefix(make_house: MakeHouse) -> None:
-    house = await make_house()
-    website, key = await house.website(), await house.key()
+async def test_the_next_page_of_a_list_is_below_the_prefix(make_app: MakeApp) -> None:
+    app = await make_app()
+    website, key = await app.website(), await app.key()
     for _ in range(2):
-        await house.collect({"type": "pageview", "website_id": website, "url": "https://example.com/"})
+        await app.collect({"type": "pageview", "website_id": website, "url": "https://example.com/"})
     for headers, start in ((PREFIX, "</stats/api/v1/"), ({}, "</api/v1/")):
-        answer = await house.get(f"/api/v1/websites/{website}/events?limit=1&format=csv", key, headers=headers)
+        answer = await app.get(f"/api/v1/websites/{website}/events?limit=1&format=csv", key, headers=headers)
         assert answer.headers["Link"].startswith(start)
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from tally.web import tracker as tracking
 from tally.web.minifier import compact
-from tests.conftest import CHROME, ROOT, SAFARI_IPHONE, Command, House, MakeHouse
+from tests.support.app import CHROME, ROOT, SAFARI_IPHONE, App, MakeApp
+from tests.support.process import Command
 from tests.support.read_api import raw
 
 PAGE = {"Referer": "https://example.com/pricing?utm_source=news", "Sec-Fetch-Site": "cross-site", "User-Agent": CHROME}
@@ -22,9 +23,9 @@ def test_the_core_is_small() -> None:
     assert len(gzip.compress(SOURCE, 9, mtime=0)) <= 2_048
 
 
-async def test_the_script_is_the_file(house: House) -> None:
+async def test_the_script_is_the_file(app: App) -> None:
     source = SOURCE
-    answer = await house.get("/tracker.js", headers=GZIP)
+    answer = await app.get("/tracker.js", headers=GZIP)
     assert (answer.status, answer.body) == (200, source)  # the client has undone gzip
     assert answer.headers["Content-Encoding"] == "gzip"
     assert int(answer.headers["Content-Length"]) <= 2_048
@@ -33,38 +34,38 @@ async def test_the_script_is_the_file(house: House) -> None:
     assert answer.headers["Cross-Origin-Resource-Policy"] == "cross-origin"
     assert answer.headers["Cache-Control"] == "public, max-age=86400"
     assert answer.headers["Vary"] == "Accept-Encoding"
-    again = await house.get("/tracker.js", headers=GZIP | {"If-None-Match": answer.headers["ETag"]})
+    again = await app.get("/tracker.js", headers=GZIP | {"If-None-Match": answer.headers["ETag"]})
     assert (again.status, again.body) == (304, b"")
-    plain = await house.get("/tracker.js", headers={"Accept-Encoding": "identity"})
+    plain = await app.get("/tracker.js", headers={"Accept-Encoding": "identity"})
     assert (plain.body, "Content-Encoding" in plain.headers) == (source, False)
     assert plain.headers["ETag"] != answer.headers["ETag"]
-    head = await house.get("/tracker.js", method="HEAD")
+    head = await app.get("/tracker.js", method="HEAD")
     assert (head.status, head.body) == (200, b"")
 
 
 @pytest.mark.parametrize("query", ["?id=c66653dc-e3f4-4325-a39f-da606931a543", "?id=x&_=1700000000000", "?"])
-async def test_a_query_of_the_script_changes_nothing(house: House, query: str) -> None:
+async def test_a_query_of_the_script_changes_nothing(app: App, query: str) -> None:
     """`?id=` is read by the script itself: one body, one ETag, the same caching; also of the parts."""
     for path in ("/tracker.js", "/tracker/links.js"):
-        plain, asked = await house.get(path, headers=GZIP), await house.get(path + query, headers=GZIP)
+        plain, asked = await app.get(path, headers=GZIP), await app.get(path + query, headers=GZIP)
         assert (asked.status, asked.body) == (200, plain.body)
         for name in ("ETag", "Cache-Control", "Vary", "Access-Control-Allow-Origin", "Content-Type"):
             assert asked.headers[name] == plain.headers[name]
-        again = await house.get(path + query, headers=GZIP | {"If-None-Match": plain.headers["ETag"]})
+        again = await app.get(path + query, headers=GZIP | {"If-None-Match": plain.headers["ETag"]})
         assert again.status == 304
 
 
 @pytest.mark.parametrize("name", tracking.PARTS)
-async def test_parts(house: House, name: str) -> None:
-    answer = await house.get(f"/tracker/{name}.js")
+async def test_parts(app: App, name: str) -> None:
+    answer = await app.get(f"/tracker/{name}.js")
     assert (answer.status, answer.body) == (200, (ROOT / tracking.PARTS[name]).read_bytes())
     assert answer.headers["Access-Control-Allow-Origin"] == "*"
     assert answer.headers["Content-Type"] == "text/javascript; charset=utf-8"
 
 
 @pytest.mark.parametrize("path", ["/tracker/none.js", "/tracker/..%2Ftracker.js", "/tracker/README.js", "/js/site.js"])
-async def test_there_is_no_other_part(house: House, path: str) -> None:
-    answer = await house.get(path)
+async def test_there_is_no_other_part(app: App, path: str) -> None:
+    answer = await app.get(path)
     assert (answer.status, answer.json["error"]["code"]) == (404, "not_found")
 
 
@@ -83,23 +84,21 @@ def test_what_others_made_is_as_it_came() -> None:
         ("/tracker.js", "/x/y", '"x/y"', '"x/y"'),
     ],
 )
-async def test_names_of_the_owners_choice(
-    make_house: MakeHouse, script: str, collect: str, told: str, usual: str
-) -> None:
+async def test_names_of_the_owners_choice(make_app: MakeApp, script: str, collect: str, told: str, usual: str) -> None:
     """Each copy of the script says where collect is, relative to itself."""
-    house = await make_house(script_path=script, collect_path=collect)
+    app = await make_app(script_path=script, collect_path=collect)
     for path, words in ((script, told), ("/tracker.js", usual)):
-        answer = await house.get(path)
+        answer = await app.get(path)
         assert f"new URL({words},src)" in answer.body.decode()
-        assert (await house.get(path.removesuffix(".js") + "/links.js")).status == 200
-    website = await house.website()
+        assert (await app.get(path.removesuffix(".js") + "/links.js")).status == 200
+    website = await app.website()
     event = {"type": "pageview", "website_id": website, "url": "https://example.com/"}
     for path in {collect, "/api/collect", "/api/v1/collect"}:
-        taken = await house.collect(event, path=path, headers={"Origin": "https://example.com"})
+        taken = await app.collect(event, path=path, headers={"Origin": "https://example.com"})
         assert (taken.status, taken.headers["Access-Control-Allow-Origin"]) == (202, "*")
-        refused = await house.collect(event, path=path, headers={"Origin": "https://evil.example"})
+        refused = await app.collect(event, path=path, headers={"Origin": "https://evil.example"})
         assert (refused.status, refused.headers["Access-Control-Expose-Headers"]) == (403, "Retry-After")
-        assert (await house.collect(b"", path=path, method="OPTIONS")).status == 204
+        assert (await app.collect(b"", path=path, method="OPTIONS")).status == 204
 
 
 @pytest.mark.parametrize(
@@ -123,18 +122,18 @@ def test_names_that_cannot_be(command: Command, option: str, value: str, words: 
     assert (refused.returncode, words in refused.stderr) == (2, True)
 
 
-async def pixel(house: House, website: str, **headers: str) -> None:
-    answer = await house.get("/pixel.gif", params={"website_id": website}, headers=PAGE | headers)
+async def pixel(app: App, website: str, **headers: str) -> None:
+    answer = await app.get("/pixel.gif", params={"website_id": website}, headers=PAGE | headers)
     assert (answer.status, answer.body) == (200, tracking.GIF)
     assert answer.headers["Content-Type"] == "image/gif"
     assert answer.headers["Cache-Control"] == "no-store"
     assert answer.headers["Cross-Origin-Resource-Policy"] == "cross-origin"
 
 
-async def test_the_pixel_counts_the_page_of_its_referer(house: House) -> None:
-    website, key = await house.website(), await house.key()
-    await pixel(house, website)
-    [event] = (await house.get(f"/api/v1/websites/{website}/events", key)).json["data"]
+async def test_the_pixel_counts_the_page_of_its_referer(app: App) -> None:
+    website, key = await app.website(), await app.key()
+    await pixel(app, website)
+    [event] = (await app.get(f"/api/v1/websites/{website}/events", key)).json["data"]
     assert [event[k] for k in ("type", "pathname", "hostname", "utm_source", "browser")] == [
         "pageview",
         "/pricing",
@@ -157,43 +156,41 @@ async def test_the_pixel_counts_the_page_of_its_referer(house: House) -> None:
         ("own", {"User-Agent": "Googlebot/2.1 (+http://www.google.com/bot.html)"}),
     ],
 )
-async def test_what_the_pixel_does_not_count_is_an_image_too(
-    house: House, website: str, headers: dict[str, str]
-) -> None:
-    own = await house.website()
-    await pixel(house, own if website == "own" else website, **headers)
-    assert house.sql("select count(*) from event") == [(0,)]
+async def test_what_the_pixel_does_not_count_is_an_image_too(app: App, website: str, headers: dict[str, str]) -> None:
+    own = await app.website()
+    await pixel(app, own if website == "own" else website, **headers)
+    assert app.sql("select count(*) from event") == [(0,)]
 
 
-async def test_the_pixel_takes_tokens_as_a_post_does(make_house: MakeHouse) -> None:
-    house = await make_house(website_per_minute=2)
-    website = await house.website()
+async def test_the_pixel_takes_tokens_as_a_post_does(make_app: MakeApp) -> None:
+    app = await make_app(website_per_minute=2)
+    website = await app.website()
     for _ in range(5):
-        await pixel(house, website, **{"X-Forwarded-For": "203.0.113.9", "User-Agent": SAFARI_IPHONE})
-    assert house.sql("select count(*) from event") == [(2,)]
+        await pixel(app, website, **{"X-Forwarded-For": "203.0.113.9", "User-Agent": SAFARI_IPHONE})
+    assert app.sql("select count(*) from event") == [(2,)]
 
 
-async def test_asking_for_the_pixels_head_counts_nothing(house: House) -> None:
-    website = await house.website()
-    answer = await house.get("/pixel.gif", params={"website_id": website}, headers=PAGE, method="HEAD")
+async def test_asking_for_the_pixels_head_counts_nothing(app: App) -> None:
+    website = await app.website()
+    answer = await app.get("/pixel.gif", params={"website_id": website}, headers=PAGE, method="HEAD")
     assert answer.status == 200
-    assert house.sql("select count(*) from event") == [(0,)]
+    assert app.sql("select count(*) from event") == [(0,)]
 
 
 @pytest.mark.parametrize(
     "page", [b"https://example.com/\xff", b"https://example.com/?utm_source=\xff", b"\xed\xa0\x80"]
 )
-async def test_bytes_that_are_no_text_do_not_reach_the_writer(house: House, page: bytes) -> None:
+async def test_bytes_that_are_no_text_do_not_reach_the_writer(app: App, page: bytes) -> None:
     """A fault in the writer's group would be the fault of all who are in it."""
-    website = await house.website()
+    website = await app.website()
     lines = (
         b"GET /pixel.gif?website_id=" + website.encode() + b" HTTP/1.1",
         *(b"Host: stats.example.com", b"Connection: close", b"User-Agent: " + CHROME.encode()),
         *(b"Origin: https://example.com", b"Referer: " + page, b"", b""),
     )
-    answer = await raw(house, b"\r\n".join(lines))
+    answer = await raw(app, b"\r\n".join(lines))
     assert (answer.status, answer.body) == (200, tracking.GIF)
-    assert house.store.counters.failed_commits == 0
-    assert house.store.look() == "well"
-    views = house.sql("select count(*) from event")[0][0]
+    assert app.store.counters.failed_commits == 0
+    assert app.store.look() == "well"
+    views = app.sql("select count(*) from event")[0][0]
     assert views == (1 if page.startswith(b"https") else 0)

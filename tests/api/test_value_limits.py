@@ -18,7 +18,7 @@ from tally.storage.sql.events import Scope
 from tally.storage.value_limits import BOUNDED, OTHER, Limits
 from tally.transfer.files import open_source
 from tally.transfer.importer import import_events
-from tests.conftest import NOON_MS, House, MakeHouse, ManualClock
+from tests.support.app import NOON_MS, App, MakeApp, ManualClock
 from tests.support.page_client import logged_in
 
 DAY_S = 86_400
@@ -29,31 +29,31 @@ def view(path: str, **more: Any) -> dict[str, Any]:
     return {"type": "pageview", "url": f"https://example.com{path}"} | more
 
 
-async def send(house: House, website: str, *events: dict[str, Any], ip: str = "203.0.113.7") -> None:
+async def send(app: App, website: str, *events: dict[str, Any], ip: str = "203.0.113.7") -> None:
     """Sends events in batches of 50, all of which must be accepted."""
     for start in range(0, len(events), 50):
         some = list(events[start : start + 50])
-        answer = await house.collect({"website_id": website, "events": some}, ip=ip)
+        answer = await app.collect({"website_id": website, "events": some}, ip=ip)
         assert (answer.status, answer.json["accepted"]) == (202, len(some)), answer.text
 
 
-async def top(house: House, website: str, key: str, field: str = "pathname") -> dict[str, int]:
+async def top(app: App, website: str, key: str, field: str = "pathname") -> dict[str, int]:
     """Pageviews and events by value."""
-    answer = await house.get(f"/api/v1/websites/{website}/top/{field}", key, {"limit": "1000"})
+    answer = await app.get(f"/api/v1/websites/{website}/top/{field}", key, {"limit": "1000"})
     return {row["value"]: row["pageviews"] + row["events"] for row in answer.json["data"]}
 
 
-async def folded(house: House, website: str, key: str) -> list[tuple[str, int, int]]:
-    answer = await house.get(f"/api/v1/websites/{website}/left-out", key)
+async def folded(app: App, website: str, key: str) -> list[tuple[str, int, int]]:
+    answer = await app.get(f"/api/v1/websites/{website}/left-out", key)
     return [(row["field"], row["new_values"], row["events"]) for row in answer.json["data"]["folded"]]
 
 
 @pytest.fixture
-async def bounded(make_house: MakeHouse) -> House:
-    return await make_house(max_new_values=3, max_new_names=2)
+async def bounded(make_app: MakeApp) -> App:
+    return await make_app(max_new_values=3, max_new_names=2)
 
 
-async def test_values_beyond_the_limit_are_stored_as_other(bounded: House) -> None:
+async def test_values_beyond_the_limit_are_stored_as_other(bounded: App) -> None:
     website, key = await bounded.website(), await bounded.key()
     await send(bounded, website, *[view(f"/{n}") for n in range(10)], view("/1"))
     assert await top(bounded, website, key) == {"/0": 1, "/1": 2, "/2": 1, OTHER: 7}
@@ -61,7 +61,7 @@ async def test_values_beyond_the_limit_are_stored_as_other(bounded: House) -> No
     assert bounded.sql("select count(*) from label where text like '/_'") == [(3,)]
 
 
-async def test_known_values_are_never_folded(bounded: House, clock: ManualClock) -> None:
+async def test_known_values_are_never_folded(bounded: App, clock: ManualClock) -> None:
     """The limit is on values that appear for the first time, not on those that are used in a day."""
     website, key = await bounded.website(), await bounded.key()
     for day in range(4):
@@ -72,7 +72,7 @@ async def test_known_values_are_never_folded(bounded: House, clock: ManualClock)
     assert await folded(bounded, website, key) == []
 
 
-async def test_each_website_and_field_has_its_own_limit(bounded: House) -> None:
+async def test_each_website_and_field_has_its_own_limit(bounded: App) -> None:
     """Values known in another field or by another website take room like any other: rotating them gains nothing."""
     first, second, key = await bounded.website(), await bounded.website("other.example"), await bounded.key()
     words = [f"word{n}" for n in range(6)]
@@ -84,7 +84,7 @@ async def test_each_website_and_field_has_its_own_limit(bounded: House) -> None:
         assert await top(bounded, second, key, field) == {"word5": 1, "word4": 1, "word3": 1, OTHER: 3}
 
 
-async def test_every_place_where_labels_come_from_is_bounded(bounded: House) -> None:
+async def test_every_place_where_labels_come_from_is_bounded(bounded: App) -> None:
     website, key = await bounded.website(), await bounded.key()
     events: list[dict[str, Any]] = []
     for n in range(8):
@@ -125,7 +125,7 @@ async def test_every_place_where_labels_come_from_is_bounded(bounded: House) -> 
     assert OTHER in {row["value"] for row in pages}
 
 
-async def test_property_names_are_folded_and_their_values_kept(bounded: House) -> None:
+async def test_property_names_are_folded_and_their_values_kept(bounded: App) -> None:
     website, key = await bounded.website(), await bounded.key()
     data = {"plan": "pro", "seats": 3, "a": 1, "b": 2}
     await send(bounded, website, {"type": "event", "event_name": "buy", "event_data": data})
@@ -136,7 +136,7 @@ async def test_property_names_are_folded_and_their_values_kept(bounded: House) -
     assert await folded(bounded, website, key) == [("property", 2, 1)]
 
 
-async def test_the_count_of_the_day_survives_a_restart(bounded: House) -> None:
+async def test_the_count_of_the_day_survives_a_restart(bounded: App) -> None:
     website, key = await bounded.website(), await bounded.key()
     await send(bounded, website, view("/a"), view("/b"))
     await bounded.restart()
@@ -145,7 +145,7 @@ async def test_the_count_of_the_day_survives_a_restart(bounded: House) -> None:
     assert await folded(bounded, website, key) == [("pathname", 3, 2)]
 
 
-async def test_an_events_own_day_does_not_matter(bounded: House) -> None:
+async def test_an_events_own_day_does_not_matter(bounded: App) -> None:
     """By the day of arrival: 72 hours of timestamps are not four limits."""
     website, key = await bounded.website(), await bounded.key()
     late = [view(f"/{n}", timestamp=NOON_MS - n * 8 * 3_600_000) for n in range(9)]
@@ -153,14 +153,14 @@ async def test_an_events_own_day_does_not_matter(bounded: House) -> None:
     assert (await top(bounded, website, key))[OTHER] == 6
 
 
-async def test_long_values_take_more_room(make_house: MakeHouse) -> None:
-    house = await make_house(max_new_values=10)
-    website, key = await house.website(), await house.key()
-    await send(house, website, *[view(f"/{n}{'x' * 900}") for n in range(3)], view("/short"))
-    assert await top(house, website, key) == {f"/0{'x' * 900}": 1, f"/1{'x' * 900}": 1, OTHER: 2}
+async def test_long_values_take_more_room(make_app: MakeApp) -> None:
+    app = await make_app(max_new_values=10)
+    website, key = await app.website(), await app.key()
+    await send(app, website, *[view(f"/{n}{'x' * 900}") for n in range(3)], view("/short"))
+    assert await top(app, website, key) == {f"/0{'x' * 900}": 1, f"/1{'x' * 900}": 1, OTHER: 2}
 
 
-async def test_imported_values_are_known_and_not_bounded(bounded: House) -> None:
+async def test_imported_values_are_known_and_not_bounded(bounded: App) -> None:
     website, key = await bounded.website(), await bounded.key()
     file = bounded.db.with_name("events.ndjson")
     at = "2026-11-17T10:00:00Z"
@@ -183,7 +183,7 @@ async def test_imported_values_are_known_and_not_bounded(bounded: House) -> None
     assert await folded(bounded, website, key) == []
 
 
-async def test_a_failed_commit_leaves_no_value_known(bounded: House) -> None:
+async def test_a_failed_commit_leaves_no_value_known(bounded: App) -> None:
     """What was undone in the file is not believed in memory."""
     website, key = await bounded.website(), await bounded.key()
     ingest = bounded.store.ingest
@@ -202,7 +202,7 @@ async def test_a_failed_commit_leaves_no_value_known(bounded: House) -> None:
     assert bounded.sql("select count(*) from field_value where field = 0") == [(3,)]
 
 
-async def test_the_owner_is_told(bounded: House) -> None:
+async def test_the_owner_is_told(bounded: App) -> None:
     """By the endpoint of rejected events, also by session, with an ETag that changes; and by a metric."""
     website, key = await bounded.website(), await bounded.key()
     path = f"/api/v1/websites/{website}/left-out"
@@ -223,7 +223,7 @@ async def test_the_owner_is_told(bounded: House) -> None:
     assert set(samples.values()) == {0}
 
 
-async def test_memory_is_bounded(bounded: House) -> None:
+async def test_memory_is_bounded(bounded: App) -> None:
     """The values known in memory start over at a bound; the file still knows them."""
     website, key = await bounded.website(), await bounded.key()
     bounded.store.ingest.value_limits._size = 5
@@ -259,10 +259,10 @@ def test_questions_about_many_experiments_take_steps_in_proportion(tmp_path: Pat
 # ---------------------------------------------------------------- events that are not stored
 
 
-def written(house: House) -> tuple[list[tuple[Any, ...]], ...]:
+def written(app: App) -> tuple[list[tuple[Any, ...]], ...]:
     """All that events with new values leave behind."""
     tables = ("label", "field_value", "new_value", "usage", "event_id", "ab")
-    return tuple(house.sql(f"select * from {table} order by 1, 2") for table in tables)
+    return tuple(app.sql(f"select * from {table} order by 1, 2") for table in tables)
 
 
 def convert(n: int, **more: Any) -> dict[str, Any]:
@@ -271,7 +271,7 @@ def convert(n: int, **more: Any) -> dict[str, Any]:
     return {"type": "ab_convert", "platform": f"p{n}", "app_version": f"v{n}"} | own | more
 
 
-async def test_a_refused_event_leaves_nothing(bounded: House) -> None:
+async def test_a_refused_event_leaves_nothing(bounded: App) -> None:
     """Nothing is written for events without an assignment, alone or beside others, and they take no room."""
     website, key = await bounded.website(), await bounded.key()
     await send(bounded, website, view("/a"))
@@ -305,23 +305,23 @@ async def test_a_refused_event_leaves_nothing(bounded: House) -> None:
     assert await folded(bounded, website, key) == []
 
 
-async def test_a_request_without_an_assignment_takes_its_tokens(make_house: MakeHouse) -> None:
+async def test_a_request_without_an_assignment_takes_its_tokens(make_app: MakeApp) -> None:
     """The writer has to look for the assignment, so the rate limits hold for such requests."""
-    house = await make_house(website_per_minute=5)
-    website = await house.website()
-    answers = [(await house.collect(convert(n) | {"website_id": website})).status for n in range(8)]
+    app = await make_app(website_per_minute=5)
+    website = await app.website()
+    answers = [(await app.collect(convert(n) | {"website_id": website})).status for n in range(8)]
     assert answers == [400] * 5 + [429] * 3
 
 
-async def test_a_month_that_is_full_leaves_nothing(make_house: MakeHouse) -> None:
-    house = await make_house(free_events=2)
-    website = await house.website(plan="free")
-    answer = await house.collect({"website_id": website, "events": [view(f"/{n}") for n in range(5)]})
+async def test_a_month_that_is_full_leaves_nothing(make_app: MakeApp) -> None:
+    app = await make_app(free_events=2)
+    website = await app.website(plan="free")
+    answer = await app.collect({"website_id": website, "events": [view(f"/{n}") for n in range(5)]})
     assert (answer.json["accepted"], answer.json["rejected"]) == (2, 3)
-    assert house.sql("select text from label where text like '/_' order by text") == [("/0",), ("/1",)]
+    assert app.sql("select text from label where text like '/_' order by text") == [("/0",), ("/1",)]
 
 
-async def test_copies_count_once(bounded: House) -> None:
+async def test_copies_count_once(bounded: App) -> None:
     """A copy of an event takes no room and adds nothing to `folded`."""
     website, key = await bounded.website(), await bounded.key()
     await send(bounded, website, *[view(f"/{n}") for n in range(3)])
@@ -337,7 +337,7 @@ def assign(experiment: str, variant: str = "y", **more: Any) -> dict[str, Any]:
     return {"type": "ab_assign", "experiment": experiment, "variant": variant} | more
 
 
-async def test_conversions_find_folded_assignments(bounded: House) -> None:
+async def test_conversions_find_folded_assignments(bounded: App) -> None:
     """A conversion to a folded experiment counts for `(other)`; to one that is known it needs its own assignment."""
     website, key = await bounded.website(), await bounded.key()
     visitor = {"session_id": "a visitor's"}
@@ -356,36 +356,36 @@ async def test_conversions_find_folded_assignments(bounded: House) -> None:
 # ---------------------------------------------------------------- one client's share
 
 
-async def test_one_client_cannot_use_up_a_day(house: House) -> None:
+async def test_one_client_cannot_use_up_a_day(app: App) -> None:
     """At most half of each limit is one client's: 500 names and 5,000 values."""
-    website, key = await house.website(), await house.key()
+    website, key = await app.website(), await app.key()
     flood = [assign(f"x{n}", f"y{n}", url=f"https://example.com/{n}") for n in range(1_010)]
-    await send(house, website, *flood)
-    await send(house, website, assign("late"))
-    await send(house, website, assign("mine", "mine", url="https://example.com/mine"), ip="198.51.100.55")
-    fields = {row[0]: row[1:] for row in await folded(house, website, key)}
+    await send(app, website, *flood)
+    await send(app, website, assign("late"))
+    await send(app, website, assign("mine", "mine", url="https://example.com/mine"), ip="198.51.100.55")
+    fields = {row[0]: row[1:] for row in await folded(app, website, key)}
     assert fields == {"experiment": (501, 511), "variant": (501, 511)}
-    assert house.sql("select count(*) from label where text = 'mine'") == [(1,)]
+    assert app.sql("select count(*) from label where text = 'mine'") == [(1,)]
     # A value that became known through others is everybody's.
-    await send(house, website, assign("mine", "mine"))
-    await house.restart()
-    await send(house, website, assign("mine", "mine"))
-    assert house.sql("select count(*) from ab join label on label.id = experiment where text = 'mine'") == [(3,)]
+    await send(app, website, assign("mine", "mine"))
+    await app.restart()
+    await send(app, website, assign("mine", "mine"))
+    assert app.sql("select count(*) from ab join label on label.id = experiment where text = 'mine'") == [(3,)]
 
 
-async def test_the_share_starts_anew_with_the_day(house: House, clock: ManualClock) -> None:
-    website, key = await house.website(), await house.key()
-    await send(house, website, *[assign(f"x{n}") for n in range(510)])
+async def test_the_share_starts_anew_with_the_day(app: App, clock: ManualClock) -> None:
+    website, key = await app.website(), await app.key()
+    await send(app, website, *[assign(f"x{n}") for n in range(510)])
     clock.advance(DAY_S)
-    await send(house, website, *[assign(f"z{n}") for n in range(90)])
-    assert [row for row in await folded(house, website, key) if row[0] == "experiment"] == [("experiment", 500, 10)]
+    await send(app, website, *[assign(f"z{n}") for n in range(90)])
+    assert [row for row in await folded(app, website, key) if row[0] == "experiment"] == [("experiment", 500, 10)]
 
 
-async def test_memory_of_shares_is_bounded(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_memory_of_shares_is_bounded(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tally.storage.value_limits.MOST_SHARES", 7)
-    website = await house.website()
+    website = await app.website()
     for n in range(20):
-        await send(house, website, view(f"/{n}"), ip=f"198.51.100.{n}")
-    used = house.store.ingest.value_limits._shares._used
+        await send(app, website, view(f"/{n}"), ip=f"198.51.100.{n}")
+    used = app.store.ingest.value_limits._shares._used
     assert len(used) == 7
     assert not any(b"\xc6\x33\x64" in client for client, *_ in used)

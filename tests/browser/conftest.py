@@ -27,7 +27,8 @@ from tally.storage.database import open_database
 from tests.browser import browsers, webdriver
 from tests.browser.browsers import OpenPage, chromium_path, pages_of
 from tests.browser.customer_site import Pages, Sent, Wire
-from tests.conftest import CHROME, OWNER, Answer, Server, until
+from tests.support.app import CHROME, OWNER, Answer
+from tests.support.process import Server, until
 
 ARGUMENTS = [
     "--no-sandbox",

@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.conftest import CHROME, ROOT, Server, clean_environment
+from tests.support.app import CHROME, ROOT
+from tests.support.process import Server, clean_environment
 
 EMAIL, PASSWORD = "ann@example.com", "correct horse battery"
 IMG = "<img src=x onerror=window.broken=1>"

@@ -8,7 +8,8 @@ from typing import Any
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
-from tests.conftest import ROOT, Server, clean_environment, until
+from tests.support.app import ROOT
+from tests.support.process import Server, clean_environment, until
 
 EMAIL, PASSWORD = "owner@example.com", "quiet lamp over the harbour"
 

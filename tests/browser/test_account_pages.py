@@ -27,7 +27,7 @@ from tests.browser.owner import (
     set_up,
     setup_link,
 )
-from tests.conftest import Serve, Server, until
+from tests.support.process import Serve, Server, until
 
 SIZES = {"wide": {"width": 1280, "height": 800}, "narrow": {"width": 390, "height": 844}}
 # The browser's note on an answer that refuses: refusing is what those answers are for.

@@ -18,7 +18,7 @@ from tally.reports.significance import wilson
 from tests.browser.browsers import ZONE, OpenPage
 from tests.browser.history import IMG, Told, late_times_ms, told
 from tests.browser.owner import faults
-from tests.conftest import CHROME, SAFARI_IPHONE
+from tests.support.app import CHROME, SAFARI_IPHONE
 
 SIZES = {"wide": {"width": 1280, "height": 900}, "narrow": {"width": 390, "height": 844}}
 # experiment: {variant: (visitors, {goal: how many of them convert})}

@@ -18,7 +18,7 @@ from tests.browser.browsers import ZONE, OpenPage
 from tests.browser.customer_site import Pages
 from tests.browser.history import EMAIL, PASSWORD, Told, run
 from tests.browser.owner import faults
-from tests.conftest import Server, until
+from tests.support.process import Server, until
 
 SIZES = {"wide": {"width": 1280, "height": 900}, "narrow": {"width": 390, "height": 844}}
 WIDTHS = {"mobile": 400, "tablet": 800, "desktop": 1440}

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from tests.browser.browsers import OpenPage
 from tests.browser.customer_site import Pages
 from tests.browser.owner import add_website, ask, command, faults, set_up
-from tests.conftest import Server, until
+from tests.support.process import Server, until
 
 
 @pytest.fixture

@@ -20,7 +20,8 @@ from tally.ingest.rejected_events import NUMBER_OF, REASONS
 from tests.browser.browsers import ZONE, OpenPage
 from tests.browser.history import Told, told
 from tests.browser.owner import faults
-from tests.conftest import CHROME, until
+from tests.support.app import CHROME
+from tests.support.process import until
 
 SIZES = {"wide": {"width": 1280, "height": 900}, "narrow": {"width": 390, "height": 844}}
 QUARTERS_A_DAY = 96

@@ -12,7 +12,7 @@ from playwright.sync_api import Request, expect
 from tests.browser.browsers import OpenPage
 from tests.browser.customer_site import Pages
 from tests.browser.owner import EMAIL, PASSWORD, ask, setup_link
-from tests.conftest import Server
+from tests.support.process import Server
 from tests.support.proxies import Proxy
 
 KEPT = """daemon off;

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page
 from tally.storage.database import open_database
 from tests.browser.conftest import Stage, Visit
 from tests.browser.customer_site import Pages, Reply
-from tests.conftest import Serve, until
+from tests.support.process import Serve, until
 
 MAC = (
     "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko)"

@@ -10,7 +10,7 @@ import pytest
 
 from tests.browser.conftest import Stage, Tab, Visit, everywhere
 from tests.browser.customer_site import Reply
-from tests.conftest import until
+from tests.support.process import until
 
 LEFT_OVER = (
     """(own) => Object.keys(localStorage).filter((key) => key.startsWith(own)).map((key) => key.slice(own.length))"""

@@ -6,7 +6,7 @@ from typing import Any
 from playwright.sync_api import Page
 
 from tests.browser.conftest import Stage, Visit
-from tests.conftest import until
+from tests.support.process import until
 
 # The button takes as long as an interaction that INP looks at.
 TALL = """

@@ -17,7 +17,8 @@ from playwright.sync_api import Browser, Page
 from tally.storage.database import open_database
 from tests.browser.conftest import Stage, Visit
 from tests.browser.customer_site import Pages, Reply, Sent
-from tests.conftest import CHROME, Serve, until
+from tests.support.app import CHROME
+from tests.support.process import Serve, until
 
 HOUR_MS = 3_600_000
 # Chromium takes names under localhost for secure without TLS, and only there are locks.

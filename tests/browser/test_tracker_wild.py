@@ -8,7 +8,8 @@ from playwright.sync_api import Page
 
 from tests.browser.conftest import Stage, Tab, Visit, everywhere
 from tests.browser.customer_site import Reply
-from tests.conftest import ROOT, until
+from tests.support.app import ROOT
+from tests.support.process import until
 
 SOURCE = (ROOT / "static" / "tracker.js").read_text()
 HINT = "check data-website-id, data-api, allowed origins"

@@ -16,7 +16,7 @@ from playwright.sync_api import expect
 from tests.browser.browsers import ZONE, OpenPage
 from tests.browser.history import Told, late_times_ms, told
 from tests.browser.owner import faults
-from tests.conftest import CHROME, SAFARI_IPHONE
+from tests.support.app import CHROME, SAFARI_IPHONE
 
 SIZES = {"wide": {"width": 1280, "height": 900}, "narrow": {"width": 390, "height": 844}}
 PATHS = {"/": 1.0, "/pricing": 1.4, "/checkout": 3.0, **{f"/blog/{n}": 0.5 for n in range(9)}}

@@ -23,7 +23,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from tests.conftest import until
+from tests.support.process import until
 
 _FIREFOX = {
     # As Chromium is told: every name of the tests is this machine.

@@ -30,7 +30,6 @@ from hypothesis import strategies as st
 
 from tally.ingest import lifecycle as running
 from tally.settings import Settings
-from tests.conftest import House, ManualClock
 from tests.model.reference import (
     DAY_MS,
     FIELDS,
@@ -64,6 +63,7 @@ from tests.model.strategies import (
     read_utc,
     worlds,
 )
+from tests.support.app import App, ManualClock
 
 EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "600"))  # our choice: with two kinds of world, 1,200 in a run
 EXAMPLES_A_FILE = 100  # our choice: every new website makes the server read all of its file's websites again
@@ -80,7 +80,7 @@ class Match:
 
     loop: asyncio.AbstractEventLoop
     folder: Path
-    house: House = field(init=False)
+    app: App = field(init=False)
     key: str = field(init=False)
     examples: int = 0
     events: int = 0
@@ -97,13 +97,13 @@ class Match:
             website_per_minute=NO_LIMIT,
             key_per_minute=NO_LIMIT,
         )
-        self.house = House(settings, ManualClock())
-        await self.house.open()
-        self.key = await self.house.key()
+        self.app = App(settings, ManualClock())
+        await self.app.open()
+        self.key = await self.app.key()
 
     async def build(self) -> None:
         """Do the background work on rollups, without rests."""
-        builder = self.house.store.builder
+        builder = self.app.store.builder
         builder._rest, builder._is_busy = 0, lambda: False
         await builder.work()
         self.built += 1
@@ -112,7 +112,7 @@ class Match:
         """Count an example; move on to a new file where this one has had enough."""
         self.examples += 1
         if self.examples % EXAMPLES_A_FILE == 0:
-            await self.house.close()
+            await self.app.close()
             await self.open()
 
 
@@ -121,7 +121,7 @@ class Example:
 
     def __init__(self, match: Match, websites: list[str], now_ms: int) -> None:
         self.match = match
-        self.house = match.house
+        self.app = match.app
         self.websites = websites
         self.model = Model(websites, DOMAIN)
         self.now_ms = now_ms
@@ -130,7 +130,7 @@ class Example:
     def wait(self, ms: int) -> None:
         """Let time pass."""
         self.now_ms += ms
-        self.house.clock.advance(ms / 1000)
+        self.app.clock.advance(ms / 1000)
 
     async def deliver(self, step: Delivery) -> None:
         """Send a request after its wait."""
@@ -149,7 +149,7 @@ class Example:
         sender = Sender(address, step.user_agent, country, defaults, ACCEPT_LANGUAGE[step.accept_language])
         body = step.body(self.websites)
         headers = {"Accept-Language": step.accept_language} if step.accept_language else {}
-        got = await self.house.collect(body, ip=step.forwarded, ua=step.user_agent, headers=headers)
+        got = await self.app.collect(body, ip=step.forwarded, ua=step.user_agent, headers=headers)
         want = self.model.collect(body, sender, self.now_ms)
         faults = tuple((error["index"], error["code"]) for error in got.json.get("errors", ()))
         numbers = (got.json.get("accepted", 0), got.json.get("rejected", len(faults)))
@@ -229,7 +229,7 @@ class Example:
         query = f"{website}/{path}?{urlencode(params)}"
         last = self.answers.get(query)
         headers = {"If-None-Match": last.headers["ETag"]} if last else {}
-        got = await self.house.get(f"/api/v1/websites/{query}", key=self.match.key, headers=headers)
+        got = await self.app.get(f"/api/v1/websites/{query}", key=self.match.key, headers=headers)
         if last and got.status == 304:
             self.match.unchanged += 1
             return last
@@ -372,8 +372,8 @@ def number_visits(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 async def play(match: Match, world: World) -> None:
     """Play one world on the server and on the model."""
     await match.next()
-    websites = [await match.house.website(domain=DOMAIN) for _ in range(2)]
-    match.house.clock.begin_at(world.start_ms)
+    websites = [await match.app.website(domain=DOMAIN) for _ in range(2)]
+    match.app.clock.begin_at(world.start_ms)
     example = Example(match, websites, world.start_ms)
     for step in world.steps:
         if isinstance(step, Delivery):
@@ -381,7 +381,7 @@ async def play(match: Match, world: World) -> None:
         elif isinstance(step, AtOnce):
             await example.deliver_at_once(step)
         elif isinstance(step, Restart):
-            await match.house.restart()
+            await match.app.restart()
             example.model.restart()
         elif isinstance(step, Build):
             await match.build()
@@ -399,7 +399,7 @@ def match(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         patch.setattr(running, "PAUSE_S", 1e6)  # the worlds say when rollups are worked on
         loop.run_until_complete(played.open())
         yield played
-        loop.run_until_complete(played.house.close())
+        loop.run_until_complete(played.app.close())
     loop.close()
     with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
         print(

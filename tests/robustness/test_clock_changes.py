@@ -4,7 +4,7 @@ RELIABILITY, T5: "buckets and timeouts on time.monotonic(); event time wall cloc
 Retry-After or frozen buckets"; T4: no time zone database on the host; T6: "reset at 00:00 UTC on the 1st". README, When
 the clock is wrong: "Deletions do not follow it at once".
 
-The whole house at work with a clock that the tests set: one hand shows the time, the other measures waiting. A real
+The whole application at work with a clock that the tests set: one shows the time, the other measures waiting. A real
 process under `faketime`, where that is installed, does the same once more.
 """
 
@@ -25,8 +25,9 @@ from tally.rollups.verify import verdicts
 from tally.storage import meta as notes
 from tally.storage.database import connect_reader
 from tally.timestamps import iso
-from tests.conftest import NOON_MS, ROOT, Command, House, MakeHouse, ManualClock, Serve, clean_environment, until
+from tests.support.app import NOON_MS, ROOT, App, MakeApp, ManualClock
 from tests.support.page_client import Browser, logged_in
+from tests.support.process import Command, Serve, clean_environment, until
 
 SECOND_MS = 1_000
 MINUTE_MS = 60_000
@@ -150,7 +151,7 @@ def test_hours_do_not_add_up_over_a_stop_of_days() -> None:
     assert clock.owed_ms > 40 * DAY_MS
 
 
-# --- the house
+# --- the application
 
 
 def view(website: str, **more: Any) -> dict[str, Any]:
@@ -158,71 +159,71 @@ def view(website: str, **more: Any) -> dict[str, Any]:
 
 
 class Life:
-    """A house with a past of nine days, an owner who is logged in, and a list of what it took."""
+    """An application with a past of nine days, an owner who is logged in, and a list of what it took."""
 
-    def __init__(self, house: House, website: str, key: str, browser: Browser) -> None:
-        self.house, self.website, self.key, self.browser = house, website, key, browser
+    def __init__(self, app: App, website: str, key: str, browser: Browser) -> None:
+        self.app, self.website, self.key, self.browser = app, website, key, browser
         self.taken: list[int] = []
-        self.clock = house.clock
+        self.clock = app.clock
 
     async def send(self, **more: Any) -> None:
-        answer = await self.house.collect(view(self.website, **more))
+        answer = await self.app.collect(view(self.website, **more))
         assert (answer.status, answer.json) == (202, {"ok": True, "accepted": 1, "rejected": 0}), answer.text
         self.taken.append(more.get("timestamp", self.clock.wall_ms()))
 
     async def again(self, event_id: str) -> None:
         """Sends what was sent before: taken, and not stored again."""
-        answer = await self.house.collect(view(self.website, event_id=event_id))
+        answer = await self.app.collect(view(self.website, event_id=event_id))
         assert (answer.status, answer.json["accepted"]) == (202, 1)
 
     async def work(self) -> None:
-        await self.house.store.tick()
-        await self.house.store.builder.work()
+        await self.app.store.tick()
+        await self.app.store.builder.work()
 
     async def look(self) -> None:
         """Everything answers, and nothing was lost, counted twice, or counted wrong."""
-        house, base = self.house, f"/api/v1/websites/{self.website}"
+        app, base = self.app, f"/api/v1/websites/{self.website}"
         first, last = iso(min(self.taken))[:10], iso(max(self.taken))[:10]
         span = f"from={first}&to={last}"
         sent = len(self.taken)
-        assert house.sql("select ts from event order by ts") == [(ts,) for ts in sorted(self.taken)]
-        stats = await house.get(f"{base}/stats?{span}", self.key)
+        assert app.sql("select ts from event order by ts") == [(ts,) for ts in sorted(self.taken)]
+        stats = await app.get(f"{base}/stats?{span}", self.key)
         assert (stats.status, stats.json["data"]["pageviews"]) == (200, sent), stats.text
-        days = (await house.get(f"{base}/timeseries?{span}", self.key)).json["data"]
+        days = (await app.get(f"{base}/timeseries?{span}", self.key)).json["data"]
         counted = {row["time"][:10]: row["pageviews"] for row in days if row["pageviews"]}
         assert counted == Counter(iso(ts)[:10] for ts in self.taken)
         assert stats.json["data"]["visitors"] == sum(row["visitors"] for row in days)
-        top = await house.get(f"{base}/top/pathname?{span}", self.key)
+        top = await app.get(f"{base}/top/pathname?{span}", self.key)
         assert top.json["data"][0]["pageviews"] == sent
-        events = await house.get(f"{base}/events?{span}&limit=1000", self.key)
+        events = await app.get(f"{base}/events?{span}&limit=1000", self.key)
         assert len(events.json["data"]) == sent
         for question in ("stats", "timeseries?interval=hour", "top/browser", "events", "realtime"):
-            assert (await house.get(f"{base}/{question}", self.key)).status == 200
+            assert (await app.get(f"{base}/{question}", self.key)).status == 200
         assert (await self.browser("GET", "/api/account")).status == 200, "still logged in"
         for path in ("/healthz", "/metrics", "/", "/tracker.js"):
-            assert (await house.get(path)).status == 200
+            assert (await app.get(path)).status == 200
         self.verify()
 
     def verify(self) -> None:
-        connection = connect_reader(self.house.db)
+        connection = connect_reader(self.app.db)
         try:
             assert [verdict for verdict in verdicts(connection, 1) if verdict.fault] == []
         finally:
             connection.close()
 
 
-async def keep(house: House, days: int) -> None:
-    await house.admin(lambda connection: retention.set_keep_days(connection, 1, days))
+async def keep(app: App, days: int) -> None:
+    await app.admin(lambda connection: retention.set_keep_days(connection, 1, days))
 
 
 @pytest.fixture
-async def life(make_house: MakeHouse) -> Life:
-    house = await make_house(keep_days=60)
-    website, key = await house.website(), await house.key()
-    life = Life(house, website, key, await logged_in(house))
+async def life(make_app: MakeApp) -> Life:
+    app = await make_app(keep_days=60)
+    website, key = await app.website(), await app.key()
+    life = Life(app, website, key, await logged_in(app))
     for _ in range(9):
         await life.send()
-        house.clock.advance(DAY_MS / 1000)
+        app.clock.advance(DAY_MS / 1000)
         await life.work()
     await life.send(event_id="first")
     await life.send()
@@ -230,11 +231,11 @@ async def life(make_house: MakeHouse) -> Life:
 
 
 @by_jump
-async def test_the_whole_house_over_a_jump_and_back(life: Life, jump_ms: int) -> None:
+async def test_clock_jumps_forward_and_back(life: Life, jump_ms: int) -> None:
     """No 5xx, figures right, nothing lost: events, event_ids, visitors, logins, rollups."""
-    clock, visitors = life.clock, life.house.sql("select count(distinct visitor) from event")[0][0]
+    clock, visitors = life.clock, life.app.sql("select count(distinct visitor) from event")[0][0]
     # What a clock dates 40 days back is older than 12 days, and goes.
-    await keep(life.house, 12 if jump_ms > 0 else 60)
+    await keep(life.app, 12 if jump_ms > 0 else 60)
     await life.look()
     clock.set_wall(clock.wall_ms() + jump_ms)
     for _ in range(3):
@@ -254,7 +255,7 @@ async def test_the_whole_house_over_a_jump_and_back(life: Life, jump_ms: int) ->
     await life.look()
     # The same person, the same day: those of before, and one more for another day that the jump went to.
     days = len({ts // DAY_MS for ts in life.taken})
-    assert life.house.sql("select count(distinct visitor) from event") == [(days,)]
+    assert life.app.sql("select count(distinct visitor) from event") == [(days,)]
     assert days == visitors + (abs(jump_ms) > DAY_MS)
     # A day on, what is over goes, and nothing else.
     clock.advance(DAY_MS / 1000)
@@ -265,12 +266,12 @@ async def test_the_whole_house_over_a_jump_and_back(life: Life, jump_ms: int) ->
 
 async def test_a_clock_that_stays_ahead_is_believed_after_a_day(life: Life, caplog: pytest.LogCaptureFixture) -> None:
     """Deletions wait for it, and then they follow: rows, event_ids, identities."""
-    clock, house = life.clock, life.house
+    clock, app = life.clock, life.app
     caplog.set_level(logging.INFO, "tally")
-    await keep(house, 12)
+    await keep(app, 12)
 
     def counted() -> list[int]:
-        return [house.sql(f"select count(*) from {table}")[0][0] for table in ("event", "event_id")]
+        return [app.sql(f"select count(*) from {table}")[0][0] for table in ("event", "event_id")]
 
     before = counted()
     clock.set_wall(clock.wall_ms() + 40 * DAY_MS)
@@ -278,8 +279,8 @@ async def test_a_clock_that_stays_ahead_is_believed_after_a_day(life: Life, capl
         await life.work()
         clock.advance(3_600)
     assert counted() == before
-    assert len(house.store.ingest.sessions) > 0
-    metrics = (await house.get("/metrics")).text
+    assert len(app.store.ingest.sessions) > 0
+    metrics = (await app.get("/metrics")).text
     for name in ("lead", "unbelieved"):
         line = next(line for line in metrics.splitlines() if line.startswith(f"tally_clock_{name}_seconds "))
         assert float(line.split()[1]) == 40 * DAY_MS / 1000
@@ -292,57 +293,57 @@ async def test_a_clock_that_stays_ahead_is_believed_after_a_day(life: Life, capl
     await life.work()
     assert any("believed" in record.message for record in caplog.records)
     assert counted() == [0, 0]
-    assert len(house.store.ingest.sessions) == 0
+    assert len(app.store.ingest.sessions) == 0
     # What is counted of it stays.
     span = f"from={iso(min(life.taken))[:10]}&to={iso(max(life.taken))[:10]}"
-    stats = await house.get(f"/api/v1/websites/{life.website}/stats?{span}", life.key)
+    stats = await app.get(f"/api/v1/websites/{life.website}/stats?{span}", life.key)
     assert stats.json["data"]["pageviews"] == len(life.taken)
 
 
 async def test_a_start_with_a_clock_that_is_ahead_deletes_nothing(life: Life, caplog: pytest.LogCaptureFixture) -> None:
     """It looks like a server that was off for 40 days; either way there is time to see it."""
-    clock, house = life.clock, life.house
+    clock, app = life.clock, life.app
     caplog.set_level(logging.INFO, "tally")
-    await keep(house, 12)
-    before = house.sql("select count(*) from event"), house.sql("select count(*) from event_id")
-    await house.close()
+    await keep(app, 12)
+    before = app.sql("select count(*) from event"), app.sql("select count(*) from event_id")
+    await app.close()
     clock.set_wall(clock.wall_ms() + 40 * DAY_MS)
     clock.__init__(clock.wall_ms())  # type: ignore[misc]  # another process
-    await house.open()
+    await app.open()
     await life.work()
     clock.advance(12 * 3_600)
     await life.work()
-    await house.restart()
+    await app.restart()
     await life.work()
-    assert (house.sql("select count(*) from event"), house.sql("select count(*) from event_id")) == before
+    assert (app.sql("select count(*) from event"), app.sql("select count(*) from event_id")) == before
     assert any("last note in the database is 40 d" in record.message for record in caplog.records)
     await life.again("first")
-    assert house.sql("select count(*) from event") == before[0]
+    assert app.sql("select count(*) from event") == before[0]
     # Put right again, nothing has happened.
-    await house.close()
+    await app.close()
     clock.__init__(clock.wall_ms() - 40 * DAY_MS)  # type: ignore[misc]
-    await house.open()
+    await app.open()
     await life.work()
     await life.again("first")
-    assert (house.sql("select count(*) from event"), house.sql("select count(*) from event_id")) == before
+    assert (app.sql("select count(*) from event"), app.sql("select count(*) from event_id")) == before
 
 
 async def test_the_note_outlives_a_kill(life: Life) -> None:
     """It is written while the server runs, not at its end alone."""
-    house = life.house
-    house.clock.advance(700)
-    await life.house.store.timekeeper.note()
-    connection = sqlite3.connect(house.db)
+    app = life.app
+    app.clock.advance(700)
+    await life.app.store.timekeeper.note()
+    connection = sqlite3.connect(app.db)
     found = notes.clock_note(connection)
     connection.close()
     assert found is not None
-    assert found.steady_ms == house.clock.wall_ms()
+    assert found.steady_ms == app.clock.wall_ms()
 
 
 @pytest.mark.parametrize("value", ["", "[]", "[1, 2, 3]", '[1, 2, 3, "4"]', "{}", 7, b"\xff", "[1, 2, 3, 4, 5]", "nul"])
-async def test_a_note_that_cannot_be_read_is_none(house: House, value: object) -> None:
-    await house.admin(lambda run: run.execute("insert or replace into meta values ('clock', ?)", (value,)))
-    assert await house.admin(notes.clock_note) is None
+async def test_a_note_that_cannot_be_read_is_none(app: App, value: object) -> None:
+    await app.admin(lambda run: run.execute("insert or replace into meta values ('clock', ?)", (value,)))
+    assert await app.admin(notes.clock_note) is None
 
 
 @by_jump
@@ -358,7 +359,7 @@ async def test_timestamps_good_for_either_clock_are_taken(life: Life, jump_ms: i
     earliest, latest = sorted((right, right + jump_ms))
     early, late = earliest - 72 * HOUR_MS - 1, latest + 5 * MINUTE_MS + 1
     for ts, code in ((early, "timestamp_too_old"), (late, "timestamp_in_future")):
-        answer = await life.house.collect(view(life.website, timestamp=ts))
+        answer = await life.app.collect(view(life.website, timestamp=ts))
         assert (answer.status, answer.json["errors"][0]["code"]) == (400, code)
 
 
@@ -368,8 +369,8 @@ async def test_timestamps_good_for_either_clock_are_taken(life: Life, jump_ms: i
 FULL = (429, "monthly_limit_reached")
 
 
-async def take(house: House, website: str) -> tuple[int, str]:
-    answer = await house.collect(view(website))
+async def take(app: App, website: str) -> tuple[int, str]:
+    answer = await app.collect(view(website))
     if answer.status == 429:
         assert int(answer.headers["Retry-After"]) >= 1
     return answer.status, "" if answer.status == 202 else answer.json["error"]["code"]
@@ -378,24 +379,24 @@ async def take(house: House, website: str) -> tuple[int, str]:
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["running on", "restarted"])
 @pytest.mark.parametrize("jump_ms", [40 * DAY_MS, -40 * DAY_MS], ids=["+40d", "-40d"])
 async def test_a_full_month_is_full_again_when_the_clock_is_back(
-    make_house: MakeHouse, jump_ms: int, is_restarted: bool
+    make_app: MakeApp, jump_ms: int, is_restarted: bool
 ) -> None:
     """The quota is of the calendar month that the clock shows; a jump neither opens it for good nor closes another."""
-    house = await make_house(free_events=3)
-    website = await house.website(plan="free")
+    app = await make_app(free_events=3)
+    website = await app.website(plan="free")
 
     async def jump(by_ms: int) -> None:
-        house.clock.set_wall(house.clock.wall_ms() + by_ms)
+        app.clock.set_wall(app.clock.wall_ms() + by_ms)
         if is_restarted:
-            await house.restart()
-        await house.store.tick()
+            await app.restart()
+        await app.store.tick()
 
-    assert [await take(house, website) for _ in range(4)] == [(202, "")] * 3 + [FULL]
+    assert [await take(app, website) for _ in range(4)] == [(202, "")] * 3 + [FULL]
     await jump(jump_ms)
-    assert [await take(house, website) for _ in range(4)] == [(202, "")] * 3 + [FULL]
+    assert [await take(app, website) for _ in range(4)] == [(202, "")] * 3 + [FULL]
     await jump(-jump_ms)
-    assert await take(house, website) == FULL
-    assert house.sql("select events from usage where events > 0") == [(3,), (3,)]
+    assert await take(app, website) == FULL
+    assert app.sql("select events from usage where events > 0") == [(3,), (3,)]
 
 
 # Just before midnight; the seconds of the month that Retry-After tells then are 10.
@@ -403,35 +404,33 @@ ENDS = ("2026-12-31", "2027-02-28", "2028-02-29", "2026-11-30", "2027-03-31")
 
 
 @pytest.mark.parametrize("day", ENDS)
-async def test_over_the_end_of_a_month(make_house: MakeHouse, day: str) -> None:
+async def test_over_the_end_of_a_month(make_app: MakeApp, day: str) -> None:
     """ "reset at 00:00 UTC on the 1st; Retry-After <= seconds to it", and a clock that goes back over it."""
     last_ms = round(time_of(f"{day}T23:59:50Z"))
-    clock_house = await make_house(free_events=2)
-    house, clock = clock_house, clock_house.clock
+    clock_app = await make_app(free_events=2)
+    app, clock = clock_app, clock_app.clock
     clock.__init__(last_ms)  # type: ignore[misc]
-    await house.restart()
-    website, key = await house.website(plan="free"), ""
-    assert [await take(house, website) for _ in range(2)] == [(202, "")] * 2
-    answer = await house.collect(view(website))
+    await app.restart()
+    website, key = await app.website(plan="free"), ""
+    assert [await take(app, website) for _ in range(2)] == [(202, "")] * 2
+    answer = await app.collect(view(website))
     assert (answer.status, answer.headers["Retry-After"]) == (429, "10")
     clock.advance(10)
-    assert [await take(house, website) for _ in range(3)] == [(202, "")] * 2 + [FULL]
+    assert [await take(app, website) for _ in range(3)] == [(202, "")] * 2 + [FULL]
     clock.set_wall(last_ms)
-    assert await take(house, website) == FULL
-    await house.admin(lambda run: run.execute("update account set plan = 'business'"))
-    key = await house.key()
-    assert await take(house, website) == (202, "")
-    await house.store.builder.work()
+    assert await take(app, website) == FULL
+    await app.admin(lambda run: run.execute("update account set plan = 'business'"))
+    key = await app.key()
+    assert await take(app, website) == (202, "")
+    await app.store.builder.work()
     span = f"from={iso(last_ms)[:10]}&to={iso(last_ms + DAY_MS)[:10]}"
-    rows = (await house.get(f"/api/v1/websites/{website}/timeseries?{span}", key)).json["data"]
+    rows = (await app.get(f"/api/v1/websites/{website}/timeseries?{span}", key)).json["data"]
     assert [(row["time"][:10], row["pageviews"], row["visitors"]) for row in rows] == [
         (day, 3, 1),
         (iso(last_ms + DAY_MS)[:10], 2, 1),
     ]
     months = {iso(ms)[:7].replace("-", "") for ms in (last_ms, last_ms + DAY_MS)}
-    assert dict(house.sql("select month, events from usage")) == dict(
-        zip(map(int, sorted(months)), (3, 2), strict=True)
-    )
+    assert dict(app.sql("select month, events from usage")) == dict(zip(map(int, sorted(months)), (3, 2), strict=True))
 
 
 def time_of(text: str) -> int:
@@ -441,43 +440,43 @@ def time_of(text: str) -> int:
 
 
 @pytest.mark.parametrize("start", ["2028-02-28T12:00:00Z", "2027-02-27T12:00:00Z", "2026-12-30T12:00:00Z"])
-async def test_day_by_day_over_leap_day_and_new_year(make_house: MakeHouse, start: str) -> None:
+async def test_day_by_day_over_leap_day_and_new_year(make_app: MakeApp, start: str) -> None:
     """A view a day, folded, closed and let go as the days go by: each day has its own, whatever it is called."""
-    house = await make_house(keep_days=5)
-    house.clock.__init__(time_of(start))  # type: ignore[misc]
-    await house.restart()
-    website, key = await house.website(), await house.key()
+    app = await make_app(keep_days=5)
+    app.clock.__init__(time_of(start))  # type: ignore[misc]
+    await app.restart()
+    website, key = await app.website(), await app.key()
     days = []
     for _ in range(12):
-        assert await take(house, website) == (202, "")
-        days.append(iso(house.clock.wall_ms())[:10])
-        house.clock.advance(DAY_MS / 1000)
-        await house.store.tick()
-        await house.store.builder.work()
+        assert await take(app, website) == (202, "")
+        days.append(iso(app.clock.wall_ms())[:10])
+        app.clock.advance(DAY_MS / 1000)
+        await app.store.tick()
+        await app.store.builder.work()
     assert ("2028-02-29" in days) == start.startswith("2028")
-    rows = (await house.get(f"/api/v1/websites/{website}/timeseries?from={days[0]}&to={days[-1]}", key)).json["data"]
+    rows = (await app.get(f"/api/v1/websites/{website}/timeseries?from={days[0]}&to={days[-1]}", key)).json["data"]
     assert [(row["time"][:10], row["pageviews"]) for row in rows] == [(day, 1) for day in days]
-    assert [iso(ts)[:10] for (ts,) in house.sql("select ts from event order by ts")] == days[-5:]
+    assert [iso(ts)[:10] for (ts,) in app.sql("select ts from event order by ts")] == days[-5:]
 
 
 # --- logins
 
 
 @by_jump
-async def test_a_login_over_a_jump(house: House, jump_ms: int) -> None:
+async def test_a_login_over_a_jump(app: App, jump_ms: int) -> None:
     """Nobody is logged out by it or logged in for longer, and one can log in during it."""
-    browser = await logged_in(house)
-    house.clock.set_wall(house.clock.wall_ms() + jump_ms)
-    await house.store.tick()
+    browser = await logged_in(app)
+    app.clock.set_wall(app.clock.wall_ms() + jump_ms)
+    await app.store.tick()
     assert (await browser("GET", "/api/account")).status == 200
-    other = Browser(house)
+    other = Browser(app)
     assert (await other.log_in()).status == 200
     assert (await other("GET", "/api/account")).status == 200
-    house.clock.set_wall(house.clock.wall_ms() - jump_ms)
-    await house.store.tick()
+    app.clock.set_wall(app.clock.wall_ms() - jump_ms)
+    await app.store.tick()
     for one in (browser, other):
         assert (await one("GET", "/api/account")).status == 200
-    house.clock.advance(30 * DAY_MS / 1000)
+    app.clock.advance(30 * DAY_MS / 1000)
     for one in (browser, other):
         assert (await one("GET", "/api/account")).status == 401
 

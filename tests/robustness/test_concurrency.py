@@ -20,9 +20,10 @@ from analytics_server import ROUTES
 from tally.accounts import queries as accounts
 from tally.api.auth import MOST_WAITING
 from tally.storage.database import open_database
-from tests.conftest import CHROME, Serve, Server, until
+from tests.support.app import CHROME
 from tests.support.ledgers import UNLIMITED
 from tests.support.page_client import OWN_PAGE, PASSWORD, PASSWORD_HASH
+from tests.support.process import Serve, Server, until
 
 OWNER = "owner@example.com"
 

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.conftest import ROOT, Serve, clean_environment, need_strace, until
+from tests.support.app import ROOT
 from tests.support.ledgers import (
     KILLS_A_FILE,
     UNLIMITED,
@@ -34,6 +34,7 @@ from tests.support.ledgers import (
     sending,
     unlike_raw_rows,
 )
+from tests.support.process import Serve, clean_environment, need_strace, until
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from tally.maintenance import deletion, retention
 from tally.maintenance.deletion import TABLES
 from tally.storage.database import connect_reader, open_database, transaction
 from tally.storage.sql.events import Scope
-from tests.conftest import ROOT, Serve, Server, clean_environment, until
+from tests.support.app import ROOT
 from tests.support.ledgers import (
     UNLIMITED,
     Ledger,
@@ -44,6 +44,7 @@ from tests.support.ledgers import (
     sending,
     unlike_raw_rows,
 )
+from tests.support.process import Serve, Server, clean_environment, until
 from tests.support.rollup_database import DAY_MS, Plain, fill, wrong_tables
 
 

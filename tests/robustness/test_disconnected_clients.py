@@ -22,8 +22,9 @@ import pytest
 from tally.events.dimensions import FIELDS
 from tally.storage.connections import READERS
 from tally.timestamps import DAY_MS, iso
-from tests.conftest import CHROME, Command, Serve, Server, until
 from tests.support.aged_database import TODAY, built, sql
+from tests.support.app import CHROME
+from tests.support.process import Command, Serve, Server, until
 
 # Counting that many takes longer than any test waits: only an interrupt ends it.
 FINAL_DAY = TODAY - 22

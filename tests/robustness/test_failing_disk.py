@@ -32,8 +32,9 @@ from tally.http.log_dedup import Repeats
 from tally.ingest.writer import Job, Written
 from tally.storage.database import open_database
 from tally.storage.health import DAMAGED, FAILING, UNSURE, fault_of
-from tests.conftest import ROOT, Answer, House, Serve, Server, clean_environment, need_strace, until
 from tests.support import ledgers
+from tests.support.app import ROOT, Answer, App
+from tests.support.process import Serve, Server, clean_environment, need_strace, until
 
 # What happens on a disk that is full: nothing is to be refused before.
 UNLIMITED = (*ledgers.UNLIMITED, "--min-free-disk", "0")
@@ -533,127 +534,127 @@ def view(website: str, path: str = "/") -> dict[str, Any]:
     return {"type": "pageview", "website_id": website, "url": f"https://example.com{path}"}
 
 
-async def test_a_small_write_heals_no_damage(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_small_write_heals_no_damage(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other pages can be written all the while: damage is over only when a check of the whole file finds none."""
-    website = await house.website()
-    await house.collect(view(website))
-    await house.restart()
-    with noise(house.db, "event"):
-        assert (await house.collect(view(website))).status == 503
+    website = await app.website()
+    await app.collect(view(website))
+    await app.restart()
+    with noise(app.db, "event"):
+        assert (await app.collect(view(website))).status == 503
         for _ in range(3):
-            house.store.health.not_before_s = 0
-            await house.store.mender.heal()
-            assert house.store.look() == DAMAGED
-        assert (await house.get("/healthz")).status == 503
-        assert (await house.collect(view(website))).status == 503
-    house.store.health.not_before_s = 0
-    await house.store.mender.heal()
-    assert (await house.get("/healthz")).status == 200
-    assert (await house.collect(view(website))).status == 202
-    assert house.sql("select count(*) from event") == [(2,)]
+            app.store.health.not_before_s = 0
+            await app.store.mender.heal()
+            assert app.store.look() == DAMAGED
+        assert (await app.get("/healthz")).status == 503
+        assert (await app.collect(view(website))).status == 503
+    app.store.health.not_before_s = 0
+    await app.store.mender.heal()
+    assert (await app.get("/healthz")).status == 200
+    assert (await app.collect(view(website))).status == 202
+    assert app.sql("select count(*) from event") == [(2,)]
 
 
-async def test_nothing_is_added_to_a_damaged_file(house: House) -> None:
+async def test_nothing_is_added_to_a_damaged_file(app: App) -> None:
     """Not even what would find room beside the damage: it may be lost with the rest."""
-    website = await house.website()
-    house.store.health.fault, house.store.health.not_before_s = DAMAGED, float("inf")
-    assert (await house.collect(view(website))).status == 503
+    website = await app.website()
+    app.store.health.fault, app.store.health.not_before_s = DAMAGED, float("inf")
+    assert (await app.collect(view(website))).status == 503
     with pytest.raises(Exception, match="storage_unavailable"):
-        await house.store.change(lambda connection: None)
-    assert house.sql("select count(*) from event") == [(0,)]
+        await app.store.change(lambda connection: None)
+    assert app.sql("select count(*) from event") == [(0,)]
 
 
-async def test_a_full_disk_is_noticed_while_nobody_sends(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    pages = house.sql("pragma page_count")[0][0]
-    await house.store.mender.heal()
-    assert (await house.get("/healthz")).status == 200
-    await house.store._writer.run(lambda c: c.execute(f"pragma max_page_count = {pages}").fetchall())
-    house.store.health.is_tight = True
+async def test_a_full_disk_is_noticed_while_nobody_sends(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = app.sql("pragma page_count")[0][0]
+    await app.store.mender.heal()
+    assert (await app.get("/healthz")).status == 200
+    await app.store._writer.run(lambda c: c.execute(f"pragma max_page_count = {pages}").fetchall())
+    app.store.health.is_tight = True
     monkeypatch.setattr("tally.storage.recovery.TIGHT_S", 0)
-    await house.store.mender.heal()
-    answer = await house.get("/healthz")
+    await app.store.mender.heal()
+    answer = await app.get("/healthz")
     assert (answer.status, answer.json["error"]["code"]) == (503, "storage_unavailable")
     assert "room" in answer.json["error"]["message"]
-    await house.store._writer.run(lambda c: c.execute("pragma max_page_count = 1073741823").fetchall())
-    await house.store.mender.heal()
-    assert (await house.get("/healthz")).status == 200
+    await app.store._writer.run(lambda c: c.execute("pragma max_page_count = 1073741823").fetchall())
+    await app.store.mender.heal()
+    assert (await app.get("/healthz")).status == 200
 
 
-async def test_a_disk_that_does_not_answer(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_disk_that_does_not_answer(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who comes then is told to come back, instead of standing in a line that does not move."""
-    website = await house.website()
+    website = await app.website()
     monkeypatch.setattr("tally.storage.health.STUCK_S", 0)
     go_on = threading.Event()
-    stuck = asyncio.ensure_future(house.store._writer.run(lambda _: go_on.wait(60)))
+    stuck = asyncio.ensure_future(app.store._writer.run(lambda _: go_on.wait(60)))
     for _ in range(1_000):
-        if house.store.look() != "well":
+        if app.store.look() != "well":
             break
         await asyncio.sleep(0.001)
-    assert (await house.get("/healthz")).status == 503
-    assert (await house.collect(view(website))).status == 503
-    assert house.store.look() == "stuck"
+    assert (await app.get("/healthz")).status == 503
+    assert (await app.collect(view(website))).status == 503
+    assert app.store.look() == "stuck"
     go_on.set()
     await stuck
-    assert (await house.get("/healthz")).status == 200
-    assert (await house.collect(view(website))).status == 202
+    assert (await app.get("/healthz")).status == 200
+    assert (await app.collect(view(website))).status == 202
 
 
 @pytest.mark.parametrize("end", ["", "-wal"], ids=["database", "log"])
-async def test_a_file_that_goes_while_it_is_written(end: str, house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_file_that_goes_while_it_is_written(end: str, app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     """Deleted between a group's first statement and its commit: that is no 202."""
-    website = await house.website()
-    assert (await house.collect(view(website))).status == 202
-    write = house.store.ingest.write
+    website = await app.website()
+    assert (await app.collect(view(website))).status == 202
+    write = app.store.ingest.write
 
     def write_and_delete(connection: sqlite3.Connection, jobs: list[Job]) -> Written:
         written: Written = write(connection, jobs)
-        Path(f"{house.db}{end}").unlink()
+        Path(f"{app.db}{end}").unlink()
         return written
 
-    monkeypatch.setattr(house.store.ingest, "write", write_and_delete)
-    refused = await house.collect(view(website))
+    monkeypatch.setattr(app.store.ingest, "write", write_and_delete)
+    refused = await app.collect(view(website))
     assert (refused.status, refused.json["error"]["code"]) == (503, "storage_unavailable")
-    assert house.store.look() == "gone"
+    assert app.store.look() == "gone"
 
 
-async def test_an_owners_change_is_no_change_in_a_deleted_file(house: House) -> None:
-    house.db.rename(house.db.with_name("aside.db"))
+async def test_an_owners_change_is_no_change_in_a_deleted_file(app: App) -> None:
+    app.db.rename(app.db.with_name("aside.db"))
     with pytest.raises(Exception, match="storage_unavailable"):
-        await house.store.change(lambda connection: None)
+        await app.store.change(lambda connection: None)
 
 
-async def test_after_a_failed_fsync_every_connection_is_another_one(house: House) -> None:
+async def test_after_a_failed_fsync_every_connection_is_another_one(app: App) -> None:
     """Nothing is believed that only memory holds; then events are taken again."""
-    website = await house.website()
+    website = await app.website()
     failure = sqlite3.OperationalError("disk I/O error")
     failure.sqlite_errorname = "SQLITE_IOERR_FSYNC"
-    threads = [house.store._writer, house.store.builder._reader, *house.store.readers.threads]
+    threads = [app.store._writer, app.store.builder._reader, *app.store.readers.threads]
     before = [thread._conn for thread in threads]
-    house.store.health.failed(failure)
-    assert house.store.look() == UNSURE
-    assert (await house.collect(view(website))).status == 503
-    await house.store.mender.heal()
-    assert house.store.look() == "well"
+    app.store.health.failed(failure)
+    assert app.store.look() == UNSURE
+    assert (await app.collect(view(website))).status == 503
+    await app.store.mender.heal()
+    assert app.store.look() == "well"
     assert not {id(one) for one in before} & {id(thread._conn) for thread in threads}
-    assert (await house.collect(view(website))).status == 202
-    other = await house.website("example.org")
-    assert (await house.collect(view(other) | {"url": "https://example.org/"})).status == 202
+    assert (await app.collect(view(website))).status == 202
+    other = await app.website("example.org")
+    assert (await app.collect(view(other) | {"url": "https://example.org/"})).status == 202
 
 
-async def test_a_cure_that_does_not_last_is_tried_less_often(house: House) -> None:
+async def test_a_cure_that_does_not_last_is_tried_less_often(app: App) -> None:
     failure = sqlite3.OperationalError("disk I/O error")
     failure.sqlite_errorname = "SQLITE_FULL"
     waits = []
     for _ in range(8):
-        house.store.health.failed(failure)
-        waits.append(round(house.store.health.not_before_s - house.store.health._now_s()))
-        house.store.health.not_before_s = 0
-        await house.store.mender.heal()
-        assert house.store.look() == "well"
+        app.store.health.failed(failure)
+        waits.append(round(app.store.health.not_before_s - app.store.health._now_s()))
+        app.store.health.not_before_s = 0
+        await app.store.mender.heal()
+        assert app.store.look() == "well"
     assert waits == [0, 2, 4, 8, 16, 32, 60, 60]
-    assert (await house.collect(view(await house.website()))).status == 202
-    house.store.health.failed(failure)
-    assert round(house.store.health.not_before_s - house.store.health._now_s()) == 0
+    assert (await app.collect(view(await app.website()))).status == 202
+    app.store.health.failed(failure)
+    assert round(app.store.health.not_before_s - app.store.health._now_s()) == 0
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ import pytest
 
 from tally.accounts import queries as accounts
 from tally.storage.database import open_database
-from tests.conftest import Serve, Server, until
+from tests.support.process import Serve, Server, until
 
 UNLIMITED = ("--client-per-minute", "10000000", "--website-per-minute", "10000000")
 # An attack and the server share two cores here: the median may be this many times what it was, and a moment more.

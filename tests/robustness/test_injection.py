@@ -1,7 +1,7 @@
-"""What strangers try at the walls: lines broken into headers, names of hosts that are not ours, markup in every field.
+"""Injection: line breaks into headers, names of foreign hosts, markup in every field.
 
-And what the house keeps to whatever comes: secrets are compared in constant time, no file is anybody else's to read, no
-core is left, nothing is asked of another machine.
+Also what holds for every request: secrets are compared in constant time, no file is readable by other users, no core
+is dumped, and no other machine is contacted.
 """
 
 import ast
@@ -26,8 +26,9 @@ from tally.accounts import queries as accounts
 from tally.events.dimensions import FIELDS
 from tally.settings import BadSetting, settings_from
 from tests.api.test_response_headers import raw
-from tests.conftest import ROOT, Answer, House, MakeHouse, Serve, Server, need_strace
+from tests.support.app import ROOT, Answer, App, MakeApp
 from tests.support.page_client import PASSWORD, Browser, logged_in
+from tests.support.process import Serve, Server, need_strace
 
 EVIL = "evil.example"
 
@@ -81,29 +82,29 @@ INJECTED = "\r\nX-Injected: 1\r\nSet-Cookie: tally=1\r\n\r\n<script>alert(1)</sc
 
 
 class Filled:
-    """A house with two events, everything that opens it, and pages to ask for."""
+    """An application with two events, everything that opens it, and pages to ask for."""
 
-    def __init__(self, house: House, website: str, key: str) -> None:
-        self.house, self.website, self.key = house, website, key
+    def __init__(self, app: App, website: str, key: str) -> None:
+        self.app, self.website, self.key = app, website, key
 
     async def ask(self, target: str, *lines: str, line: str = "GET {} HTTP/1.1") -> Answer:
         """By bytes, so that no client mends what is sent."""
         head = [line.format(target), *(lines or ("Host: localhost",)), f"Authorization: Bearer {self.key}", "", ""]
-        return await raw(self.house, "\r\n".join(head).encode("utf-8", "surrogateescape"))
+        return await raw(self.app, "\r\n".join(head).encode("utf-8", "surrogateescape"))
 
 
-async def filled(make_house: MakeHouse, **settings: Any) -> Filled:
-    house = await make_house(**settings)
-    website = await house.website()
+async def filled(make_app: MakeApp, **settings: Any) -> Filled:
+    app = await make_app(**settings)
+    website = await app.website()
     for path in ("/a", "/b"):
         view = {"type": "pageview", "website_id": website, "url": f"https://example.com{path}"}
-        assert (await house.collect(view)).status == 202
-    return Filled(house, website, await house.key())
+        assert (await app.collect(view)).status == 202
+    return Filled(app, website, await app.key())
 
 
-async def test_what_is_sent_becomes_no_header(make_house: MakeHouse) -> None:
+async def test_what_is_sent_becomes_no_header(make_app: MakeApp) -> None:
     """Every parameter and header that an answer could repeat, with line breaks as they are and percent-encoded."""
-    place = await filled(make_house, base_url="https://stats.example.com")
+    place = await filled(make_app, base_url="https://stats.example.com")
     base = f"/api/v1/websites/{place.website}"
     for text in (quote(INJECTED), quote(quote(INJECTED)), INJECTED.replace("\r\n", "%0a")):
         targets = [f"{base}/{text}", f"/{text}", f"/assets/{text}", f"/share/{text}", f"/tracker/{text}.js"]
@@ -129,9 +130,9 @@ async def test_what_is_sent_becomes_no_header(make_house: MakeHouse) -> None:
 
 
 @pytest.mark.parametrize("base_url", ["", "https://stats.example.com"])
-async def test_a_host_that_is_not_ours_is_in_no_answer(make_house: MakeHouse, base_url: str) -> None:
+async def test_a_host_that_is_not_ours_is_in_no_answer(make_app: MakeApp, base_url: str) -> None:
     """The Host header is the client's word: what answers say of this server comes from its settings alone."""
-    place = await filled(make_house, base_url=base_url)
+    place = await filled(make_app, base_url=base_url)
     base = f"/api/v1/websites/{place.website}"
     spoofs = (
         (f"Host: {EVIL}",),
@@ -232,21 +233,21 @@ def marked(n: int, text: str) -> list[dict[str, Any]]:
     ]
 
 
-async def test_markup_in_every_field_is_data(make_house: MakeHouse) -> None:
+async def test_markup_in_every_field_is_data(make_app: MakeApp) -> None:
     """Forty-five payloads in all fields: stored, and told as JSON or CSV that no browser takes for a document."""
-    house = await make_house(website_per_minute=10_000)
-    website, key = await house.website(), await house.key()
+    app = await make_app(website_per_minute=10_000)
+    website, key = await app.website(), await app.key()
     for n, text in enumerate(SCRIPTS):
-        answer = await house.collect({"website_id": website, "events": marked(n, text)})
+        answer = await app.collect({"website_id": website, "events": marked(n, text)})
         assert (answer.status, answer.json["rejected"]) == (202, 0), answer.text
     base = f"/api/v1/websites/{website}"
     seen = ""
     for target in ("stats", "timeseries", "realtime", "events?limit=1000", *(f"top/{f}?limit=1000" for f in FIELDS)):
-        plain = await house.get(f"{base}/{target}", key, headers={"Accept": "text/html"})
+        plain = await app.get(f"{base}/{target}", key, headers={"Accept": "text/html"})
         _is_no_document(plain, "application/json")
         seen += json.dumps(plain.json, ensure_ascii=False)
         if target not in ("stats", "realtime"):
-            table = await house.get(f"{base}/{target}{'&' if '?' in target else '?'}format=csv", key)
+            table = await app.get(f"{base}/{target}{'&' if '?' in target else '?'}format=csv", key)
             _is_no_document(table, "text/csv")
             _is_the_same(plain.json["data"], table.text)
     for text in SCRIPTS:
@@ -271,9 +272,9 @@ def _is_the_same(rows: list[dict[str, Any]], text: str) -> None:
                 assert FORMULA.match(cell) is None
 
 
-async def test_markup_in_what_owners_name_is_data(house: House) -> None:
+async def test_markup_in_what_owners_name_is_data(app: App) -> None:
     """Names of websites and keys; what is refused does not come back as a document either."""
-    owner = await logged_in(house)
+    owner = await logged_in(app)
     for text in SCRIPTS:
         named = text.replace("\t", " ").replace("\n", " ")
         for path, body in (
@@ -425,21 +426,21 @@ def test_no_core_is_left(serve: Serve) -> None:
     assert found[1] == "0"
 
 
-async def test_a_share_link_opens_one_website_and_can_be_withdrawn(house: House) -> None:
+async def test_a_share_link_opens_one_website_and_can_be_withdrawn(app: App) -> None:
     """SECURITY.md: a link is kept as it is, so that its owner sees it again; so it opens little, and not for ever."""
-    owner = await logged_in(house)
-    website, other = await house.website(), await house.website("other.example")
+    owner = await logged_in(app)
+    website, other = await app.website(), await app.website("other.example")
     link = (await owner("POST", f"/api/account/websites/{website}/share")).json["data"]["share"]
     token = link.removeprefix("/share/")
     assert len(token) == 24  # 144 bits
-    guest = Browser(house)
+    guest = Browser(app)
     assert (await guest("GET", f"/api/share/{token}/stats")).status == 200
     with_it: dict[str, str | None] = {"Authorization": f"Bearer {token}", "Cookie": f"tally={token}"}
     for path in (f"/api/v1/websites/{website}/stats", f"/api/account/websites/{other}/stats", "/api/account/keys"):
         assert (await guest("GET", path, headers=with_it)).status == 401
-    assert house.sql("select token from share") == [(token,)]
+    assert app.sql("select token from share") == [(token,)]
     await owner("DELETE", f"/api/account/websites/{website}/share")
     assert (await guest("GET", f"/api/share/{token}/stats")).status == 404
-    assert house.sql("select token from share") == []
+    assert app.sql("select token from share") == []
     with pytest.raises(accounts.AccountError):
-        await house.admin(lambda connection: accounts.revoke_key(connection, token))
+        await app.admin(lambda connection: accounts.revoke_key(connection, token))

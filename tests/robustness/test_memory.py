@@ -15,7 +15,8 @@ from pathlib import Path
 
 import aiohttp
 
-from tests.conftest import ROOT, Command, Serve, Server, clean_environment
+from tests.support.app import ROOT
+from tests.support.process import Command, Serve, Server, clean_environment
 
 VISITORS = 100_000
 BATCH = 50

@@ -16,7 +16,8 @@ from tally.accounts import passwords
 from tally.accounts import queries as accounts
 from tally.storage.database import open_database
 from tally.storage.health import min_free_bytes
-from tests.conftest import CHROME, Serve, Server, until
+from tests.support.app import CHROME
+from tests.support.process import Serve, Server, until
 
 MB = 1_000_000
 EMAIL, PASSWORD = "owner@example.com", "quiet lamp over the harbour"

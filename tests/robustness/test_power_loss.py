@@ -24,8 +24,8 @@ import pytest
 
 from tally.accounts import queries as accounts
 from tally.storage.database import open_database
-from tests.conftest import Serve, need_strace, until
 from tests.support.power_loss import ROOT, Recording, State, names, states
+from tests.support.process import Serve, need_strace, until
 
 REQUESTS = int(os.environ.get("TALLY_CUTS", "36"))
 CLIENTS, EVENTS = 3, 3

@@ -28,7 +28,8 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import CHROME, ROOT, Server, clean_environment, until
+from tests.support.app import CHROME, ROOT
+from tests.support.process import Server, clean_environment, until
 
 SESSIONS = (
     "s3ssion8",  # 8 characters, the fewest

@@ -30,8 +30,9 @@ import pytest
 
 from tally.accounts import queries as accounts
 from tally.storage.database import open_database
-from tests.conftest import CHROME, ROOT, Answer, Command, Serve, Server, clean_environment, need_strace, until
+from tests.support.app import CHROME, ROOT, Answer
 from tests.support.ledgers import UNLIMITED
+from tests.support.process import Command, Serve, Server, clean_environment, need_strace, until
 
 OWNER = "owner@example.com"
 

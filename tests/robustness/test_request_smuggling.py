@@ -25,9 +25,9 @@ import pytest
 
 from tally.accounts import queries as accounts
 from tally.storage.database import open_database, transaction
-from tests.conftest import Server
 from tests.support import proxies
 from tests.support.page_client import OWN_PAGE, PASSWORD, PASSWORD_HASH
+from tests.support.process import Server
 
 VIEW = {"type": "pageview", "url": "https://example.com/one", "website_id": "WEBSITE"}
 BEHIND = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"

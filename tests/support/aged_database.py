@@ -23,7 +23,7 @@ from tally.storage.connections import on_thread
 from tally.storage.database import connect_reader, open_database, transaction
 from tally.transfer.files import open_source
 from tally.transfer.importer import import_events
-from tests.conftest import NOON_MS, OWNER, ManualClock
+from tests.support.app import NOON_MS, OWNER, ManualClock
 
 DAY_MS = 86_400_000
 TODAY = NOON_MS // DAY_MS

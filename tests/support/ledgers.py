@@ -38,7 +38,8 @@ from tally.events.dimensions import FIELDS
 from tally.rollups import heatmaps as heat_days
 from tally.storage.database import open_database
 from tally.storage.sql.events import Scope
-from tests.conftest import CHROME, Server
+from tests.support.app import CHROME
+from tests.support.process import Server
 from tests.support.rollup_database import DAY_MS, Fact, Plain, wrong_tables
 
 SEED = int(os.environ.get("TALLY_SEED") or secrets.randbelow(1 << 30))

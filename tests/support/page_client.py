@@ -11,7 +11,7 @@ from typing import Any
 
 from tally.accounts import passwords
 from tally.accounts import queries as accounts
-from tests.conftest import CHROME, OWNER, Answer, House
+from tests.support.app import CHROME, OWNER, Answer, App
 
 PASSWORD = "correct horse battery"
 # Hashed once: 20 ms each.
@@ -22,8 +22,8 @@ OWN_PAGE = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}
 class Browser:
     """Asks as a page of the server's own does."""
 
-    def __init__(self, house: House, ip: str = "203.0.113.7", **headers: str) -> None:
-        self.house, self.ip = house, ip
+    def __init__(self, app: App, ip: str = "203.0.113.7", **headers: str) -> None:
+        self.app, self.ip = app, ip
         self.headers = OWN_PAGE | {name.replace("_", "-"): value for name, value in headers.items()}
         self.cookies: dict[str, str] = {}
         self.set_cookies: list[str] = []
@@ -40,7 +40,7 @@ class Browser:
         sent |= headers or {}
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         own = {name: value for name, value in sent.items() if value is not None}
-        async with self.house.client.request(method, path, data=data, headers=own, allow_redirects=False) as response:
+        async with self.app.client.request(method, path, data=data, headers=own, allow_redirects=False) as response:
             self.set_cookies = response.headers.getall("Set-Cookie", [])
             for line in self.set_cookies:
                 for name, morsel in SimpleCookie(line).items():
@@ -54,7 +54,7 @@ class Browser:
         return await self("POST", "/api/account/login", {"email": email, "password": password})
 
 
-async def account(house: House, email: str = OWNER, plan: str = "business") -> int:
+async def account(app: App, email: str = OWNER, plan: str = "business") -> int:
     """An account with PASSWORD; its number."""
 
     def make(connection: sqlite3.Connection) -> int:
@@ -64,15 +64,15 @@ async def account(house: House, email: str = OWNER, plan: str = "business") -> i
             accounts.set_plan(connection, email, plan)
             return number
         except accounts.AccountError:
-            return accounts.create_account(connection, email, plan, PASSWORD_HASH, house.clock.wall_ms()).number
+            return accounts.create_account(connection, email, plan, PASSWORD_HASH, app.clock.wall_ms()).number
 
-    return int(await house.admin(make))
+    return int(await app.admin(make))
 
 
-async def logged_in(house: House, email: str = OWNER, plan: str = "business", ip: str = "203.0.113.7") -> Browser:
+async def logged_in(app: App, email: str = OWNER, plan: str = "business", ip: str = "203.0.113.7") -> Browser:
     """A browser in which the account is logged in."""
-    await account(house, email, plan)
-    browser = Browser(house, ip)
+    await account(app, email, plan)
+    browser = Browser(app, ip)
     answer = await browser.log_in(email)
     assert answer.status == 200, answer.text
     return browser

@@ -1,4 +1,4 @@
-"""What the tests of the read side share: one house for a whole module, events in short, questions word for word.
+"""What the tests of the read side share: one application for a whole module, events in short, questions word for word.
 
 A `Library` is an application on a file of its own, with an event loop of its own, so that a table of hundreds of
 questions costs one start. Tests share it and stay apart by websites: `site()` gives a fresh one. Its rate limits are
@@ -20,7 +20,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from tally.settings import Settings
-from tests.conftest import CHROME, NOON_MS, OWNER, Answer, House, ManualClock
+from tests.support.app import CHROME, NOON_MS, OWNER, Answer, App, ManualClock
 
 T = TypeVar("T")
 
@@ -67,18 +67,18 @@ def filters(**values: str) -> str:
 
 
 class Library:
-    """A house asked without await."""
+    """An application asked without await."""
 
     def __init__(self, db: Path) -> None:
         limits = {"client_per_minute": NO_LIMIT, "website_per_minute": NO_LIMIT, "key_per_minute": NO_LIMIT}
         self.clock = ManualClock()
-        self.house = House(Settings(db=db, **limits), self.clock)
+        self.app = App(Settings(db=db, **limits), self.clock)
         self._loop = asyncio.new_event_loop()
-        self.run(self.house.open())
-        self.key = self.run(self.house.key())
+        self.run(self.app.open())
+        self.key = self.run(self.app.key())
 
     def close(self) -> None:
-        self.run(self.house.close())
+        self.run(self.app.close())
         self._loop.close()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -86,17 +86,17 @@ class Library:
 
     def site(self, domain: str = "example.com", account: str = OWNER) -> "Site":
         """A new website; its key is the account's."""
-        key = self.key if account == OWNER else self.run(self.house.key(account))
-        return Site(self, self.run(self.house.website(domain, account)), key)
+        key = self.key if account == OWNER else self.run(self.app.key(account))
+        return Site(self, self.run(self.app.website(domain, account)), key)
 
     def get(
         self, path: str, key: str | None = None, headers: Mapping[str, str] | None = None, method: str = "GET"
     ) -> Answer:
-        return self.run(self.house.get(URL(path, encoded=True), key, None, headers, method))  # type: ignore[arg-type]
+        return self.run(self.app.get(URL(path, encoded=True), key, None, headers, method))  # type: ignore[arg-type]
 
     def raw(self, request: bytes) -> Answer:
         """Sends bytes as they are and reads the one answer; they must ask for the connection to be closed."""
-        return self.run(raw(self.house, request))
+        return self.run(raw(self.app, request))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +111,7 @@ class Site:
         """Sends events as an app does; all are taken."""
         for start in range(0, len(events), 50):
             batch = events[start : start + 50]
-            answer = self.library.run(
-                self.library.house.collect({"website_id": self.id, "events": batch}, ip=ip, ua=ua)
-            )
+            answer = self.library.run(self.library.app.collect({"website_id": self.id, "events": batch}, ip=ip, ua=ua))
             assert answer.json == {"ok": True, "accepted": len(batch), "rejected": 0}
 
     def path(self, question: str) -> str:
@@ -149,9 +147,9 @@ def library_at(db: Path) -> Iterator[Library]:
         library.close()
 
 
-async def raw(house: House, request: bytes) -> Answer:
+async def raw(app: App, request: bytes) -> Answer:
     """Sends bytes as they are over a connection of their own and reads the one answer to its end."""
-    reader, writer = await asyncio.open_connection(house.client.host, house.client.port)
+    reader, writer = await asyncio.open_connection(app.client.host, app.client.port)
     try:
         writer.write(request)
         answer = await asyncio.wait_for(reader.read(), 30)

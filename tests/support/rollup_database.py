@@ -37,7 +37,7 @@ from tally.rollups.fields import ALL, KEPT, LEVELS, OPEN, STALE
 from tally.storage.connections import Thread
 from tally.storage.database import connect_reader, open_database, transaction
 from tally.storage.sql.events import Scope
-from tests.conftest import NOON_MS, ManualClock
+from tests.support.app import NOON_MS, ManualClock
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.support.app import ROOT
 
 # A package imports from layers below its own alone; two packages of one layer do not import each other.
 LAYERS = (

@@ -10,7 +10,8 @@ from tally.cli import main as commands
 from tally.events.dimensions import FIELDS
 from tally.events.validation import TYPES
 from tally.settings import SETTINGS, option_name, variable_name
-from tests.conftest import ROOT, Command
+from tests.support.app import ROOT
+from tests.support.process import Command
 
 README = (ROOT / "README.md").read_text()
 

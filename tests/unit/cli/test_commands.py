@@ -26,7 +26,8 @@ from analytics_server import main
 from tally.accounts.queries import add_website, create_account
 from tally.settings import SETTINGS, option_name, variable_name
 from tally.storage.database import open_database
-from tests.conftest import ROOT, Command, Serve, clean_environment, until
+from tests.support.app import ROOT
+from tests.support.process import Command, Serve, clean_environment, until
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 PASSWORD = "correct horse battery"

@@ -18,8 +18,9 @@ from tally.cli.demo_sites import SITES
 from tally.cli.demo_traffic import DAYS, heat_points, lines, rejected
 from tally.events.dimensions import FIELDS
 from tally.timestamps import DAY_MS
-from tests.conftest import ROOT, Answer, Command, Server, clean_environment, until
+from tests.support.app import ROOT, Answer
 from tests.support.page_client import OWN_PAGE
+from tests.support.process import Command, Server, clean_environment, until
 
 UNTIL_MS = 1_795_258_800_000  # 2026-11-21T11:00:00Z
 UNTIL = "2026-11-21T11:00:00Z"

@@ -28,10 +28,11 @@ from tally.maintenance.backup import make_dated
 from tally.storage import meta as notes
 from tally.storage.connections import lock_file
 from tally.storage.database import VERSION, open_database, transaction
-from tests.conftest import ROOT, Serve, clean_environment, until
 from tests.robustness.test_clock_changes import need_faketime
 from tests.support import proxies
 from tests.support.aged_database import said
+from tests.support.app import ROOT
+from tests.support.process import Serve, clean_environment, until
 from tests.unit.events.test_geoip import mmdb
 
 HOUR_MS = 3_600_000

@@ -30,7 +30,8 @@ from tally.events.user_agent import (
     browser_and_os_matchers,
     crawler_name,
 )
-from tests.conftest import ROOT, clean_environment
+from tests.support.app import ROOT
+from tests.support.process import clean_environment
 
 # fmt: off
 # User-Agent, browser, os, os_version, device

@@ -17,7 +17,7 @@ from tally.events.client import parse_proxies
 from tally.http.connections import CONNECTIONS, Connections
 from tally.http.middleware import ANSWERED, COLLECT_PATHS, REFUSED
 from tally.web.status import OPENAPI
-from tests.conftest import House, MakeHouse
+from tests.support.app import App, MakeApp
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 BIG = b"GET /api/v1/openapi.yaml HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -43,13 +43,13 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def long_answers(house: House) -> None:
+def long_answers(app: App) -> None:
     """Makes the document longer than what the system takes of an answer that is not read, up to 150 KB here."""
-    house.app._state[OPENAPI] *= 8
+    app.application._state[OPENAPI] *= 8
 
 
 @pytest.fixture
-async def connect(house: House, long_answers: None) -> AsyncIterator[Connect]:
+async def connect(app: App, long_answers: None) -> AsyncIterator[Connect]:
     """Opens connections that take little ahead; closes them at the end of the test, after which nothing is counted."""
     writers: list[asyncio.StreamWriter] = []
 
@@ -57,7 +57,7 @@ async def connect(house: House, long_answers: None) -> AsyncIterator[Connect]:
         raw = socket.socket()
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         raw.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(raw, ("127.0.0.1", house.client.port or 0))
+        await asyncio.get_running_loop().sock_connect(raw, ("127.0.0.1", app.client.port or 0))
         reader, writer = await asyncio.open_connection(sock=raw, limit=1_024)
         writers.append(writer)
         for piece in sends:
@@ -65,8 +65,8 @@ async def connect(house: House, long_answers: None) -> AsyncIterator[Connect]:
         return reader, writer
 
     yield one
-    everybody = connections(house)
-    await house.client.session.close()
+    everybody = connections(app)
+    await app.client.session.close()
     for writer in writers:
         writer.close()
         with contextlib.suppress(ConnectionError):
@@ -76,8 +76,8 @@ async def connect(house: House, long_answers: None) -> AsyncIterator[Connect]:
     assert (everybody._of, everybody._unread) == ({}, {})
 
 
-def connections(house: House) -> Connections:
-    return house.app[CONNECTIONS]
+def connections(app: App) -> Connections:
+    return app.application[CONNECTIONS]
 
 
 async def holds(what: Callable[[], Any]) -> None:
@@ -110,20 +110,20 @@ def view(website: str) -> bytes:
 
 
 @contextlib.contextmanager
-def shut(house: House) -> Iterator[None]:
+def shut(app: App) -> Iterator[None]:
     """Nothing can be committed while it lasts."""
-    house.store._commits.queue += 1_000_000
+    app.store._commits.queue += 1_000_000
     yield
-    house.store._commits.queue -= 1_000_000
+    app.store._commits.queue -= 1_000_000
 
 
 @pytest.mark.parametrize("before", [b"", HEALTH, "view"], ids=["at first", "after aiohttp's", "after a short one"])
 async def test_a_head_that_drips(
-    before: bytes | str, house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch
+    before: bytes | str, app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its time runs from its first byte, and no later byte makes it longer."""
     monkeypatch.setattr("tally.http.connections.HEAD_S", 0.2)
-    client = await connect(view(await house.website()) if isinstance(before, str) else before)
+    client = await connect(view(await app.website()) if isinstance(before, str) else before)
     if before:
         assert (await answer(client))[0] in (200, 202)
 
@@ -136,11 +136,11 @@ async def test_a_head_that_drips(
     dripping = asyncio.create_task(drip())
     assert await rest_of(client) == b""
     dripping.cancel()
-    assert connections(house).late == 1
+    assert connections(app).late == 1
 
 
 async def test_one_who_waits_in_silence_is_idle_and_no_more(
-    house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch
+    app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tally.http.connections.HEAD_S", 0.0)
     client = await connect()
@@ -149,11 +149,11 @@ async def test_one_who_waits_in_silence_is_idle_and_no_more(
     assert (await answer(client))[0] == 200
 
 
-async def test_idle_connections_are_closed(make_house: MakeHouse) -> None:
+async def test_idle_connections_are_closed(make_app: MakeApp) -> None:
     """On either way, and never one whose request is under way."""
-    house = await make_house(idle_seconds=1)
-    website = await house.website()
-    clients = [await asyncio.open_connection("127.0.0.1", house.client.port) for _ in range(3)]
+    app = await make_app(idle_seconds=1)
+    website = await app.website()
+    clients = [await asyncio.open_connection("127.0.0.1", app.client.port) for _ in range(3)]
     for (_, writer), sends in zip(clients, (b"", view(website), HEALTH), strict=True):
         writer.write(sends)
     assert [(await rest_of(client))[9:12] for client in clients] == [b"", b"202", b"200"]
@@ -162,13 +162,13 @@ async def test_idle_connections_are_closed(make_house: MakeHouse) -> None:
 
 
 async def test_one_whose_commit_takes_long_is_not_idle(
-    house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch
+    app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    connections(house).idle_s = 0.05
-    website = await house.website()
+    connections(app).idle_s = 0.05
+    website = await app.website()
     told: list[Callable[[], None]] = []
-    put = house.store._commits.put
-    monkeypatch.setattr(house.store._commits, "put", lambda job, tell: told.append(lambda: put(job, tell)))
+    put = app.store._commits.put
+    monkeypatch.setattr(app.store._commits, "put", lambda job, tell: told.append(lambda: put(job, tell)))
     clients = [await connect(view(website)), await connect(view(website).replace(b": x", b": x\r\nTE: trailers"))]
     await holds(lambda: len(told) == 2)
     await asyncio.sleep(0.2)
@@ -177,9 +177,9 @@ async def test_one_whose_commit_takes_long_is_not_idle(
     assert [(await answer(client))[0] for client in clients] == [202, 202]
 
 
-async def test_who_goes_to_make_room(house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_goes_to_make_room(app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     """Silent ones, then idle ones, then those who fetch their answers; never one who asks or was answered just now."""
-    everybody = connections(house)
+    everybody = connections(app)
     everybody.most = 10
     with monkeypatch.context() as patch:
         patch.setattr("tally.http.connections.MOMENT_S", LONG_S)
@@ -206,16 +206,16 @@ async def test_who_goes_to_make_room(house: House, connect: Connect, monkeypatch
     assert everybody.evicted == 4
 
 
-async def test_an_answer_that_nobody_reads(house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_that_nobody_reads(app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tally.http.connections.STALLED_S", 0.1)
-    everybody = connections(house)
+    everybody = connections(app)
     await connect(BIG * 30)
     await holds(lambda: everybody.late == 1)
 
 
-async def test_an_answer_that_is_read_for_ever(house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_that_is_read_for_ever(app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tally.http.connections.ANSWER_S", 0.3)
-    everybody = connections(house)
+    everybody = connections(app)
     # Always less than half read: it never comes to a moment at which all was taken.
     reader, _ = await connect(BIG * 400)
     async with asyncio.timeout(LONG_S / 2):
@@ -224,22 +224,20 @@ async def test_an_answer_that_is_read_for_ever(house: House, connect: Connect, m
             await asyncio.sleep(0.001)
 
 
-async def test_one_who_reads_slowly_gets_his_answers(house: House, connect: Connect) -> None:
+async def test_one_who_reads_slowly_gets_his_answers(app: App, connect: Connect) -> None:
     reader, _ = await connect(BIG * 30)
-    everybody = connections(house)
+    everybody = connections(app)
     await holds(lambda: everybody.unread_bytes)
-    size = len((await house.get("/api/v1/openapi.yaml")).body)
+    size = len((await app.get("/api/v1/openapi.yaml")).body)
     for _ in range(30):
         assert len((await answer((reader, _)))[1]) == size  # type: ignore[arg-type]
     assert (everybody.late, everybody.unread_bytes) == (0, 0)
 
 
-async def test_unread_answers_are_bounded_together(
-    house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_unread_answers_are_bounded_together(app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who has not read for longest goes first; one alone may have the longest answer."""
     monkeypatch.setattr("tally.http.connections.MOST_UNREAD_BYTES", 150_000)
-    everybody = connections(house)
+    everybody = connections(app)
     clients = []
     for count in range(1, 6):
         clients.append(await connect(BIG * 30))
@@ -249,10 +247,10 @@ async def test_unread_answers_are_bounded_together(
     assert (await answer(clients[-1]))[0] == 200
 
 
-async def test_heads_are_bounded_together(house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_heads_are_bounded_together(app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     """The longest goes."""
     monkeypatch.setattr("tally.http.connections.MOST_HEADS_BYTES", 20_000)
-    everybody = connections(house)
+    everybody = connections(app)
     start = b"GET /healthz HTTP/1.1\r\nHost: x\r\nX: "
     short, long = await connect(start + b"y" * 4_000), await connect(start + b"y" * 14_000)
     await holds(lambda: everybody.heads_bytes > 18_000)
@@ -264,9 +262,9 @@ async def test_heads_are_bounded_together(house: House, connect: Connect, monkey
     assert (everybody.late, everybody.heads_bytes) == (1, 0)
 
 
-async def test_requests_sent_ahead_are_counted(house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_sent_ahead_are_counted(app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     """They take more than their bytes; asked, they take nothing any more."""
-    everybody = connections(house)
+    everybody = connections(app)
     reader, writer = await connect(BIG + HEALTH * 20)
     await holds(lambda: everybody.heads_bytes > 20 * 1_500)
     for _ in range(21):
@@ -276,16 +274,16 @@ async def test_requests_sent_ahead_are_counted(house: House, connect: Connect, m
     assert await rest_of(await connect(BIG + HEALTH * 20)) == b""
 
 
-async def test_a_body_that_looks_like_heads_is_not_counted_for_ever(house: House, connect: Connect) -> None:
+async def test_a_body_that_looks_like_heads_is_not_counted_for_ever(app: App, connect: Connect) -> None:
     body = b"\r\n\r\n" * 100
     client = await connect(HEAD % len(body) + body)
     assert (await answer(client))[0] == 400
-    await holds(lambda: connections(house).heads_bytes == 0)
+    await holds(lambda: connections(app).heads_bytes == 0)
     client[1].write(HEALTH)
     assert (await answer(client))[0] == 200
 
 
-async def test_a_body_that_does_not_come(house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_body_that_does_not_come(app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tally.http.body.BODY_S", 0.1)
     monkeypatch.setattr("tally.http.middleware.THROW_AWAY_S", 0.1)
     client = await connect(HEAD % 10 + b"{")
@@ -294,10 +292,10 @@ async def test_a_body_that_does_not_come(house: House, connect: Connect, monkeyp
     assert await rest_of(client) == b""
 
 
-async def test_of_many_bodies_the_oldest_goes(house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_of_many_bodies_the_oldest_goes(app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tally.http.body.MOST_AT_ONCE", 2)
     monkeypatch.setattr("tally.http.middleware.THROW_AWAY_S", 0.1)
-    everybody, website = connections(house), await house.website()
+    everybody, website = connections(app), await app.website()
     clients = []
     for count in (1, 2):
         clients.append(await connect(HEAD % 10 + b"{"))
@@ -312,32 +310,32 @@ async def test_of_many_bodies_the_oldest_goes(house: House, connect: Connect, mo
 
 
 async def test_overload_is_told_before_the_body_is_read(
-    house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch
+    app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On either way, in the same words."""
     monkeypatch.setattr("tally.http.middleware.THROW_AWAY_S", 0.1)
-    request = view(await house.website())
-    with shut(house):
+    request = view(await app.website())
+    with shut(app):
         short, long = await connect(request), await connect(HEAD % 1_000)
         answers = [await answer(client) for client in (short, long)]
     assert answers[0] == answers[1]
-    for counter in (house.app[REFUSED], house.store.left_out.requests):
+    for counter in (app.application[REFUSED], app.store.left_out.requests):
         assert counter["overloaded"] == 2
-    assert house.app[ANSWERED][COLLECT_PATHS[0], 5] == 1
+    assert app.application[ANSWERED][COLLECT_PATHS[0], 5] == 1
     assert (answers[0][0], json.loads(answers[0][1])["error"]["code"]) == (503, "overloaded")
     short[1].write(request)
     assert (await answer(short))[0] == 202
-    ways = [way.is_short for way in connections(house).all if way.has_asked]  # type: ignore[attr-defined]
+    ways = [way.is_short for way in connections(app).all if way.has_asked]  # type: ignore[attr-defined]
     assert True in ways, "it stayed on the short way"
 
 
-async def test_the_counts_add_up(house: House, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_counts_add_up(app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever clients do, in pieces of any size: at the end nothing is counted (as `connect` looks)."""
     monkeypatch.setattr("tally.http.connections.HEAD_S", 0.1)
     monkeypatch.setattr("tally.http.connections.STALLED_S", 0.1)
     monkeypatch.setattr("tally.http.connections.MOST_HEADS_BYTES", 60_000)
     monkeypatch.setattr("tally.http.connections.MOST_UNREAD_BYTES", 200_000)
-    website, chance = await house.website(), random.Random(3)
+    website, chance = await app.website(), random.Random(3)
     for _ in range(60):
         sent = b"".join(chance.choices([HEALTH, BIG, view(website), b"\r\n\r\n", HEAD % 20], k=chance.randrange(1, 8)))
         _, writer = await connect()
@@ -348,7 +346,7 @@ async def test_the_counts_add_up(house: House, connect: Connect, monkeypatch: py
             await asyncio.sleep(0)
         if chance.random() < 0.3:
             writer.transport.abort()
-    assert (await house.get("/healthz")).status == 200
+    assert (await app.get("/healthz")).status == 200
 
 
 def everybody_of(*trusted: str) -> Connections:

@@ -22,8 +22,9 @@ from tally.accounts import queries as accounts
 from tally.http.sockets import CannotListen, open_sockets, passed_sockets
 from tally.settings import SETTINGS, BadSetting, option_name, settings_from, variable_name
 from tally.storage.database import open_database, transaction
-from tests.conftest import CHROME, OWNER, ROOT, Serve, Server, clean_environment, until
 from tests.support import proxies
+from tests.support.app import CHROME, OWNER, ROOT
+from tests.support.process import Serve, Server, clean_environment, until
 
 # Puts a file descriptor where systemd does, and names the process that it is meant for.
 ACTIVATE = """import os, sys

@@ -22,7 +22,8 @@ from hypothesis import strategies as st
 
 from tally.errors import fields
 from tally.http import logging as logs
-from tests.conftest import ROOT, Serve, clean_environment, until
+from tests.support.app import ROOT
+from tests.support.process import Serve, clean_environment, until
 
 CANARY = "canary-203.0.113.77-jane.doe@example.com-tly_0123456789abcdef"
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tally.ingest.fast_path import MOST_FIELDS, MOST_HEAD_BYTES, MOST_LINES, Lines, read_plain
-from tests.conftest import House, MakeHouse
+from tests.support.app import App, MakeApp
 
 BODY = b'{"type": "pageview"}'
 HEAD = b"POST /api/collect HTTP/1.1\r\nHost: x\r\nUser-Agent: a b\r\nContent-Length: 20\r\n\r\n"
@@ -144,20 +144,20 @@ def test_more_than_a_body_may_hold_is_not_plain() -> None:
 
 
 class Client:
-    """A connection to a house, and how many requests aiohttp has seen of all."""
+    """A connection to an application, and how many requests aiohttp has seen of all."""
 
-    def __init__(self, house: House, streams: tuple[asyncio.StreamReader, asyncio.StreamWriter]) -> None:
+    def __init__(self, app: App, streams: tuple[asyncio.StreamReader, asyncio.StreamWriter]) -> None:
         self.reader, self.writer = streams
-        self._house = house
+        self._app = app
 
     @property
     def long_ways(self) -> int:
-        return int(self._house.client.server.runner.server.server.requests_count)
+        return int(self._app.client.server.runner.server.server.requests_count)
 
     @property
     def ways(self) -> tuple[int, int]:
         """How many connections are aiohttp's, and how many are not."""
-        everybody = self._house.client.server.runner.server.connections.all
+        everybody = self._app.client.server.runner.server.connections.all
         short = sum(way.is_short for way in everybody)
         return len(everybody) - short, short
 
@@ -174,12 +174,12 @@ Connect = Callable[[], Awaitable[Client]]
 
 
 @pytest.fixture
-async def connect(house: House) -> AsyncIterator[Connect]:
+async def connect(app: App) -> AsyncIterator[Connect]:
     """Opens connections; closes them at the end of the test."""
     clients: list[Client] = []
 
     async def connection() -> Client:
-        clients.append(Client(house, await asyncio.open_connection("127.0.0.1", house.client.port)))
+        clients.append(Client(app, await asyncio.open_connection("127.0.0.1", app.client.port)))
         return clients[-1]
 
     yield connection
@@ -200,17 +200,17 @@ def view(website: str, path: str = "/", **more: Any) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def write_lock(house: House) -> Iterator[None]:
+def write_lock(app: App) -> Iterator[None]:
     """Nothing can be committed while it lasts."""
-    connection = sqlite3.connect(house.db, isolation_level=None)
+    connection = sqlite3.connect(app.db, isolation_level=None)
     connection.execute("begin immediate")
     yield
     connection.rollback()
     connection.close()
 
 
-async def test_both_ways_answer_the_same(house: House, connect: Connect) -> None:
-    website = await house.website()
+async def test_both_ways_answer_the_same(app: App, connect: Connect) -> None:
+    website = await app.website()
     for body in (view(website), {"website_id": website, "events": [view(website, f"/{n}") for n in range(50)]}):
         short, long = await connect(), await connect()
         before = short.long_ways
@@ -221,7 +221,7 @@ async def test_both_ways_answer_the_same(house: House, connect: Connect) -> None
         long.writer.write(request.replace(b"Host: localhost\r\n", b"Host: localhost\r\nContent-Encoding: identity\r\n"))
         assert await long.answer() == answer
         assert long.long_ways == before + 1
-    (first, second) = house.sql(
+    (first, second) = app.sql(
         "select count(*), count(distinct visitor), count(distinct hostname), max(referrer) from event where id % 2 = 0"
         " union all select count(*), count(distinct visitor), count(distinct hostname), max(referrer) from event"
     )
@@ -229,8 +229,8 @@ async def test_both_ways_answer_the_same(house: House, connect: Connect) -> None
     assert second[0] == 102
 
 
-async def test_what_is_refused_goes_the_long_way_with_its_connection(house: House, connect: Connect) -> None:
-    website = await house.website()
+async def test_what_is_refused_goes_the_long_way_with_its_connection(app: App, connect: Connect) -> None:
+    website = await app.website()
     client = await connect()
     requests = [post(view(website)), post({"type": "pageview", "website_id": website}), post(view(website))]
     statuses, ways = [], []
@@ -242,86 +242,86 @@ async def test_what_is_refused_goes_the_long_way_with_its_connection(house: Hous
     assert [way - ways[0] for way in ways] == [0, 1, 2]
 
 
-async def test_what_is_sent_ahead_is_answered_in_order(house: House, connect: Connect) -> None:
+async def test_what_is_sent_ahead_is_answered_in_order(app: App, connect: Connect) -> None:
     """The first is under way, in one piece; the others come while its commit waits."""
-    website = await house.website()
+    website = await app.website()
     client = await connect()
-    with write_lock(house):
+    with write_lock(app):
         client.writer.write(post(view(website, "/0")))
-        while house.store.queue < 1:
-            await house.get("/healthz")
+        while app.store.queue < 1:
+            await app.get("/healthz")
         client.writer.write(post(b"no object".decode()) + post(view(website, "/1"))[:30])
-        await house.get("/healthz")
+        await app.get("/healthz")
         client.writer.write(post(view(website, "/1"))[30:])
-        await house.get("/healthz")
+        await app.get("/healthz")
     assert [(await client.answer())[0].split()[1] for _ in range(3)] == ["202", "400", "202"]
-    assert house.sql("select count(*) from event") == [(2,)]
+    assert app.sql("select count(*) from event") == [(2,)]
 
 
-async def test_a_token_is_taken_and_given_back(house: House, connect: Connect) -> None:
+async def test_a_token_is_taken_and_given_back(app: App, connect: Connect) -> None:
     """CONTRACT: a refused request takes no token, one that is taken one of each bucket, on either way."""
-    website = await house.website()
+    website = await app.website()
     client = await connect()
-    desk = house.client.server.runner.server.desk
-    key, now_ns = bytes((127, 0, 0, 1)), house.clock.monotonic_ns()
+    desk = app.client.server.runner.server.desk
+    key, now_ns = bytes((127, 0, 0, 1)), app.clock.monotonic_ns()
     client.writer.write(post(view(website)))
     assert (await client.answer())[0].split()[1] == "202"
     assert desk.clients.remaining(key, now_ns) == desk.clients.per_minute - 1
-    house.store.health.fault = "damaged"
+    app.store.health.fault = "damaged"
     client.writer.write(post(view(website)))
     assert (await client.answer())[0].split()[1] == "503"
     assert desk.clients.remaining(key, now_ns) == desk.clients.per_minute - 1
 
 
-async def test_what_only_the_writer_refuses_is_left_out(make_house: MakeHouse) -> None:
+async def test_what_only_the_writer_refuses_is_left_out(make_app: MakeApp) -> None:
     """Such a request was plain, so it is answered here: a month that filled up meanwhile, a disk that did."""
-    house = await make_house(free_events=1)
-    website = await house.website(plan="free")
-    clients = [Client(house, await asyncio.open_connection("127.0.0.1", house.client.port)) for _ in range(4)]
+    app = await make_app(free_events=1)
+    website = await app.website(plan="free")
+    clients = [Client(app, await asyncio.open_connection("127.0.0.1", app.client.port)) for _ in range(4)]
     ways = clients[0].long_ways
 
     async def all_at_once() -> list[str]:
-        with write_lock(house):
+        with write_lock(app):
             for client in clients:
                 client.writer.write(post(view(website)))
             # Not by HTTP, which would be the long way.
-            while house.store.queue < len(clients):
+            while app.store.queue < len(clients):
                 await asyncio.sleep(0)
         return sorted([(await client.answer())[0].split()[1] for client in clients])
 
     assert await all_at_once() == ["202", "429", "429", "429"]
-    await house.admin(lambda run: run.execute("update account set plan = 'business'"))
-    await house.store._writer.run(lambda run: run.execute("pragma query_only = on").fetchall())
+    await app.admin(lambda run: run.execute("update account set plan = 'business'"))
+    await app.store._writer.run(lambda run: run.execute("pragma query_only = on").fetchall())
     assert await all_at_once() == ["503"] * 4
     assert clients[0].long_ways == ways
     refusals = {"monthly_limit_reached": 3, "storage_unavailable": 4}
-    assert (house.store.left_out.events, house.store.left_out.requests) == (refusals, refusals)
-    await house.store._writer.run(lambda run: run.execute("pragma query_only = off").fetchall())
-    await house.store.mender.heal()
-    await house.store.tick()
-    assert house.sql("select sum(events) from left_out") == [(7,)]
+    assert (app.store.left_out.events, app.store.left_out.requests) == (refusals, refusals)
+    await app.store._writer.run(lambda run: run.execute("pragma query_only = off").fetchall())
+    await app.store.mender.heal()
+    await app.store.tick()
+    assert app.sql("select sum(events) from left_out") == [(7,)]
     for client in clients:
         client.writer.close()
         await client.writer.wait_closed()
 
 
-async def test_somebody_who_goes_away_is_stored_nevertheless(house: House, connect: Connect) -> None:
-    website = await house.website()
+async def test_somebody_who_goes_away_is_stored_nevertheless(app: App, connect: Connect) -> None:
+    website = await app.website()
     client = await connect()
-    with write_lock(house):
+    with write_lock(app):
         client.writer.write(post(view(website)))
-        while house.store.queue < 1:
-            await house.get("/healthz")
+        while app.store.queue < 1:
+            await app.get("/healthz")
         client.writer.transport.abort()
-        await house.get("/healthz")
-    while house.store.queue:
-        await house.get("/healthz")
-    assert house.sql("select count(*) from event") == [(1,)]
+        await app.get("/healthz")
+    while app.store.queue:
+        await app.get("/healthz")
+    assert app.sql("select count(*) from event") == [(1,)]
 
 
-async def test_aiohttp_has_no_clock_on_a_connection_that_is_in_use_here(house: House, connect: Connect) -> None:
+async def test_aiohttp_has_no_clock_on_a_connection_that_is_in_use_here(app: App, connect: Connect) -> None:
     """aiohttp would close it after its keep-alive time, with a request under way: it has seen none of them."""
-    website = await house.website()
+    website = await app.website()
     client = await connect()
     before, _ = client.ways
     for n in range(3):
@@ -333,11 +333,11 @@ async def test_aiohttp_has_no_clock_on_a_connection_that_is_in_use_here(house: H
     assert client.ways == (before + 1, 0)
 
 
-async def test_connections_end_with_the_server(house: House, connect: Connect) -> None:
-    website = await house.website()
+async def test_connections_end_with_the_server(app: App, connect: Connect) -> None:
+    website = await app.website()
     clients = [await connect(), await connect()]
     for client, more in zip(clients, ((), ("Proxy-Connection: close",)), strict=True):
         client.writer.write(post(view(website), *more))
         assert (await client.answer())[0].split()[1] == "202"
-    await house.close()
+    await app.close()
     assert [await client.reader.read() for client in clients] == [b"", b""]

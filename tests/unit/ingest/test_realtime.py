@@ -37,7 +37,7 @@ from tally.ingest.writer import Ingest, Job, Row
 from tally.storage.database import open_database
 from tally.storage.sql import events as queries
 from tally.timestamps import DAY_MS
-from tests.conftest import ManualClock
+from tests.support.app import ManualClock
 
 MINUTE_MS = 60_000
 MIDNIGHT_MS = 20_775 * DAY_MS  # 2026-11-18

@@ -13,7 +13,7 @@ import pytest
 from tally.errors import ApiError
 from tally.ingest.writer import Job
 from tally.storage.connections import READERS
-from tests.conftest import House, MakeHouse
+from tests.support.app import App, MakeApp
 
 
 def view(website: str, path: str = "/", **more: Any) -> dict[str, Any]:
@@ -21,9 +21,9 @@ def view(website: str, path: str = "/", **more: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def write_lock(house: House) -> Iterator[sqlite3.Connection]:
+def write_lock(app: App) -> Iterator[sqlite3.Connection]:
     """Somebody else's open transaction: nothing can be committed while it lasts."""
-    connection = sqlite3.connect(house.db, isolation_level=None)
+    connection = sqlite3.connect(app.db, isolation_level=None)
     connection.execute("begin immediate")
     try:
         yield connection
@@ -32,70 +32,70 @@ def write_lock(house: House) -> Iterator[sqlite3.Connection]:
         connection.close()
 
 
-async def test_commits_reach_the_disk(house: House) -> None:
+async def test_commits_reach_the_disk(app: App) -> None:
     """CONTRACT: committed with fsync (`synchronous=FULL`), which SQLite numbers 2."""
     for pragma, value in (("synchronous", 2), ("journal_mode", "wal"), ("foreign_keys", 1), ("temp_store", 2)):
-        assert await house.store._writer.run(lambda c, p=pragma: c.execute(f"pragma {p}").fetchone()) == (value,)
+        assert await app.store._writer.run(lambda c, p=pragma: c.execute(f"pragma {p}").fetchone()) == (value,)
 
 
-async def test_readers_cannot_write(house: House) -> None:
+async def test_readers_cannot_write(app: App) -> None:
     for _ in range(3):
         with pytest.raises(ApiError) as refusal:
-            await house.store.read(lambda connection: connection.execute("delete from label"))
+            await app.store.read(lambda connection: connection.execute("delete from label"))
         assert refusal.value.kind.code == "storage_unavailable"
 
 
-async def test_no_answer_comes_before_the_commit(house: House) -> None:
+async def test_no_answer_comes_before_the_commit(app: App) -> None:
     """CONTRACT: "The answer is sent after the transaction that holds the events has been committed"."""
-    website = await house.website()
-    with write_lock(house):
-        sent = asyncio.create_task(house.collect(view(website)))
+    website = await app.website()
+    with write_lock(app):
+        sent = asyncio.create_task(app.collect(view(website)))
         # The server lives and answers others meanwhile; this event's answer must not be among them.
         for _ in range(50):
-            assert (await house.get("/healthz")).status == 200
+            assert (await app.get("/healthz")).status == 200
         assert not sent.done()
-        assert house.sql("select count(*) from event") == [(0,)]
+        assert app.sql("select count(*) from event") == [(0,)]
     assert (await sent).status == 202
-    assert house.sql("select count(*) from event") == [(1,)]
+    assert app.sql("select count(*) from event") == [(1,)]
 
 
-async def test_concurrent_requests_share_a_commit(house: House) -> None:
+async def test_concurrent_requests_share_a_commit(app: App) -> None:
     """CONTRACT: "Concurrent requests share one commit": what gathers during one commit is the next."""
-    website = await house.website()
-    before = house.store.counters.took.count
-    with write_lock(house):
-        sent = [asyncio.create_task(house.collect(view(website, f"/{n}"), ip=f"203.0.113.{n}")) for n in range(40)]
-        while house.store.queue < 40:
-            assert (await house.get("/healthz")).status == 200
+    website = await app.website()
+    before = app.store.counters.took.count
+    with write_lock(app):
+        sent = [asyncio.create_task(app.collect(view(website, f"/{n}"), ip=f"203.0.113.{n}")) for n in range(40)]
+        while app.store.queue < 40:
+            assert (await app.get("/healthz")).status == 200
     assert [(await one).status for one in sent] == [202] * 40
     # At least one waited for the lock with whatever had come by then, the rest went together.
-    assert house.store.counters.took.count - before <= 3
-    assert house.sql("select count(*) from event") == [(40,)]
+    assert app.store.counters.took.count - before <= 3
+    assert app.sql("select count(*) from event") == [(40,)]
 
 
-async def test_who_was_just_answered_is_waited_for(house: House) -> None:
+async def test_who_was_just_answered_is_waited_for(app: App) -> None:
     """Clients that send when they are answered stay together, although the next requests come one after the other."""
 
     async def client(number: int) -> None:
         for _ in range(10):
-            await house.store.write(Job([], 0))
+            await app.store.write(Job([], 0))
             for _ in range(number % 12):
                 await asyncio.sleep(0)
 
-    before = house.store.counters.took.count
+    before = app.store.counters.took.count
     await asyncio.gather(*map(client, range(24)))
-    assert house.store.counters.took.count - before == 10
+    assert app.store.counters.took.count - before == 10
 
 
 @pytest.mark.parametrize(("seconds_a_turn", "expected"), [(0, 64), (0.001, 3)], ids=["many events", "for long"])
 async def test_enough_is_not_waited_with(
-    house: House, monkeypatch: pytest.MonkeyPatch, seconds_a_turn: float, expected: int
+    app: App, monkeypatch: pytest.MonkeyPatch, seconds_a_turn: float, expected: int
 ) -> None:
     """A group that has gathered enough, or for long enough, begins while others still come."""
-    store, website, jobs, groups, told = house.store, await house.website(), list[Job](), list[int](), list[object]()
+    store, website, jobs, groups, told = app.store, await app.website(), list[Job](), list[int](), list[object]()
     put, write = store.put, store.ingest.write
     monkeypatch.setattr(store, "put", lambda job, tell: (jobs.append(job), put(job, tell)))
-    assert (await house.collect(view(website))).status == 202
+    assert (await app.collect(view(website))).status == 202
     monkeypatch.setattr(store.ingest, "write", lambda c, group: (groups.append(len(group)), write(c, group))[1])
     await asyncio.gather(*(store.write(jobs[0]) for _ in range(9)))
     sent = 0
@@ -103,17 +103,17 @@ async def test_enough_is_not_waited_with(
         put(jobs[0], told.append)
         sent += 1
         await asyncio.sleep(0)
-        house.clock.advance(seconds_a_turn)
+        app.clock.advance(seconds_a_turn)
     while len(told) < sent:
         await asyncio.sleep(0)
     assert groups[:2] == [9, expected]
-    assert house.sql("select count(*) from event") == [(1 + 9 + sent,)]
+    assert app.sql("select count(*) from event") == [(1 + 9 + sent,)]
 
 
 @pytest.fixture
-def poison(house: House) -> Iterator[None]:
+def poison(app: App) -> Iterator[None]:
     """Makes the file refuse pages called /poison, as a bug of ours would."""
-    connection = sqlite3.connect(house.db)
+    connection = sqlite3.connect(app.db)
     connection.executescript(
         "create trigger poison before insert on event"
         " when new.pathname = (select id from label where text = '/poison')"
@@ -123,13 +123,13 @@ def poison(house: House) -> Iterator[None]:
     return
 
 
-async def test_one_poisoned_job_takes_no_other_with_it(house: House, poison: None) -> None:
-    website = await house.website()
-    with write_lock(house):
+async def test_one_poisoned_job_takes_no_other_with_it(app: App, poison: None) -> None:
+    website = await app.website()
+    with write_lock(app):
         paths = ["/a", "/poison", "/b", "/c"]
-        sent = [asyncio.create_task(house.collect(view(website, path), ip="203.0.113.9")) for path in paths]
-        while house.store.queue < 4:
-            await house.get("/healthz")
+        sent = [asyncio.create_task(app.collect(view(website, path), ip="203.0.113.9")) for path in paths]
+        while app.store.queue < 4:
+            await app.get("/healthz")
     answers = {path: await one for path, one in zip(paths, sent, strict=True)}
     assert {path: answer.status for path, answer in answers.items()} == {
         "/a": 202,
@@ -139,13 +139,13 @@ async def test_one_poisoned_job_takes_no_other_with_it(house: House, poison: Non
     }
     assert answers["/poison"].json["error"]["code"] == "internal_error"
     assert "poison" not in answers["/poison"].text
-    assert house.sql("select count(*), count(distinct visitor) from event") == [(3, 1)]
-    assert house.sql("select views from visit") == [(3,)]
+    assert app.sql("select count(*), count(distinct visitor) from event") == [(3, 1)]
+    assert app.sql("select views from visit") == [(3,)]
 
 
-async def test_a_failed_job_leaves_nothing_behind(house: House, poison: None) -> None:
+async def test_a_failed_job_leaves_nothing_behind(app: App, poison: None) -> None:
     """Neither in the file nor in memory: the visit, the labels and the event_id are as if it had never come."""
-    website, key = await house.website(), await house.key()
+    website, key = await app.website(), await app.key()
     batch = {
         "website_id": website,
         "events": [
@@ -154,118 +154,118 @@ async def test_a_failed_job_leaves_nothing_behind(house: House, poison: None) ->
             view(website, "/poison", session_id="session-1"),
         ],
     }
-    assert (await house.collect(batch)).status == 500
-    assert house.sql("select count(*) from event, visit, event_id") == [(0,)]
-    house.clock.advance(60)
+    assert (await app.collect(batch)).status == 500
+    assert app.sql("select count(*) from event, visit, event_id") == [(0,)]
+    app.clock.advance(60)
     batch["events"].pop()
-    assert (await house.collect(batch)).json == {"ok": True, "accepted": 2, "rejected": 0}
-    data = (await house.get(f"/api/v1/websites/{website}/stats", key)).json["data"]
+    assert (await app.collect(batch)).json == {"ok": True, "accepted": 2, "rejected": 0}
+    data = (await app.get(f"/api/v1/websites/{website}/stats", key)).json["data"]
     assert (data["visitors"], data["visits"], data["pageviews"], data["visit_duration"]) == (1, 1, 2, 0)
-    top = (await house.get(f"/api/v1/websites/{website}/top/pathname", key)).json["data"]
+    top = (await app.get(f"/api/v1/websites/{website}/top/pathname", key)).json["data"]
     assert sorted(row["value"] for row in top) == ["/first", "/new-label"]
 
 
-async def test_a_question_that_takes_too_long_is_given_up(make_house: MakeHouse) -> None:
+async def test_a_question_that_takes_too_long_is_given_up(make_app: MakeApp) -> None:
     """CONTRACT: 503 `query_timeout` with Retry-After; the connection goes on to serve others."""
-    house = await make_house(query_seconds=1)
+    app = await make_app(query_seconds=1)
     endless = "with recursive n(x) as (select 1 union all select x + 1 from n) select count(*) from n"
     for _ in range(3):
         with pytest.raises(ApiError) as refusal:
-            await house.store.read(lambda connection: connection.execute(endless).fetchall())
+            await app.store.read(lambda connection: connection.execute(endless).fetchall())
         assert refusal.value.kind.code == "query_timeout"
         assert refusal.value.headers == {"Retry-After": "30"}
-        assert await house.store.read(lambda connection: connection.execute("select 7").fetchall()) == [(7,)]
+        assert await app.store.read(lambda connection: connection.execute("select 7").fetchall()) == [(7,)]
 
 
-async def test_what_waits_is_bounded(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_waits_is_bounded(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     """CONTRACT: 503 `overloaded` with Retry-After; what waited before it is stored."""
     monkeypatch.setattr("tally.ingest.group_commit.MOST_EVENTS_WAITING", 30)
-    website = await house.website()
+    website = await app.website()
     batch = {"website_id": website, "events": [view(website)] * 10}
-    with write_lock(house):
-        sent = [asyncio.create_task(house.collect(batch, ip="203.0.113.1")) for _ in range(3)]
-        while house.store.queue < 30:
-            await house.get("/healthz")
-        refused = await house.collect(batch, ip="203.0.113.2")
+    with write_lock(app):
+        sent = [asyncio.create_task(app.collect(batch, ip="203.0.113.1")) for _ in range(3)]
+        while app.store.queue < 30:
+            await app.get("/healthz")
+        refused = await app.collect(batch, ip="203.0.113.2")
         assert (refused.status, refused.json["error"]["code"]) == (503, "overloaded")
         assert int(refused.headers["Retry-After"]) >= 1
     assert [(await one).json["accepted"] for one in sent] == [10, 10, 10]
-    assert house.sql("select count(*) from event") == [(30,)]
+    assert app.sql("select count(*) from event") == [(30,)]
 
 
-async def test_a_full_disk_is_503_and_heals(house: House) -> None:
+async def test_a_full_disk_is_503_and_heals(app: App) -> None:
     """SQLITE_FULL, here by max_page_count: nothing half stored, reads go on, and it recovers by itself."""
-    website, key = await house.website(), await house.key()
-    assert (await house.collect(view(website))).status == 202
-    pages = house.sql("pragma page_count")[0][0]
-    await house.store._writer.run(lambda c: c.execute(f"pragma max_page_count = {pages}").fetchall())
+    website, key = await app.website(), await app.key()
+    assert (await app.collect(view(website))).status == 202
+    pages = app.sql("pragma page_count")[0][0]
+    await app.store._writer.run(lambda c: c.execute(f"pragma max_page_count = {pages}").fetchall())
     big = {"website_id": website, "events": [view(website, f"/{n}/{'x' * 800}") for n in range(50)]}
-    refused = await house.collect(big)
+    refused = await app.collect(big)
     assert (refused.status, refused.json["error"]["code"]) == (503, "storage_unavailable")
     assert int(refused.headers["Retry-After"]) >= 1
-    assert (await house.get("/healthz")).status == 503
-    stats = await house.get(f"/api/v1/websites/{website}/stats", key)
+    assert (await app.get("/healthz")).status == 503
+    stats = await app.get(f"/api/v1/websites/{website}/stats", key)
     assert (stats.status, stats.json["data"]["pageviews"]) == (200, 1)
-    await house.store._writer.run(lambda c: c.execute("pragma max_page_count = 1073741823").fetchall())
+    await app.store._writer.run(lambda c: c.execute("pragma max_page_count = 1073741823").fetchall())
     # By itself: whoever routes by health sends nothing until it is well again.
-    await house.store.mender.heal()
-    assert (await house.get("/healthz")).status == 200
-    assert (await house.collect(big)).json["accepted"] == 50
-    assert house.sql("select count(*) from event") == [(51,)]
+    await app.store.mender.heal()
+    assert (await app.get("/healthz")).status == 200
+    assert (await app.collect(big)).json["accepted"] == 50
+    assert app.sql("select count(*) from event") == [(51,)]
 
 
-async def test_ids_grow_over_restarts(house: House) -> None:
-    website = await house.website()
+async def test_ids_grow_over_restarts(app: App) -> None:
+    website = await app.website()
     for path in ("/a", "/b"):
-        await house.collect(view(website, path))
-    await house.restart()
-    await house.collect(view(website, "/c"))
-    rows = house.sql("select text from event join label on label.id = pathname order by event.id")
+        await app.collect(view(website, path))
+    await app.restart()
+    await app.collect(view(website, "/c"))
+    rows = app.sql("select text from event join label on label.id = pathname order by event.id")
     assert [path for (path,) in rows] == ["/a", "/b", "/c"]
 
 
-async def test_close_writes_what_waits(house: House) -> None:
-    website = await house.website()
-    with write_lock(house):
-        sent = [asyncio.create_task(house.collect(view(website, f"/{n}"), ip=f"203.0.113.{n}")) for n in range(5)]
-        while house.store.queue < 5:
-            await house.get("/healthz")
-        closing = asyncio.create_task(house.client.server.close())
+async def test_close_writes_what_waits(app: App) -> None:
+    website = await app.website()
+    with write_lock(app):
+        sent = [asyncio.create_task(app.collect(view(website, f"/{n}"), ip=f"203.0.113.{n}")) for n in range(5)]
+        while app.store.queue < 5:
+            await app.get("/healthz")
+        closing = asyncio.create_task(app.client.server.close())
         await asyncio.sleep(0)
     await closing
     assert [(await one).status for one in sent] == [202] * 5
-    assert house.sql("select count(*) from event") == [(5,)]
+    assert app.sql("select count(*) from event") == [(5,)]
 
 
-async def test_a_question_waits_no_longer_than_it_may_take(make_house: MakeHouse) -> None:
+async def test_a_question_waits_no_longer_than_it_may_take(make_app: MakeApp) -> None:
     """CONTRACT: 503 `overloaded` with Retry-After, not a line without end; who is being answered is answered."""
-    house = await make_house(query_seconds=1)
+    app = await make_app(query_seconds=1)
     go_on = threading.Event()
-    busy = [asyncio.create_task(house.store.read(lambda _: go_on.wait(60))) for _ in range(READERS)]
+    busy = [asyncio.create_task(app.store.read(lambda _: go_on.wait(60))) for _ in range(READERS)]
     await asyncio.sleep(0)  # lets them begin
     with pytest.raises(ApiError) as refusal:
-        await house.store.read(lambda connection: connection.execute("select 7").fetchall())
+        await app.store.read(lambda connection: connection.execute("select 7").fetchall())
     assert (refusal.value.kind.code, refusal.value.headers) == ("overloaded", {"Retry-After": "10"})
     go_on.set()
     assert [await one for one in busy] == [True] * len(busy)
-    assert await house.store.read(lambda connection: connection.execute("select 7").fetchall()) == [(7,)]
+    assert await app.store.read(lambda connection: connection.execute("select 7").fetchall()) == [(7,)]
 
 
 async def test_the_work_in_the_background_waits_for_commits_and_for_nothing_else(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Asked between two of its steps, however short: its own step is no reason to wait, a line of commits is."""
     # The answer is of the span since it was asked last, which is to be ours alone.
-    monkeypatch.setattr(house.store.builder, "_is_busy", lambda: False)
-    store, begun = house.store, house.store._writer.started_ns
+    monkeypatch.setattr(app.store.builder, "_is_busy", lambda: False)
+    store, begun = app.store, app.store._writer.started_ns
     await asyncio.sleep(0.02)
     store.is_busy()
     await store._writer.run(lambda _: time.sleep(0.2))
     await asyncio.sleep(0.1)
     assert (store.is_busy(), store._writer.started_ns) == (False, begun)
-    website = await house.website()
+    website = await app.website()
     for _ in range(20):
-        assert (await house.collect(view(website))).status == 202
+        assert (await app.collect(view(website))).status == 202
     assert begun < store._writer.started_ns < store._writer.worked_ns
     store.is_busy()
     told = asyncio.get_running_loop().create_future()
@@ -280,34 +280,34 @@ async def test_the_work_in_the_background_waits_for_commits_and_for_nothing_else
     assert not store.is_busy()
 
 
-async def test_a_log_that_has_grown_is_emptied(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_log_that_has_grown_is_emptied(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLite starts its log over only where nobody reads: the chores make such a moment."""
-    website = await house.website()
+    website = await app.website()
     for n in range(20):
-        assert (await house.collect(view(website, f"/{n}"))).status == 202
-    grown = house.store.log_bytes
-    await house.store.tick()
-    assert house.store.log_bytes == grown > 0
+        assert (await app.collect(view(website, f"/{n}"))).status == 202
+    grown = app.store.log_bytes
+    await app.store.tick()
+    assert app.store.log_bytes == grown > 0
     monkeypatch.setattr("tally.storage.database.MOST_LOG_BYTES", 0)
-    await house.store.tick()
-    assert house.store.log_bytes == 0
-    assert (await house.collect(view(website, "/20"))).status == 202
-    await house.store.tick()
-    assert house.store.log_bytes == 0, "as soon as it has grown again"
+    await app.store.tick()
+    assert app.store.log_bytes == 0
+    assert (await app.collect(view(website, "/20"))).status == 202
+    await app.store.tick()
+    assert app.store.log_bytes == 0, "as soon as it has grown again"
     count = "select count(*) from event"
-    assert await house.store.read(lambda connection: connection.execute(count).fetchall()) == [(21,)]
+    assert await app.store.read(lambda connection: connection.execute(count).fetchall()) == [(21,)]
 
 
-async def test_a_month_that_fills_up_while_others_have_room(make_house: MakeHouse) -> None:
+async def test_a_month_that_fills_up_while_others_have_room(make_app: MakeApp) -> None:
     """CONTRACT 6: 429 where every account concerned has its month full; else 7, the errors of each event."""
-    house = await make_house(free_events=1)
-    full, roomy = await house.website(plan="free"), await house.website(account="other@example.com")
+    app = await make_app(free_events=1)
+    full, roomy = await app.website(plan="free"), await app.website(account="other@example.com")
     mixed = {"events": [view(full), {"type": "pageview", "website_id": roomy}]}
-    with write_lock(house):
+    with write_lock(app):
         # Each finds the month open; the first to be written fills it.
-        sent = [asyncio.create_task(house.collect(body, ip="203.0.113.5")) for body in (view(full), mixed, view(full))]
-        while house.store.queue < 3:
-            await house.get("/healthz")
+        sent = [asyncio.create_task(app.collect(body, ip="203.0.113.5")) for body in (view(full), mixed, view(full))]
+        while app.store.queue < 3:
+            await app.get("/healthz")
     first, second, third = [await one for one in sent]
     assert first.status == 202
     assert (second.status, second.json["error"]["code"]) == (400, "no_valid_event")
@@ -316,56 +316,54 @@ async def test_a_month_that_fills_up_while_others_have_room(make_house: MakeHous
     assert int(third.headers["Retry-After"]) > 0
 
 
-async def test_an_end_while_somebody_else_holds_the_file(house: House) -> None:
+async def test_an_end_while_somebody_else_holds_the_file(app: App) -> None:
     """What was only to be noted (a key's last use) must not keep the process from ending."""
-    key = await house.key()
-    assert (await house.get("/api/v1/websites", key)).status == 200
-    with write_lock(house):
-        await house.client.server.close()
-    assert house.sql("select last_used_ms from api_key") == [(None,)]
+    key = await app.key()
+    assert (await app.get("/api/v1/websites", key)).status == 200
+    with write_lock(app):
+        await app.client.server.close()
+    assert app.sql("select last_used_ms from api_key") == [(None,)]
 
 
-async def test_a_file_that_is_gone_takes_no_events(house: House) -> None:
+async def test_a_file_that_is_gone_takes_no_events(app: App) -> None:
     """What is written to a deleted file is lost at the end: 202 would be a lie. Put back, it goes on."""
-    website, key = await house.website(), await house.key()
-    assert (await house.collect(view(website))).status == 202
-    aside = house.db.with_name("aside.db")
-    house.db.rename(aside)
-    refused = await house.collect(view(website))
+    website, key = await app.website(), await app.key()
+    assert (await app.collect(view(website))).status == 202
+    aside = app.db.with_name("aside.db")
+    app.db.rename(aside)
+    refused = await app.collect(view(website))
     assert (refused.status, refused.json["error"]["code"]) == (503, "storage_unavailable")
     assert int(refused.headers["Retry-After"]) >= 1
-    assert (await house.get("/healthz")).status == 503
-    aside.rename(house.db)
-    assert (await house.get("/healthz")).status == 200
-    assert (await house.collect(view(website))).status == 202
-    stats = await house.get(f"/api/v1/websites/{website}/stats", key)
+    assert (await app.get("/healthz")).status == 503
+    aside.rename(app.db)
+    assert (await app.get("/healthz")).status == 200
+    assert (await app.collect(view(website))).status == 202
+    stats = await app.get(f"/api/v1/websites/{website}/stats", key)
     assert stats.json["data"]["pageviews"] == 2
 
 
-async def test_somebody_elses_reading_does_not_hold_up_the_chores(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_somebody_elses_reading_does_not_hold_up_the_chores(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     """A backup pins the log for as long as it takes: it is emptied another time, and nobody waits for that."""
     monkeypatch.setattr("tally.storage.database.MOST_LOG_BYTES", 0)
-    website = await house.website()
-    assert (await house.collect(view(website))).status == 202
-    reader = sqlite3.connect(house.db, isolation_level=None)
+    website = await app.website()
+    assert (await app.collect(view(website))).status == 202
+    reader = sqlite3.connect(app.db, isolation_level=None)
     reader.execute("begin")
     reader.execute("select count(*) from event").fetchall()
-    assert (await house.collect(view(website))).status == 202
-    await house.store.tick()
-    assert house.store.log_bytes > 0
-    assert await house.store._writer.run(lambda c: c.execute("pragma busy_timeout").fetchone()) == (2_000,)
+    assert (await app.collect(view(website))).status == 202
+    await app.store.tick()
+    assert app.store.log_bytes > 0
+    assert await app.store._writer.run(lambda c: c.execute("pragma busy_timeout").fetchone()) == (2_000,)
     reader.close()
-    await house.store.tick()
-    assert house.store.log_bytes > 0, "not again at once"
-    house.clock.advance(10)
-    await house.store.tick()
-    assert house.store.log_bytes == 0
+    await app.store.tick()
+    assert app.store.log_bytes > 0, "not again at once"
+    app.clock.advance(10)
+    await app.store.tick()
+    assert app.store.log_bytes == 0
 
 
 async def test_a_log_that_cannot_be_emptied_is_not_tried_all_the_time(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While it is tried nobody reads."""
     tried = []
@@ -374,27 +372,27 @@ async def test_a_log_that_cannot_be_emptied_is_not_tried_all_the_time(
         tried.append(connection)
         raise sqlite3.OperationalError("disk I/O error")
 
-    website = await house.website()
-    assert (await house.collect(view(website))).status == 202
+    website = await app.website()
+    assert (await app.collect(view(website))).status == 202
     monkeypatch.setattr("tally.storage.database.MOST_LOG_BYTES", 0)
     monkeypatch.setattr("tally.ingest.store.empty_log", fail)
     for _ in range(20):
         with suppress(sqlite3.Error):
-            await house.store.tick()
-        house.clock.advance(1)
+            await app.store.tick()
+        app.clock.advance(1)
     assert len(tried) == 2
 
 
-async def test_a_page_of_long_texts_is_shorter(house: House) -> None:
+async def test_a_page_of_long_texts_is_shorter(app: App) -> None:
     """What one answer may hold is bounded; the cursor goes on where it ends, and nothing is left out."""
-    website, key = await house.website(), await house.key()
+    website, key = await app.website(), await app.key()
     for n in range(60):
         events = [view(website, f"/{n}/{k}/{'x' * 8_000}") for k in range(7)]
-        assert (await house.collect({"events": events}, ip=f"203.0.113.{n}")).json["accepted"] == 7
+        assert (await app.collect({"events": events}, ip=f"203.0.113.{n}")).json["accepted"] == 7
     ids: list[int] = []
     pages, cursor = 0, {}
     while cursor is not None:
-        answer = await house.get(f"/api/v1/websites/{website}/events", key, {"limit": "1000"} | cursor)
+        answer = await app.get(f"/api/v1/websites/{website}/events", key, {"limit": "1000"} | cursor)
         assert len(answer.body) < 2_500_000
         ids += [row["id"] for row in answer.json["data"]]
         pages += 1

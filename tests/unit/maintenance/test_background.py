@@ -25,7 +25,8 @@ from tally.rollups import fields as rollups
 from tally.rollups import visit_pages as visit_days
 from tally.storage.database import open_database, transaction
 from tally.timeranges import Range, buckets
-from tests.conftest import ManualClock, Serve, Server, until
+from tests.support.app import ManualClock
+from tests.support.process import Serve, Server, until
 from tests.support.rollup_database import (
     DAY_MS,
     HOUR_MS,

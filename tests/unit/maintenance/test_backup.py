@@ -29,8 +29,9 @@ from tally.maintenance.restore import drop_leftovers
 from tally.maintenance.scheduled_backup import AGAIN_NS, Nightly
 from tally.storage.connections import lock_file
 from tally.storage.database import open_database
-from tests.conftest import NOON_MS, ROOT, ManualClock, Serve, clean_environment, until
 from tests.support.aged_database import built, sql
+from tests.support.app import NOON_MS, ROOT, ManualClock
+from tests.support.process import Serve, clean_environment, until
 from tests.unit.cli.test_commands import OTHER_FILES, Done, noise, refused, succeeded
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from analytics_server import main
-from tests.conftest import ROOT, Command, Serve, Server, clean_environment, until
 from tests.support.aged_database import RAW_TABLES, built, rows, said, sql
+from tests.support.app import ROOT
+from tests.support.process import Command, Serve, Server, clean_environment, until
 
 TABLES = (*RAW_TABLES, "rollup", "moment", "built", "heat", "heat_block", "heat_count")
 # Some thousand pages, so that several steps are needed.

@@ -26,9 +26,10 @@ from tally.storage.labels import Labels
 from tally.transfer import importer as importing
 from tally.transfer.files import BadFile, open_source
 from tally.transfer.importer import import_events
-from tests.conftest import NOON_MS, OWNER, Command, House, ManualClock, Serve, until
 from tests.support.aged_database import Killed, built, take, writing
+from tests.support.app import NOON_MS, OWNER, App, ManualClock
 from tests.support.page_client import PASSWORD, logged_in
+from tests.support.process import Command, Serve, until
 
 GO_WITH_THE_WEBSITE = {"website_origin", "share"}
 LATER_MS = NOON_MS + LATE_MS
@@ -367,58 +368,58 @@ def test_an_import_into_another_website_looks_texts_up_again(db: Path, tmp_path:
 PAGE = {"type": "pageview", "url": "https://example.com/a"}
 
 
-async def test_gone_at_once_from_every_answer(house: House) -> None:
+async def test_gone_at_once_from_every_answer(app: App) -> None:
     """ "gone at once from all lists and answers and from collect (404)"."""
-    owner = await logged_in(house)
-    website, other = await house.website("example.com"), await house.website("other.example")
-    key = await house.key()
+    owner = await logged_in(app)
+    website, other = await app.website("example.com"), await app.website("other.example")
+    key = await app.key()
     link = (await owner("POST", f"/api/account/websites/{website}/share")).json["data"]["share"]
-    assert (await house.collect(PAGE | {"website_id": website})).status == 202
+    assert (await app.collect(PAGE | {"website_id": website})).status == 202
     for path in (f"/api/v1/websites/{website}/stats", f"/api/v1/websites/{website}/realtime"):
-        assert (await house.get(path, key)).status == 200
+        assert (await app.get(path, key)).status == 200
     answer = await owner("DELETE", f"/api/account/websites/{website}", {"domain": " Example.COM "})
     assert answer.status == 202
-    assert (await house.collect(PAGE | {"website_id": website})).json["error"]["code"] == "unknown_website"
-    assert (await house.get(f"/api/v1/websites/{website}/stats", key)).status == 404
+    assert (await app.collect(PAGE | {"website_id": website})).json["error"]["code"] == "unknown_website"
+    assert (await app.get(f"/api/v1/websites/{website}/stats", key)).status == 404
     assert (await owner("GET", f"/api/account/websites/{website}/stats")).status == 404
-    assert (await house.get(f"/api{link}")).status == 404
-    assert [one["id"] for one in (await house.get("/api/v1/websites", key)).json["data"]] == [other]
+    assert (await app.get(f"/api{link}")).status == 404
+    assert [one["id"] for one in (await app.get("/api/v1/websites", key)).json["data"]] == [other]
     assert [one["id"] for one in (await owner("GET", "/api/account/websites")).json["data"]] == [other]
-    await house.restart()
-    assert (await house.get(f"/api/v1/websites/{website}/stats", key)).status == 404
+    await app.restart()
+    assert (await app.get(f"/api/v1/websites/{website}/stats", key)).status == 404
 
 
 @pytest.mark.parametrize("typed", ["", "example.org", "sub.example.com", None, 5])
-async def test_deletion_is_confirmed_by_the_domain(house: House, typed: Any) -> None:
+async def test_deletion_is_confirmed_by_the_domain(app: App, typed: Any) -> None:
     """ "{"domain": typed confirmation}"."""
-    owner = await logged_in(house)
-    website = await house.website("example.com")
+    owner = await logged_in(app)
+    website = await app.website("example.com")
     answer = await owner("DELETE", f"/api/account/websites/{website}", {"domain": typed})
     assert (answer.status, answer.json["error"]["field"]) == (400, "domain")
-    assert (await house.collect(PAGE | {"website_id": website})).status == 202
+    assert (await app.collect(PAGE | {"website_id": website})).status == 202
 
 
 @pytest.mark.parametrize("looks_first", [True, False])
-async def test_a_look_at_the_file_in_the_same_moment_brings_nothing_back(house: House, looks_first: bool) -> None:
+async def test_a_look_at_the_file_in_the_same_moment_brings_nothing_back(app: App, looks_first: bool) -> None:
     """Another process has written just before: what was read of the file then is older than what is changed here."""
     for number in range(5):
-        id_ = await house.website(f"{number}.example.com")
-        await asyncio.to_thread(sql, house.db, "insert or replace into meta values ('elsewhere', ?)", number)
-        website = house.store.website(id_)
+        id_ = await app.website(f"{number}.example.com")
+        await asyncio.to_thread(sql, app.db, "insert or replace into meta values ('elsewhere', ?)", number)
+        website = app.store.website(id_)
         both = [
-            house.store.refresh(),
-            house.store.change(lambda run, website=website: deletion.begin(run, website.number, NOON_MS)),
+            app.store.refresh(),
+            app.store.change(lambda run, website=website: deletion.begin(run, website.number, NOON_MS)),
         ]
         await asyncio.gather(*(both if looks_first else reversed(both)))
-        assert house.store.website(id_) is None
-        await house.store.refresh()
-        assert house.store.website(id_) is None
+        assert app.store.website(id_) is None
+        await app.store.refresh()
+        assert app.store.website(id_) is None
 
 
-async def test_a_server_takes_it_out_of_the_file_by_itself(house: House) -> None:
+async def test_a_server_takes_it_out_of_the_file_by_itself(app: App) -> None:
     """The whole way: sent, deleted, and after a minute not a byte of it is in the database or its log."""
-    owner = await logged_in(house)
-    website, other = await house.website("canary-domain.example"), await house.website("other.example")
+    owner = await logged_in(app)
+    website, other = await app.website("canary-domain.example"), await app.website("other.example")
     url = "https://canary-domain.example/canary-path?utm_source=canary-source"
     events = [
         {"type": "pageview", "url": url, "referrer": "https://canary-referrer.example/"},
@@ -427,23 +428,23 @@ async def test_a_server_takes_it_out_of_the_file_by_itself(house: House) -> None
         {"type": "heatmap", "viewport_width": 900, "points": [{"x": 0.5, "y": 5, "kind": "click"}], "url": url},
         {"type": "ab_assign", "experiment": "canary-experiment", "variant": "canary-variant", "session_id": "12345678"},
     ]
-    sent = await house.collect({"website_id": website, "events": events})
+    sent = await app.collect({"website_id": website, "events": events})
     assert sent.json["accepted"] == len(events)
     assert (
-        await house.collect({"type": "pageview", "website_id": other, "url": "https://other.example/b"})
+        await app.collect({"type": "pageview", "website_id": other, "url": "https://other.example/b"})
     ).status == 202
-    await house.store.builder.work()
+    await app.store.builder.work()
     assert (
         await owner("DELETE", f"/api/account/websites/{website}", {"domain": "canary-domain.example"})
     ).status == 202
-    house.clock.advance(LATE_MS / 1000)
-    while sql(house.db, "select is_over from gone") == [(0,)]:
-        await house.store.eraser.work()
-        house.clock.advance(AGAIN_MS / 1000)
-    while house.store.eraser.wants_empty_log:
-        house.clock.advance(60)
-        await house.store.tick()
-    for path in house.db.parent.glob("analytics.db*"):
+    app.clock.advance(LATE_MS / 1000)
+    while sql(app.db, "select is_over from gone") == [(0,)]:
+        await app.store.eraser.work()
+        app.clock.advance(AGAIN_MS / 1000)
+    while app.store.eraser.wants_empty_log:
+        app.clock.advance(60)
+        await app.store.tick()
+    for path in app.db.parent.glob("analytics.db*"):
         assert b"canary" not in path.read_bytes(), path.name
     top = await owner("GET", f"/api/account/websites/{other}/top/pathname?from=2026-11-01&to=2026-11-30")
     assert [row["value"] for row in top.json["data"]] == ["/b"]

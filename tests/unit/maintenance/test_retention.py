@@ -25,7 +25,6 @@ from tally.rollups import visit_pages as visit_days
 from tally.rollups.fields import KEPT, OPEN, STALE
 from tally.storage.database import transaction
 from tally.timestamps import iso
-from tests.conftest import Command, Serve, until
 from tests.support.aged_database import (
     DAY_MS,
     DAYS,
@@ -48,6 +47,7 @@ from tests.support.aged_database import (
     take,
     writing,
 )
+from tests.support.process import Command, Serve, until
 from tests.support.read_api import FIELDS, Library, library_at
 
 FIRST_KEPT = TODAY - KEEP

@@ -26,8 +26,9 @@ from tally.maintenance.rollup_builder import PAUSE_S
 from tally.maintenance.scheduler import FAILED_PAUSE_S, TURN_S, Scheduler, Turn
 from tally.rollups.fields import FOLD_AFTER_MS
 from tally.storage.database import transaction
-from tests.conftest import ROOT, ManualClock, Serve, Server, need_strace, until
 from tests.support.aged_database import a_past, sql, take, writing
+from tests.support.app import ROOT, ManualClock
+from tests.support.process import Serve, Server, need_strace, until
 from tests.support.rollup_database import DAY_MS, HOUR_MS, Works, make_file
 
 # --- turns

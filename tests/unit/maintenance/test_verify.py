@@ -21,7 +21,6 @@ from tally.rollups.fields import KEPT, OPEN, STALE
 from tally.rollups.verify import Verdict, verdicts
 from tally.storage.database import connect_reader, transaction
 from tally.timestamps import iso
-from tests.conftest import Command, Serve, until
 from tests.support.aged_database import (
     DAY_MS,
     KEEP,
@@ -37,6 +36,7 @@ from tests.support.aged_database import (
     states,
     writing,
 )
+from tests.support.process import Command, Serve, until
 
 BUILT = ("rollup", "moment", "built")
 # A final day in the middle, and the open one before today.

@@ -26,7 +26,7 @@ from tally.rollups.counts import merge
 from tally.rollups.fields import FINAL
 from tally.storage.sql.events import Scope
 from tally.timeranges import Interval, Range, buckets
-from tests.conftest import ManualClock
+from tests.support.app import ManualClock
 from tests.support.rollup_database import DAY_MS, HOUR_MS, MINUTE_MS, QUARTER_MS, Plain, Works, at_once, make_file
 
 DAY = 20_772  # 2026-11-15, a multiple of 4: days DAY to DAY + 3 are one block of level 2

@@ -22,7 +22,7 @@ from tally.rollups.verify import TRIALS, verdicts
 from tally.storage.database import open_database, transaction
 from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS
-from tests.conftest import NOON_MS, House
+from tests.support.app import NOON_MS, App
 
 FIRST_DAY, DAYS = 20_480, 6
 EXPERIMENTS = ["button", "price"]
@@ -273,9 +273,9 @@ def test_damage_is_seen_and_mended(world: World, damage: str) -> None:
     assert world.wrong() == []
 
 
-async def test_by_way_of_collect(house: House) -> None:
+async def test_by_way_of_collect(app: App) -> None:
     """First assignment wins; conversions count once a visitor and goal; without an assignment none is counted."""
-    website = await house.website()
+    website = await app.website()
 
     async def send(session: str, kind: str, **own: Any) -> None:
         event = {
@@ -284,7 +284,7 @@ async def test_by_way_of_collect(house: House) -> None:
             "url": "https://example.com/",
             "experiment": "button",
         }
-        sent = await house.collect({"website_id": website, "events": [event | own]})
+        sent = await app.collect({"website_id": website, "events": [event | own]})
         assert sent.status == 202, sent.text
 
     await send("1", "ab_assign", variant="a")
@@ -297,7 +297,7 @@ async def test_by_way_of_collect(house: House) -> None:
     await send("4", "ab_assign", variant="b")
 
     def counts() -> list[tuple[str, int, int]]:
-        return sorted(house.sql("select (select text from label where id = variant), converted, visitors from trial"))
+        return sorted(app.sql("select (select text from label where id = variant), converted, visitors from trial"))
 
     assert counts() == [("a", 0, 1), ("a", 1, 1), ("b", 0, 2), ("b", 1, 1)]
     # The first is the first by timestamp, also where it arrives last; then the visitor's conversions move along.
@@ -306,6 +306,6 @@ async def test_by_way_of_collect(house: House) -> None:
     await send("4", "ab_assign", variant="b", timestamp=NOON_MS - 1)
     assert counts() == [("b", 0, 2), ("b", 1, 1), ("c", 0, 1), ("c", 1, 1)]
     await send("1", "ab_convert", goal="look")
-    assert house.sql("select text from ab, label where label.id = variant order by ab.id desc limit 1") == [("c",)]
-    with closing(sqlite3.connect(house.db)) as connection:
+    assert app.sql("select text from ab, label where label.id = variant order by ab.id desc limit 1") == [("c",)]
+    with closing(sqlite3.connect(app.db)) as connection:
         assert [verdict for verdict in verdicts(connection, 1) if verdict.fault] == []

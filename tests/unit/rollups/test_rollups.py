@@ -32,7 +32,7 @@ from tally.rollups import fields as rollups
 from tally.rollups import visit_pages as visit_days
 from tally.storage.sql.events import Scope
 from tally.timeranges import Range, buckets
-from tests.conftest import ManualClock
+from tests.support.app import ManualClock
 from tests.support.rollup_database import (
     DAY_MS,
     HOUR_MS,

@@ -17,7 +17,7 @@ from tally.events.sessions import Sessions
 from tally.rollups import totals as moments
 from tally.rollups.totals import COLUMNS, Deltas, hours_touched
 from tally.storage.database import open_database
-from tests.conftest import ManualClock
+from tests.support.app import ManualClock
 from tests.support.rollup_database import DAY_MS, GAP_MS, MINUTE_MS, Works, label_of, make_file
 
 DAY = 20_775

@@ -1,6 +1,6 @@
 """How every statement of the product finds its rows: never by reading a growing table from end to end.
 
-House rule: "test_plans runs EXPLAIN QUERY PLAN on every query and allows no bare scan of a table that grows." The
+App rule: "test_plans runs EXPLAIN QUERY PLAN on every query and allows no bare scan of a table that grows." The
 statements are not listed here but overheard: SQLite tells each one that a run through all endpoints, writes and
 commands executes. Then the sources are searched for their names (`/* room.name */`), so that one that was never run
 fails.
@@ -44,7 +44,7 @@ from tally.timestamps import iso
 from tally.transfer.exporter import count_events, export_events
 from tally.transfer.files import open_source, open_target
 from tally.transfer.importer import import_events
-from tests.conftest import NOON_MS, House, ManualClock
+from tests.support.app import NOON_MS, App, ManualClock
 from tests.support.page_client import PASSWORD, logged_in
 from tests.support.read_api import DAY, DAY_MS, FIELDS, custom, event, view
 
@@ -150,7 +150,7 @@ def inserted_tables(tree: ast.Module) -> set[str]:
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
 def test_every_statement_opens_with_its_name(source: Path) -> None:
-    """House style: SQL is "opened by `/* queries.top */` so that a slow query names its author"."""
+    """App style: SQL is "opened by `/* queries.top */` so that a slow query names its author"."""
     without = {
         line: text
         for text, line in statement_texts(ast.parse(source.read_text("utf-8")))
@@ -247,9 +247,9 @@ FOLLOWED = tuple(
 )
 
 
-def mend_measurements(house: House, overheard: "Overheard", website: int, day: int) -> None:
+def mend_measurements(app: App, overheard: "Overheard", website: int, day: int) -> None:
     """Counts a day of measurements anew, and says that all histograms are still to be filled."""
-    connection = open_database(house.db, create=False)
+    connection = open_database(app.db, create=False)
     wrong = "insert or replace into histogram values (?, 1, 0, ?, 9999, 1, 0, 0, 0, 0, 0, ?)"
     connection.execute(wrong, (website, day, b"00"))
     connection.execute("insert into heat_count values (?, 0, ?, 9999, 1, 0, 0, 0, 0, 0)", (website, day))
@@ -282,55 +282,55 @@ def traffic() -> list[dict[str, Any]]:
     ]
 
 
-async def ask(house: House, key: str, website: str, questions: tuple[str, ...], status: int = 200) -> None:
+async def ask(app: App, key: str, website: str, questions: tuple[str, ...], status: int = 200) -> None:
     """Puts questions; where an answer goes on, for the next page too."""
     base = f"/api/v1/websites/{website}"
     for question in questions:
         first, *rest = question.split("?")
-        answer = await house.get(f"{base}/{first}?{'&'.join(rest)}", key)
+        answer = await app.get(f"{base}/{first}?{'&'.join(rest)}", key)
         assert answer.status == status, (question, answer.text)
         if answer.json.get("meta", {}).get("next_cursor"):
             cursor = answer.json["meta"]["next_cursor"]
-            assert (await house.get(f"{base}/{first}?{'&'.join(rest)}&cursor={cursor}", key)).status == 200
+            assert (await app.get(f"{base}/{first}?{'&'.join(rest)}&cursor={cursor}", key)).status == 200
 
 
-async def play(house: House, overheard: Overheard) -> None:
+async def play(app: App, overheard: Overheard) -> None:
     """Every endpoint, every type of event, the chores, and the work on rollups from the first fold to retention."""
     # A plan with a limit, so that the website's usage is counted.
-    key, website = await house.key(OWNER, "pro"), await house.website(account=OWNER)
+    key, website = await app.key(OWNER, "pro"), await app.website(account=OWNER)
     for batch in (traffic(), traffic()[:1], traffic()[4:5]):
-        answer = await house.collect({"website_id": website, "events": batch})
+        answer = await app.collect({"website_id": website, "events": batch})
         assert answer.json == {"ok": True, "accepted": len(batch), "rejected": 0}
     # an assignment before the first, and a conversion whose assignment is in the file alone
-    await house.collect(event("ab_assign", "09:59:59", "bob", experiment="e", variant="w") | {"website_id": website})
-    await house.collect(event("ab_convert", "10:00:01", "bob", experiment="e") | {"website_id": website})
-    await ask(house, key, website, (*QUESTIONS, *LISTS, *RAGGED, *MEASURED, *FOLLOWED, "realtime"))
-    assert not await house.store.read(properties._is_over)
-    await leave_out(house, key, website)
-    assert (await house.get("/api/v1/websites", key)).status == 200
-    house.store.health.fault = FAILING  # so that it is tried whether writing works again
-    await house.store.mender.heal()
-    assert house.store.look() == "well"
-    await house.store.tick()
-    await play_rollups(house, key, website, overheard)
+    await app.collect(event("ab_assign", "09:59:59", "bob", experiment="e", variant="w") | {"website_id": website})
+    await app.collect(event("ab_convert", "10:00:01", "bob", experiment="e") | {"website_id": website})
+    await ask(app, key, website, (*QUESTIONS, *LISTS, *RAGGED, *MEASURED, *FOLLOWED, "realtime"))
+    assert not await app.store.read(properties._is_over)
+    await leave_out(app, key, website)
+    assert (await app.get("/api/v1/websites", key)).status == 200
+    app.store.health.fault = FAILING  # so that it is tried whether writing works again
+    await app.store.mender.heal()
+    assert app.store.look() == "well"
+    await app.store.tick()
+    await play_rollups(app, key, website, overheard)
 
 
-async def leave_out(house: House, key: str, website: str) -> None:
+async def leave_out(app: App, key: str, website: str) -> None:
     """An event is not taken, that is counted and read, and older ones are forgotten."""
-    await house.admin(lambda run: run.execute("insert into left_out values (1, 5, 0, 1)"))
-    house.store.left_out._forgot_ns -= left_out._FORGET_NS  # where old ones were looked for already
-    answer = await house.collect({"type": "pageview", "website_id": website, "url": "x"})
+    await app.admin(lambda run: run.execute("insert into left_out values (1, 5, 0, 1)"))
+    app.store.left_out._forgot_ns -= left_out._FORGET_NS  # where old ones were looked for already
+    answer = await app.collect({"type": "pageview", "website_id": website, "url": "x"})
     assert answer.status == 400
-    await house.store.tick()
-    await ask(house, key, website, ("left-out", f"left-out?from={DAY}&to={DAY}&tz=Asia/Kolkata"))
-    assert house.sql("select sum(events) from left_out") == [(1,)]
+    await app.store.tick()
+    await ask(app, key, website, ("left-out", f"left-out?from={DAY}&to={DAY}&tz=Asia/Kolkata"))
+    assert app.sql("select sum(events) from left_out") == [(1,)]
 
 
-def port(house: House, website: int, overheard: Overheard) -> None:
+def port(app: App, website: int, overheard: Overheard) -> None:
     """Exports a website, and imports what was exported: into itself, elsewhere, and once more."""
-    connection = open_database(house.db, create=False)
+    connection = open_database(app.db, create=False)
     overheard.listen_to(connection)
-    target = house.db.with_name("events.ndjson")
+    target = app.db.with_name("events.ndjson")
     with open_target(str(target)) as out:
         exported = export_events(connection, website, out)
     assert count_events(connection, website) == exported > 0
@@ -345,7 +345,7 @@ def port(house: House, website: int, overheard: Overheard) -> None:
         }
         for minute, id_ in ((0, "a"), (50, "b"), (-50, 7))
     ]
-    more = house.db.with_name("more.ndjson")
+    more = app.db.with_name("more.ndjson")
     elsewhere = next(site for site in accounts.websites(connection) if site.number != website).number
     late = [{**lines[0], "timestamp": iso(NOON_MS + 25 * 60_000), "id": "c"}, *lines]
     # A conversion whose assignment is in the same file, and one whose assignment is stored.
@@ -363,49 +363,49 @@ def port(house: House, website: int, overheard: Overheard) -> None:
     connection.close()
 
 
-async def play_rollups(house: House, key: str, website: str, overheard: Overheard) -> None:
+async def play_rollups(app: App, key: str, website: str, overheard: Overheard) -> None:
     """Days are folded, closed, built into blocks, marked stale, built anew, and let go."""
-    [(number,)] = house.sql("select number from website")
-    house.clock.advance(60)
-    await house.store.builder.work()
-    await house.collect(view("09:00:00", "/late", "eve") | {"website_id": website})
-    await ask(house, key, website, (*QUESTIONS, *LISTS, *RAGGED))
-    await house.website("example.org", OWNER)
-    port(house, number, overheard)
-    await house.store.builder.work()
+    [(number,)] = app.sql("select number from website")
+    app.clock.advance(60)
+    await app.store.builder.work()
+    await app.collect(view("09:00:00", "/late", "eve") | {"website_id": website})
+    await ask(app, key, website, (*QUESTIONS, *LISTS, *RAGGED))
+    await app.website("example.org", OWNER)
+    port(app, number, overheard)
+    await app.store.builder.work()
     # Stale while events may still arrive: emptied, counted and folded anew.
     day = NOON_MS // DAY_MS - 1
-    await house.admin(lambda connection: rollups.mark_stale(connection, number, (day,)))
-    await house.store.builder.work()
-    house.clock.advance(600 * 86_400)
-    await house.store.builder.work()
-    assert house.sql("select count(*) from built where level = 8 and website = ?", number) == [(1,)]
-    connection = open_database(house.db, create=False)
+    await app.admin(lambda connection: rollups.mark_stale(connection, number, (day,)))
+    await app.store.builder.work()
+    app.clock.advance(600 * 86_400)
+    await app.store.builder.work()
+    assert app.sql("select count(*) from built where level = 8 and website = ?", number) == [(1,)]
+    connection = open_database(app.db, create=False)
     overheard.listen_to(connection)
     assert not [verdict for verdict in verdicts(connection, number) if verdict.fault or verdict.passed_over]
-    copy = house.db.with_name("copy.db")
+    copy = app.db.with_name("copy.db")
     with copy.open("xb") as empty:
         backups.copy_database(connection, copy, empty.fileno(), lambda: False)
     connection.close()
-    await ask(house, key, website, (*QUESTIONS, *LISTS, *RAGGED, *MEASURED))
-    mend_measurements(house, overheard, number, day)
-    await ask(house, key, website, MEASURED)
-    await house.admin(lambda connection: rollups.mark_stale(connection, number, (day,)))
-    await ask(house, key, website, (*QUESTIONS, *RAGGED))
-    await house.store.builder.work()
-    await house.admin(lambda connection: retention.set_keep_days(connection, number, 10))
-    await house.store.builder.work()
-    assert house.sql("select count(*) from event where website = ?", number) == [(0,)]
-    await ask(house, key, website, (f"stats?from={DAY}&to={DAY}&filter_type=event",), 400)
+    await ask(app, key, website, (*QUESTIONS, *LISTS, *RAGGED, *MEASURED))
+    mend_measurements(app, overheard, number, day)
+    await ask(app, key, website, MEASURED)
+    await app.admin(lambda connection: rollups.mark_stale(connection, number, (day,)))
+    await ask(app, key, website, (*QUESTIONS, *RAGGED))
+    await app.store.builder.work()
+    await app.admin(lambda connection: retention.set_keep_days(connection, number, 10))
+    await app.store.builder.work()
+    assert app.sql("select count(*) from event where website = ?", number) == [(0,)]
+    await ask(app, key, website, (f"stats?from={DAY}&to={DAY}&filter_type=event",), 400)
 
 
 _REVOKED = {"revoke_keys": True, "revoke_share_links": True}
 
 
-async def play_pages(house: House) -> None:
+async def play_pages(app: App) -> None:
     """What the account area does, up to a website that is taken out of the file."""
-    browser = await logged_in(house, OWNER)
-    house.clock.advance(2 * 86_400)  # the session is prolonged
+    browser = await logged_in(app, OWNER)
+    app.clock.advance(2 * 86_400)  # the session is prolonged
     key = await browser("POST", "/api/account/keys", {"name": "k"})
     await browser("DELETE", f"/api/account/keys/{key.json['data']['id']}")
     await browser("PATCH", "/api/account", {"time_zone": "UTC"})
@@ -417,14 +417,14 @@ async def play_pages(house: House) -> None:
     await browser("DELETE", f"{path}/share")
     await browser("GET", "/api/account/websites")
     for name in ("/first", "/last"):
-        answer = await house.collect(
-            event("screen_view", house.clock.wall_ms(), "ann", name=name) | {"website_id": website}
+        answer = await app.collect(
+            event("screen_view", app.clock.wall_ms(), "ann", name=name) | {"website_id": website}
         )
         assert answer.status == 202
     assert (await browser("DELETE", path, {"domain": "gone.example"})).status == 202
-    house.clock.advance(60)
-    await house.store.eraser.work()
-    assert house.sql("select is_over from gone") == [(1,)]
+    app.clock.advance(60)
+    await app.store.eraser.work()
+    assert app.sql("select is_over from gone") == [(1,)]
     await browser("POST", "/api/account/logout")
 
 
@@ -459,17 +459,17 @@ async def overheard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Overhear
     heard = Overheard()
     monkeypatch.setattr(funnels, "MOST_HITS", 1)
     monkeypatch.setattr(running, "PAUSE_S", 1e6)  # the run itself says when rollups are worked on
-    house = House(Settings(db=tmp_path / "analytics.db"), ManualClock())
-    await house.open()
+    app = App(Settings(db=tmp_path / "analytics.db"), ManualClock())
+    await app.open()
     try:
-        for thread in (house.store._writer, house.store.builder._reader, *house.store.readers.threads):
+        for thread in (app.store._writer, app.store.builder._reader, *app.store.readers.threads):
             heard.listen_to(thread._conn)
-        house.store.builder._rest = 0
-        await play(house, heard)
-        await play_pages(house)
+        app.store.builder._rest = 0
+        await play(app, heard)
+        await play_pages(app)
     finally:
-        await house.close()
-    connection = open_database(house.db, create=False)
+        await app.close()
+    connection = open_database(app.db, create=False)
     heard.listen_to(connection)
     administer(connection)
     connection.close()
@@ -508,7 +508,7 @@ async def test_no_statement_is_forgotten(overheard: Overheard) -> None:
 
 
 async def test_no_growing_table_is_scanned(overheard: Overheard, tmp_path: Path) -> None:
-    """House rule: "no bare scan of a table that grows"; schema.sql: "every question is a range of it"."""
+    """App rule: "no bare scan of a table that grows"; schema.sql: "every question is a range of it"."""
     connection = open_database(tmp_path / "analytics.db", create=False)
     try:
         for name in ("rollups.fresh", "intake.promised"):

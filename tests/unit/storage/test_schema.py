@@ -27,7 +27,8 @@ from tally.storage.database import (
     connect_writer,
     open_database,
 )
-from tests.conftest import ROOT, clean_environment, need_strace
+from tests.support.app import ROOT
+from tests.support.process import clean_environment, need_strace
 
 
 @pytest.fixture

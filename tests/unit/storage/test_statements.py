@@ -471,7 +471,7 @@ def test_filters_are_the_fields_and_two_more() -> None:
     "field", ["visitor", "ts", "website", "id", "OS", "", "os ", "os = 1 or os", "event_data", *HOSTILE]
 )
 def test_a_name_that_is_no_filter_never_reaches_sql(query: Callable[[Scope], Query], field: str) -> None:
-    """House rule: "a name not in it never reaches SQL"."""
+    """App rule: "a name not in it never reaches SQL"."""
     with pytest.raises(KeyError):
         query(Scope(W, 0, 1, ((field, ("x",)),)))
 
@@ -491,7 +491,7 @@ def test_a_name_that_is_no_field_has_no_list(field: str) -> None:
 def test_values_are_parameters_always(
     filled: sqlite3.Connection, query: Callable[[Scope], Query], filter_: str
 ) -> None:
-    """House rule: "Values are parameters, always": the text of a statement depends on how many there are alone."""
+    """App rule: "Values are parameters, always": the text of a statement depends on how many there are alone."""
     hostile, plain = (query(Scope(W, 0, 10_000, ((filter_, values),))) for values in (HOSTILE, ("x",) * len(HOSTILE)))
     assert hostile[0] == plain[0]
     run(filled, hostile)
@@ -499,7 +499,7 @@ def test_values_are_parameters_always(
 
 
 def test_the_filter_of_rollups_takes_parameters(filled: sqlite3.Connection) -> None:
-    """House rule: "Values are parameters, always": `matching` takes what a client sent, too."""
+    """App rule: "Values are parameters, always": `matching` takes what a client sent, too."""
     hostile, plain = (queries.matching(W, 0, 0, 1, values) for values in (HOSTILE, ("x",) * len(HOSTILE)))
     assert hostile[0] == plain[0]
     assert run(filled, hostile) == []
@@ -507,6 +507,6 @@ def test_the_filter_of_rollups_takes_parameters(filled: sqlite3.Connection) -> N
 
 @pytest.mark.parametrize("name", [*SCOPED, *OTHERS])
 def test_a_statement_opens_with_its_name(name: str) -> None:
-    """House style: "opened by `/* queries.top */` so that a slow query names its author"."""
+    """App style: "opened by `/* queries.top */` so that a slow query names its author"."""
     statement = SCOPED[name](Scope(W, 0, 1))[0] if name in SCOPED else OTHERS[name][0]
     assert statement.startswith(f"/* queries.{name} */ ")

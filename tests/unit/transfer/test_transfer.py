@@ -40,7 +40,8 @@ from tally.transfer.files import MOST_LINE_BYTES, BadFile, open_source, open_tar
 from tally.transfer.importer import Sizes, Summary, import_events
 from tally.transfer.line_format import Line, LineReader
 from tally.transfer.visit_merge import cut
-from tests.conftest import NOON_MS, ROOT, Command, House, MakeHouse, Serve, clean_environment, until
+from tests.support.app import NOON_MS, ROOT, App, MakeApp
+from tests.support.process import Command, Serve, clean_environment, until
 from tests.support.read_api import DAY, FIELDS, custom, event, view
 
 MINUTE = 60_000
@@ -970,7 +971,7 @@ def test_any_imports_leave_what_the_lines_say(sent: Sent) -> None:
 # --- over HTTP
 
 
-async def everything(house: House, website: str) -> None:
+async def everything(app: App, website: str) -> None:
     """Events of all types, visits that cross and join, two visitors, three days."""
     events = [
         view("10:00:00", "/a?utm_source=news", referrer="https://www.example.org/x"),
@@ -984,7 +985,7 @@ async def everything(house: House, website: str) -> None:
         view(NOON_MS, "/now", who="cat"),
         view(NOON_MS - DAY_MS * 2, "/long ago", who="cat"),
     ]
-    answer = await house.collect({"website_id": website, "events": events})
+    answer = await app.collect({"website_id": website, "events": events})
     assert answer.json == {"ok": True, "accepted": len(events), "rejected": 0}
 
 
@@ -996,11 +997,11 @@ def questions() -> list[str]:
     return [*asked, "realtime"]
 
 
-async def answers(house: House, website: str) -> list[Any]:
-    key = await house.key()
+async def answers(app: App, website: str) -> list[Any]:
+    key = await app.key()
     found = []
     for question in questions():
-        answer = await house.get(f"/api/v1/websites/{website}/{question}", key)
+        answer = await app.get(f"/api/v1/websites/{website}/{question}", key)
         assert answer.status == 200, (question, answer.text)
         data = answer.json["data"]
         if question.startswith("events"):
@@ -1014,17 +1015,17 @@ async def answers(house: House, website: str) -> list[Any]:
     return found
 
 
-async def test_answers_over_http_are_equal(make_house: MakeHouse, tmp_path: Path) -> None:
+async def test_answers_over_http_are_equal(make_app: MakeApp, tmp_path: Path) -> None:
     """Also of a server that was running all the while and had ids of its own, and an export is what /events shows."""
-    house = await make_house(client_per_minute=10_000, key_per_minute=10_000)
-    website, beside = await house.website(), await house.website("example.net")
-    await everything(house, website)
-    await house.collect(view(NOON_MS) | {"website_id": beside})
-    reader = connect_reader(house.db)
+    app = await make_app(client_per_minute=10_000, key_per_minute=10_000)
+    website, beside = await app.website(), await app.website("example.net")
+    await everything(app, website)
+    await app.collect(view(NOON_MS) | {"website_id": beside})
+    reader = connect_reader(app.db)
     with open_target(str(tmp_path / "out.ndjson.gz")) as out:
         export_events(reader, 1, out)
     reader.close()
-    new = await make_house(db=tmp_path / "new.db", client_per_minute=10_000, key_per_minute=10_000)
+    new = await make_app(db=tmp_path / "new.db", client_per_minute=10_000, key_per_minute=10_000)
     target = await new.website()
     await new.collect(view(NOON_MS) | {"website_id": await new.website("example.net")})
     connection = open_database(new.db, create=False)
@@ -1032,28 +1033,28 @@ async def test_answers_over_http_are_equal(make_house: MakeHouse, tmp_path: Path
         assert import_events(connection, 1, source, now_ms=NOON_MS) == (10, 0, 0)
     connection.close()
     await new.store.refresh()
-    assert await answers(new, target) == await answers(house, website)
+    assert await answers(new, target) == await answers(app, website)
     with gzip.open(tmp_path / "out.ndjson.gz") as file:
         lines = [json.loads(line) for line in file]
-    key = await house.key()
-    shown = (await house.get(f"/api/v1/websites/{website}/events?from=2026-11-14&to=2026-11-18", key)).json["data"]
+    key = await app.key()
+    shown = (await app.get(f"/api/v1/websites/{website}/events?from=2026-11-14&to=2026-11-18", key)).json["data"]
     assert [{name: line[name] for name in EVENT_COLUMNS} for line in reversed(lines)] == shown
-    assert (await house.get(f"/api/v1/websites/{website}/events?from={DAY}&to={DAY}", key)).json["data"] != []
+    assert (await app.get(f"/api/v1/websites/{website}/events?from={DAY}&to={DAY}", key)).json["data"] != []
 
 
-def imported(house: House, lines: Sequence[Any], website: int = 1) -> Summary:
+def imported(app: App, lines: Sequence[Any], website: int = 1) -> Summary:
     """An import by another process: the server has not heard of it yet."""
-    path = house.db.with_name("lines.ndjson")
+    path = app.db.with_name("lines.ndjson")
     path.write_bytes(b"".join((one if isinstance(one, bytes) else json.dumps(one).encode()) + b"\n" for one in lines))
-    connection = open_database(house.db, create=False)
+    connection = open_database(app.db, create=False)
     with contextlib.closing(connection), open_source(str(path)) as source:
-        return import_events(connection, website, source, now_ms=house.clock.wall_ms())
+        return import_events(connection, website, source, now_ms=app.clock.wall_ms())
 
 
-async def test_pages_of_events_stand_still_beside_imports(house: House) -> None:
+async def test_pages_of_events_stand_still_beside_imports(app: App) -> None:
     """CONTRACT: the cursor is "stable while events arrive", whoever brings them, while and after imports and across
     restarts; a first page shows what was imported just now."""
-    website, key = await house.website(), await house.key()
+    website, key = await app.website(), await app.key()
     path = f"/api/v1/websites/{website}/events?limit=2"
     before: list[str] = []
 
@@ -1061,42 +1062,42 @@ async def test_pages_of_events_stand_still_beside_imports(house: House) -> None:
         """One event by each way, both older than all others."""
         hours = len(before)
         sent = view(NOON_MS - hours * 3_600_000, f"/sent {name}") | {"website_id": website}
-        assert (await house.collect(sent)).status == 202
+        assert (await app.collect(sent)).status == 202
         line = a_line(id=f"line {len(before)}", pathname=f"/imported {name}", timestamp=NOON_MS - hours * 3_600_000)
-        assert imported(house, [line]) == (1, 0, 0)
+        assert imported(app, [line]) == (1, 0, 0)
         before.extend([f"/sent {name}", f"/imported {name}"])
 
     for round_ in range(4):
         await arrive(f"{round_}")
         there = list(before)
-        page = (await house.get(path, key)).json
+        page = (await app.get(path, key)).json
         rows = page["data"]
         while cursor := page["meta"]["next_cursor"]:
             await arrive(f"{round_} {len(rows)}")
             if round_ % 2:
-                await house.restart()
+                await app.restart()
             if round_ % 3:
-                await house.store.refresh()
-            page = (await house.get(f"{path}&cursor={cursor}", key)).json
+                await app.store.refresh()
+            page = (await app.get(f"{path}&cursor={cursor}", key)).json
             rows += page["data"]
         assert sorted(row["pathname"] for row in rows) == sorted(there)
         assert len({row["id"] for row in rows}) == len(rows)
-    ids = [row[0] for row in house.sql("select id from event")]
+    ids = [row[0] for row in app.sql("select id from event")]
     assert len(set(ids)) == len(ids)
 
 
-async def test_an_answer_is_not_unchanged_after_an_import(house: House) -> None:
+async def test_an_answer_is_not_unchanged_after_an_import(app: App) -> None:
     """A conditional GET sees an import as soon as a plain GET does."""
-    website, key = await house.website(), await house.key()
+    website, key = await app.website(), await app.key()
     for path in ("stats", "events", "top/pathname", "realtime"):
         path = f"/api/v1/websites/{website}/{path}"
-        first = await house.get(path, key)
+        first = await app.get(path, key)
         tag = {"If-None-Match": first.headers["ETag"]}
-        assert (await house.get(path, key, headers=tag)).status == 304
-        assert imported(house, [a_line(pathname=path)]) == (1, 0, 0)
-        again = await house.get(path, key, headers=tag)
+        assert (await app.get(path, key, headers=tag)).status == 304
+        assert imported(app, [a_line(pathname=path)]) == (1, 0, 0)
+        again = await app.get(path, key, headers=tag)
         assert (again.status, again.headers["ETag"] != first.headers["ETag"]) == (200, True)
-        assert again.json["data"] == (await house.get(path, key)).json["data"]
+        assert again.json["data"] == (await app.get(path, key)).json["data"]
 
 
 # --- histories
@@ -1139,11 +1140,11 @@ REPORTS = (
 )
 
 
-async def reports(house: House, website: str, key: str) -> dict[str, Any]:
+async def reports(app: App, website: str, key: str) -> dict[str, Any]:
     found = {}
     for report in REPORTS:
         span = "" if report == "realtime" else f"{'&' if '?' in report else '?'}from=2026-11-14&to=2026-11-18"
-        answer = await house.get(f"/api/v1/websites/{website}/{report}{span}", key)
+        answer = await app.get(f"/api/v1/websites/{website}/{report}{span}", key)
         assert answer.status == 200, (report, answer.text)
         found[report] = answer.json["data"]
     visits: dict[str, int] = {}
@@ -1154,39 +1155,39 @@ async def reports(house: House, website: str, key: str) -> dict[str, Any]:
     return found
 
 
-async def test_histories_that_are_exported_and_imported_give_equal_reports(make_house: MakeHouse) -> None:
+async def test_histories_that_are_exported_and_imported_give_equal_reports(make_app: MakeApp) -> None:
     """Whatever the order of arrival: the first assignment of a day is the first by timestamp, here and there; of equal
     ones the first to arrive, whose line comes first. Lines in no order give equal reports too, but for rows of equal
     times."""
-    house = await make_house(client_per_minute=10_000, website_per_minute=10_000, key_per_minute=10_000)
-    key = await house.key()
+    app = await make_app(client_per_minute=10_000, website_per_minute=10_000, key_per_minute=10_000)
+    key = await app.key()
     shuffles = 0
     for number in range(1, 7):
         chance = random.Random(f"history {number}")
-        website, copy, shuffled = [await house.website() for _ in range(3)]
+        website, copy, shuffled = [await app.website() for _ in range(3)]
         for events in a_history(chance):
-            answer = await house.collect({"website_id": website, "events": events}, ip=f"203.0.113.{number}")
+            answer = await app.collect({"website_id": website, "events": events}, ip=f"203.0.113.{number}")
             assert answer.status in (202, 400), answer.text
         out = io.BytesIO()
-        with contextlib.closing(connect_reader(house.db)) as reader:
+        with contextlib.closing(connect_reader(app.db)) as reader:
             export_events(reader, number * 3 - 2, out)
         lines = out.getvalue().splitlines()
-        assert imported(house, lines, number * 3 - 1) == (len(lines), 0, 0)
-        want = await reports(house, website, key)
+        assert imported(app, lines, number * 3 - 1) == (len(lines), 0, 0)
+        want = await reports(app, website, key)
         assert want["experiments"]
-        assert await reports(house, copy, key) == want
-        assert imported(house, lines, number * 3 - 1) == (0, len(lines), 0)
-        assert imported(house, lines, number * 3 - 2) == (0, len(lines), 0)
+        assert await reports(app, copy, key) == want
+        assert imported(app, lines, number * 3 - 1) == (0, len(lines), 0)
+        assert imported(app, lines, number * 3 - 2) == (0, len(lines), 0)
         times = [(line["timestamp"], line["visitor"]) for line in map(json.loads, lines) if line["type"] == "ab_assign"]
         if len(set(times)) == len(times):
             shuffles += 1
             chance.shuffle(lines)
-            assert imported(house, lines, number * 3) == (len(lines), 0, 0)
-            found = await reports(house, shuffled, key)
+            assert imported(app, lines, number * 3) == (len(lines), 0, 0)
+            found = await reports(app, shuffled, key)
             assert {k: v for k, v in found.items() if k[:6] != "events"} == (
                 {k: v for k, v in want.items() if k[:6] != "events"}
             )
-        with contextlib.closing(connect_reader(house.db)) as reader:
+        with contextlib.closing(connect_reader(app.db)) as reader:
             assert [one for one in verdicts(reader, number * 3) if one.fault] == []
     assert shuffles
 

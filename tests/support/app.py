@@ -1,0 +1,225 @@
+"""The application in this process, on a database file of its own, with a clock that the test sets.
+
+`App` is reached through aiohttp's test client. Nothing is mocked. The client's address travels in X-Forwarded-For,
+since the test's own is loopback, which is a trusted proxy by default.
+"""
+
+import asyncio
+import atexit
+import functools
+import json
+import lzma
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from aiohttp import web, web_app
+from aiohttp.test_utils import TestClient, TestServer
+
+from analytics_server import build_app
+from tally.accounts import queries as accounts
+from tally.cli.serve import RUNNER_OPTIONS, Runner
+from tally.clock import Clock
+from tally.events.geoip import BUNDLED
+from tally.ingest.collector import DESK
+from tally.resources import asset
+from tally.settings import Settings
+from tally.storage.database import open_database
+
+ROOT = Path(__file__).resolve().parents[2]
+CHROME = (
+    "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36"
+)
+SAFARI_IPHONE = (
+    "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko)"
+    " Version/17.5 Mobile/15E148 Safari/604.1"
+)
+OWNER = "owner@example.com"
+NOON_MS = 1_795_003_200_000  # 2026-11-18T12:00:00Z
+
+
+class ManualClock(Clock):
+    """A clock that stands still until it is set; both of its hands move together."""
+
+    def __init__(self, wall_ms: int = NOON_MS) -> None:
+        self._wall_ms = wall_ms
+        self._monotonic_ns = 1_000_000_000_000
+        super().__init__()
+
+    def wall_ms(self) -> int:
+        return self._wall_ms
+
+    def monotonic_ns(self) -> int:
+        return self._monotonic_ns
+
+    def advance(self, seconds: float) -> None:
+        """Both hands go on."""
+        self._wall_ms += round(seconds * 1000)
+        self._monotonic_ns += round(seconds * 1_000_000_000)
+
+    def begin_at(self, ms: int) -> None:
+        """It has always been that late: nothing was set."""
+        self._wall_ms = ms
+        Clock.__init__(self)
+
+    def set_wall(self, ms: int) -> None:
+        """The system's time is set; what measures waiting does not notice."""
+        self._wall_ms = ms
+
+
+@dataclass
+class Answer:
+    """A response, read."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    json: Any = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        if "json" in self.headers.get("Content-Type", "") and self.body:
+            self.json = json.loads(self.body)
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+
+class _LikeTheProcess(TestServer):
+    """Runs the application as tally/cli/serve.py does: a client that goes away does not cancel its handler."""
+
+    __test__ = False
+
+    async def _make_runner(self, **options: Any) -> web.BaseRunner:
+        return Runner(self.app, **options | RUNNER_OPTIONS)
+
+
+class App:
+    """An application in this process, on a file of its own."""
+
+    def __init__(self, settings: Settings, clock: ManualClock) -> None:
+        self.settings, self.clock, self.db = settings, clock, settings.db
+        self.client: TestClient[Any, Any]
+
+    async def open(self) -> None:
+        self.application = build_app(self.settings, self.clock)
+        # No jar: a test says which cookies are sent.
+        self.client = TestClient(_LikeTheProcess(self.application), cookie_jar=aiohttp.DummyCookieJar())
+        await self.client.start_server()
+
+    async def close(self) -> None:
+        await self.client.close()
+        # aiohttp keeps the handlers of 1,024 routes with their applications, of which each takes 11 MB.
+        web_app._cached_build_middleware.cache_clear()
+
+    async def restart(self) -> None:
+        """Closes the application and opens another on the same file; what was in memory is gone."""
+        await self.close()
+        await self.open()
+
+    @property
+    def store(self) -> Any:
+        return self.application[DESK].store
+
+    async def admin(self, do: Callable[[sqlite3.Connection], Any]) -> Any:
+        """Writes as the command line does, from outside the application, which is then made to look."""
+
+        def write() -> Any:
+            connection = open_database(self.db, create=False)
+            try:
+                connection.execute("begin immediate")
+                result = do(connection)
+                connection.execute("commit")
+                return result
+            finally:
+                connection.close()
+
+        result = await asyncio.to_thread(write)
+        await self.store.refresh()
+        return result
+
+    async def website(
+        self,
+        domain: str = "example.com",
+        account: str = OWNER,
+        plan: str = "business",
+        allow_origins: tuple[str, ...] = (),
+    ) -> str:
+        """A new website; its account is made where it is not there yet. Its id."""
+
+        def add(connection: sqlite3.Connection) -> str:
+            owner = self._owner(connection, account, plan)
+            return accounts.add_website(connection, owner, domain, domain, allow_origins, self.clock.wall_ms())
+
+        return str(await self.admin(add))
+
+    async def key(self, account: str = OWNER, plan: str = "business") -> str:
+        """A new API key of the account."""
+
+        def create(connection: sqlite3.Connection) -> str:
+            return accounts.create_key(connection, self._owner(connection, account, plan), "", self.clock.wall_ms())
+
+        return str(await self.admin(create))
+
+    def _owner(self, connection: sqlite3.Connection, email: str, plan: str) -> accounts.Account:
+        try:
+            return accounts.account(connection, email)
+        except accounts.AccountError:
+            return accounts.create_account(connection, email, plan, None, self.clock.wall_ms())
+
+    async def collect(
+        self,
+        body: Any,
+        *,
+        ip: str = "203.0.113.7",
+        ua: str = CHROME,
+        headers: Mapping[str, str] | None = None,
+        path: str = "/api/collect",
+        method: str = "POST",
+    ) -> Answer:
+        """Sends a body; as an app does unless `headers` name a page."""
+        sent = (
+            body if isinstance(body, bytes) else body.encode() if isinstance(body, str) else json.dumps(body).encode()
+        )
+        own = {"X-Forwarded-For": ip, "User-Agent": ua, "Content-Type": "application/json"}
+        async with self.client.request(method, path, data=sent, headers=own | dict(headers or {})) as response:
+            return Answer(response.status, response.headers, await response.read())
+
+    async def get(
+        self,
+        path: str,
+        key: str | None = None,
+        params: Any = None,
+        headers: Mapping[str, str] | None = None,
+        method: str = "GET",
+    ) -> Answer:
+        """Asks the read API."""
+        own = {"Authorization": f"Bearer {key}"} if key else {}
+        async with self.client.request(method, path, params=params, headers=own | dict(headers or {})) as response:
+            return Answer(response.status, response.headers, await response.read())
+
+    def sql(self, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        """Reads the file itself."""
+        connection = sqlite3.connect(self.db)
+        try:
+            return connection.execute(query, parameters).fetchall()
+        finally:
+            connection.close()
+
+
+@functools.cache
+def unpacked_countries() -> Path:
+    """The bundled country data, unpacked once for all applications: each unpacking takes a third of a second."""
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = folder / "countries.mmdb"
+    path.write_bytes(lzma.decompress(asset(BUNDLED).read_bytes()))
+    return path
+
+
+MakeApp = Callable[..., Awaitable[App]]

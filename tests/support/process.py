@@ -1,0 +1,119 @@
+"""The real command: run to its end, or as a server in a process of its own."""
+
+import http.client
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.support.app import CHROME, ROOT, Answer
+
+
+def clean_environment(**more: str) -> dict[str, str]:
+    """The environment without settings of the product."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("ANALYTICS_")} | more
+
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+class Server:
+    """The real server as a process of its own."""
+
+    def __init__(
+        self,
+        db: Path,
+        arguments: tuple[str, ...],
+        env: Mapping[str, str],
+        log: Path,
+        prefix: list[str],
+        pass_fds: tuple[int, ...] = (),
+    ) -> None:
+        self.db, self._log = db, log
+        words = [*prefix, sys.executable, str(ROOT / "analytics_server.py"), "serve", "--port", "0", "--db", str(db)]
+        with log.open("ab") as stderr:
+            self.process = subprocess.Popen(
+                [*words, *arguments],
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                env=clean_environment(**env),
+                cwd=db.parent,
+                pass_fds=pass_fds,
+            )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline().decode()
+        if not line.startswith("listening on "):
+            self.process.wait()
+            raise AssertionError(f"the server did not start: {line!r} {self.stderr()}")
+        self.url = line.removeprefix("listening on ").strip()
+        self.pid = self.process.pid
+
+    def terminate(self) -> int:
+        """SIGTERM; its exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        return self._ended()
+
+    def kill(self) -> int:
+        """SIGKILL; its exit status."""
+        self.process.kill()
+        return self._ended()
+
+    def _ended(self) -> int:
+        status = self.process.wait(timeout=60)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        return status
+
+    def stderr(self) -> str:
+        return self._log.read_text()
+
+    def request(
+        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None, timeout: float = 60
+    ) -> Answer:
+        """One request on a connection of its own."""
+        at = urlsplit(self.url)
+        connection = http.client.HTTPConnection(at.hostname or "", at.port or 0, timeout=timeout)
+        sent = body if body is None or isinstance(body, bytes | str) else json.dumps(body)
+        try:
+            connection.request(method, path, body=sent, headers={"User-Agent": CHROME} | dict(headers or {}))
+            response = connection.getresponse()
+            return Answer(response.status, response.headers, response.read())
+        finally:
+            connection.close()
+
+    def resident_bytes(self) -> int:
+        """Resident memory."""
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+        raise AssertionError("no VmRSS")
+
+
+Serve = Callable[..., Server]
+
+
+def need_strace() -> None:
+    """Skips where strace is not installed; fails instead where TALLY_MUST_TRACE says it has to be, as in .ci/run."""
+    if shutil.which("strace") is None:
+        assert not os.environ.get("TALLY_MUST_TRACE"), "install strace: apt-get install strace"
+        pytest.skip(
+            "NOT TESTED: fsync and kills at single writes are only seen through strace (apt-get install strace)"
+        )
+
+
+def until(holds: Callable[[], Any], seconds: float = 30) -> Any:
+    """What `holds` gives once it gives something; fails after a while. For what another process must notice."""
+    deadline = time.monotonic() + seconds
+    while not (result := holds()):
+        assert time.monotonic() < deadline, "it never came to hold"
+        time.sleep(0.02)
+    return result
