@@ -20,7 +20,7 @@ from aiohttp.typedefs import Handler
 from tally.api import account as account_api
 from tally.api import read as read_api
 from tally.api import websites as websites_api
-from tally.api.auth import GATE, Gate
+from tally.api.auth import AUTH, Auth
 from tally.api.context import READER, Reader
 from tally.cli import main as commands
 from tally.clock import Clock
@@ -35,10 +35,10 @@ from tally.http.middleware import ANSWERED, COLLECT_PATH, NOT_FOUND_PAGE, REFUSE
 from tally.http.request_paths import BASE_PATH, IS_PROXY
 from tally.ingest import collector as collect
 from tally.ingest.budgets import Budgets
-from tally.ingest.collector import DESK, Desk
+from tally.ingest.collector import COLLECTOR, Collector
 from tally.ingest.lifecycle import opened
 from tally.ingest.writer import Ingest
-from tally.maintenance.scheduled_backup import Nightly
+from tally.maintenance.scheduled_backup import ScheduledBackup
 from tally.rate_limit import Buckets
 from tally.resources import asset
 from tally.settings import Settings
@@ -198,28 +198,28 @@ async def _rooms(
         clients, client_websites = Buckets(settings.client_per_minute), Buckets(settings.website_per_minute)
         callers = Callers(clock, countries, trusted, settings.forwarded_header)
         about_metrics = {"base_url": settings.base_url, "has_metrics_token": bool(settings.metrics_token)}
-        store.timekeeper.proxies = lambda: callers.noted() | about_metrics
+        store.clock_watch.proxies = lambda: callers.noted() | about_metrics
         budgets = Budgets(settings.client_events_per_hour, settings.client_month_share)
-        app[DESK] = Desk(store, clock, clients, client_websites, callers, budgets)
+        app[COLLECTOR] = Collector(store, clock, clients, client_websites, callers, budgets)
         app[READER] = Reader(store, clock, Buckets(settings.key_per_minute), settings.base_url)
         token = secrets.token_urlsafe(24)
-        app[GATE] = Gate(store, clock, settings.base_url, trusted, settings.key_per_minute, token)
-        store.each_second += [lambda _: app[DESK].salts.forget(clock.sure_ms()), app[READER].remembered.sweep]
-        nightly = app[ops.NIGHTLY] = _nightly(settings, clock)
+        app[AUTH] = Auth(store, clock, settings.base_url, trusted, settings.key_per_minute, token)
+        store.each_second += [lambda _: app[COLLECTOR].salts.forget(clock.sure_ms()), app[READER].remembered.sweep]
+        nightly = app[ops.SCHEDULED_BACKUP] = _nightly(settings, clock)
         if nightly is not None:
             store.each_second.append(nightly.look)
         yield
         if nightly is not None:
             nightly.close()
-        app[GATE].close()
+        app[AUTH].close()
     countries.close()
 
 
-def _nightly(settings: Settings, clock: Clock) -> Nightly | None:
+def _nightly(settings: Settings, clock: Clock) -> ScheduledBackup | None:
     """Who makes the night's backups, where the settings say into which folder."""
     if settings.backup_dir is None:
         return None
-    return Nightly(settings.db, settings.backup_dir, settings.backup_keep, settings.backup_hour, clock)
+    return ScheduledBackup(settings.db, settings.backup_dir, settings.backup_keep, settings.backup_hour, clock)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -31,7 +31,7 @@ from tally.accounts.queries import (
     month_ends_in_s,
 )
 from tally.accounts.sign_in import Try
-from tally.api.auth import GATE, Gate, body, flag, invalid, text
+from tally.api.auth import AUTH, Auth, body, flag, invalid, text
 from tally.base_path import public_url
 from tally.errors import ApiError
 from tally.http.middleware import json_answer
@@ -43,12 +43,12 @@ from tally.timestamps import BadTime, iso
 
 async def state(request: web.Request) -> web.Response:
     """GET /api/account/state: whether somebody is logged in, and whether anybody can be."""
-    gate = request.app[GATE]
+    gate = request.app[AUTH]
     needs_setup = await _needs_setup(gate)
     return _data({"logged_in": gate.found(request) is not None, "needs_setup": needs_setup, "demo": gate.is_demo})
 
 
-async def _needs_setup(gate: Gate) -> bool:
+async def _needs_setup(gate: Auth) -> bool:
     await gate.store.look_again()
     return gate.needs_setup
 
@@ -58,18 +58,18 @@ async def _needs_setup(gate: Gate) -> bool:
 
 async def look_at_setup(request: web.Request) -> web.Response:
     """GET /api/account/setup: whose password the link sets; null where an address is to be given as well."""
-    gate = request.app[GATE]
+    gate = request.app[AUTH]
     # In a header: what stands in the path is written down by proxies.
     await _check_setup(gate, request, request.headers.get("Setup-Token", ""))
     owner = _to_set_up(gate)
     return _data({"email": None if owner is None or owner.email == FIRST_ACCOUNT else owner.email})
 
 
-def _to_set_up(gate: Gate) -> Owner | None:
+def _to_set_up(gate: Auth) -> Owner | None:
     return next(iter(gate.store.registry.owners.values()), None)
 
 
-async def _check_setup(gate: Gate, request: web.Request, token: str) -> None:
+async def _check_setup(gate: Auth, request: web.Request, token: str) -> None:
     attempt = gate.take_try(request)
     is_right = secrets.compare_digest(token.encode("utf-8", "surrogatepass"), gate.setup_token.encode())
     if not is_right or not gate.setup_token or not await _needs_setup(gate):
@@ -79,7 +79,7 @@ async def _check_setup(gate: Gate, request: web.Request, token: str) -> None:
 
 async def set_up(request: web.Request) -> web.Response:
     """POST /api/account/setup: sets the first password, and logs in."""
-    gate = request.app[GATE]
+    gate = request.app[AUTH]
     gate.admit(request)
     sent = await body(request, ("token", "email", "password"))
     await _check_setup(gate, request, text(sent, "token"))
@@ -98,7 +98,7 @@ async def set_up(request: web.Request) -> web.Response:
     return _data(_account(request, gate, gate.store.registry.owners[number]), 201)
 
 
-def _asks_for_email(gate: Gate) -> bool:
+def _asks_for_email(gate: Auth) -> bool:
     owner = _to_set_up(gate)
     return owner is None or owner.email == FIRST_ACCOUNT
 
@@ -130,7 +130,7 @@ def _new_password(sent: dict[str, Any], field: str) -> str:
 
 async def log_in(request: web.Request) -> web.Response:
     """POST /api/account/login."""
-    gate = request.app[GATE]
+    gate = request.app[AUTH]
     gate.admit(request)
     sent = await body(request, ("email", "password"))
     email, password = text(sent, "email").strip(), text(sent, "password")
@@ -145,7 +145,7 @@ async def log_in(request: web.Request) -> web.Response:
     return _data(_account(request, gate, owner))
 
 
-async def _checked(gate: Gate, attempt: Try, account: int, password: str) -> str | None:
+async def _checked(gate: Auth, attempt: Try, account: int, password: str) -> str | None:
     """The hash of the account's password if it is this one; one with outdated parameters is made anew.
 
     The try is given back if it was right or could not be checked.
@@ -169,7 +169,7 @@ async def _checked(gate: Gate, attempt: Try, account: int, password: str) -> str
 
 async def log_out(request: web.Request) -> web.Response:
     """POST /api/account/logout: ends this session."""
-    gate = request.app[GATE]
+    gate = request.app[AUTH]
     session = await gate.session(request)
     await gate.log_out(request, lambda connection: logins.forget(connection, [session.digest]))
     return web.Response(status=204)
@@ -177,7 +177,7 @@ async def log_out(request: web.Request) -> web.Response:
 
 async def log_out_everywhere(request: web.Request) -> web.Response:
     """POST /api/account/logout-everywhere: ends every session of the account."""
-    gate = request.app[GATE]
+    gate = request.app[AUTH]
     session = await gate.session(request)
     await gate.log_out(request, lambda connection: logins.forget_account(connection, session.owner.number))
     return web.Response(status=204)
@@ -188,13 +188,13 @@ async def log_out_everywhere(request: web.Request) -> web.Response:
 
 async def account(request: web.Request) -> web.Response:
     """GET /api/account."""
-    gate = request.app[GATE]
+    gate = request.app[AUTH]
     return _data(_account(request, gate, (await gate.session(request)).owner))
 
 
 async def change(request: web.Request) -> web.Response:
     """PATCH /api/account: the time zone; null is the browser's own."""
-    gate = request.app[GATE]
+    gate = request.app[AUTH]
     session, sent = await gate.asked(request, ("time_zone",))
     number = session.owner.number
     if "time_zone" in sent:
@@ -212,7 +212,7 @@ async def change_password(request: web.Request) -> web.Response:
 
     `revoke_keys` and `revoke_share_links`, false where they are missing, revoke the account's own in the same step.
     """
-    gate = request.app[GATE]
+    gate = request.app[AUTH]
     session, sent = await gate.asked(request, ("current", "new", "revoke_keys", "revoke_share_links"))
     current, new = text(sent, "current"), _new_password(sent, "new")
     revokes_keys, revokes_links = flag(sent, "revoke_keys"), flag(sent, "revoke_share_links")
@@ -245,7 +245,7 @@ def _usage_warning(used: int, limit: int | None) -> int | None:
     return max(reached, default=None)
 
 
-def _account(request: web.Request, gate: Gate, owner: Owner) -> dict[str, Any]:
+def _account(request: web.Request, gate: Auth, owner: Owner) -> dict[str, Any]:
     now_ms = gate.clock.wall_ms()
     month_end_ms = now_ms // 1000 * 1000 + 1000 * month_ends_in_s(now_ms // 1000 * 1000)
     return {
@@ -274,7 +274,7 @@ def _data(value: Any, status: int = 200) -> web.Response:
 
 async def keys(request: web.Request) -> web.Response:
     """GET /api/account/keys, oldest first."""
-    gate = request.app[GATE]
+    gate = request.app[AUTH]
     session = await gate.session(request)
     return _data([_key(key) for key in gate.store.registry.keys.values() if key.account == session.owner.number])
 
@@ -292,7 +292,7 @@ def _key(key: Key) -> dict[str, Any]:
 
 async def create_key(request: web.Request) -> web.Response:
     """POST /api/account/keys: a new key, its value this once."""
-    gate = request.app[GATE]
+    gate = request.app[AUTH]
     session, sent = await gate.asked(request, ("name",))
     owner = session.owner
     try:
@@ -311,7 +311,7 @@ async def create_key(request: web.Request) -> web.Response:
 
 async def revoke_key(request: web.Request) -> web.Response:
     """DELETE /api/account/keys/{number}."""
-    gate = request.app[GATE]
+    gate = request.app[AUTH]
     session = await gate.session(request)
     given = request.match_info["number"]
     own = {str(key.number) for key in gate.store.registry.keys.values() if key.account == session.owner.number}

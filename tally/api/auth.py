@@ -35,7 +35,7 @@ from tally.events.client import Network, is_proxy
 from tally.http.body import read_body
 from tally.http.middleware import ANSWER_COOKIES
 from tally.http.request_paths import public_prefix
-from tally.ingest.collector import DESK
+from tally.ingest.collector import COLLECTOR
 from tally.ingest.store import Store
 from tally.rate_limit import Buckets
 
@@ -56,7 +56,7 @@ class Session(NamedTuple):
     login: Login
 
 
-class Gate:
+class Auth:
     """What the pages' own API needs at hand. Used by the event loop alone."""
 
     def __init__(
@@ -261,7 +261,7 @@ class Gate:
 
     def client(self, request: web.Request) -> bytes:
         """What the client is counted under: the same address as collect sees."""
-        callers = request.app[DESK].callers
+        callers = request.app[COLLECTOR].callers
         return callers.caller(request.remote, *request.headers.getall(callers.header, ())).client
 
     def count(self, buckets: Buckets, key: bytes | int) -> None:
@@ -273,7 +273,7 @@ class Gate:
         buckets.take(key, now_ns)
 
 
-GATE = web.AppKey("gate", Gate)
+AUTH = web.AppKey("gate", Auth)
 
 
 def invalid(field: str, message: str) -> ApiError:

@@ -22,7 +22,7 @@ from tally.errors import ApiError
 from tally.ingest.store import Store
 from tally.latency_histogram import Histogram
 from tally.rate_limit import Buckets
-from tally.reports.cache import Remembered
+from tally.reports.cache import ResultCache
 from tally.reports.coverage import BeyondRetention
 from tally.storage.connections import Claim
 from tally.storage.sql.events import Scope
@@ -44,7 +44,7 @@ class Reader:
         self.store, self.clock, self.keys, self.base_url = store, clock, keys, base_url
         # ETags of an earlier process mean nothing: the change counter starts anew.
         self.boot = secrets.token_bytes(8)
-        self.remembered = Remembered()
+        self.remembered = ResultCache()
         # Answers to questions by share links that are under way.
         self.link_answers: SingleFlight[web.Response] = SingleFlight()
         # Nanoseconds of each question, by endpoint.

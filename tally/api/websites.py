@@ -20,7 +20,7 @@ from aiohttp import web
 from tally import errors
 from tally.accounts import queries as accounts
 from tally.accounts.queries import Account, AccountError, DomainTaken, Traffic, Website
-from tally.api.auth import GATE, Gate, invalid, text
+from tally.api.auth import AUTH, Auth, invalid, text
 from tally.api.context import READER, View
 from tally.api.endpoints import endpoint
 from tally.errors import ApiError
@@ -40,7 +40,7 @@ _SHARE_PATH = "/share/"
 
 async def websites(request: web.Request) -> web.Response:
     """GET /api/account/websites, oldest first."""
-    gate = request.app[GATE]
+    gate = request.app[AUTH]
     owner = (await gate.session(request)).owner
     own = [website for website in gate.store.registry.websites.values() if website.account == owner.number]
     return json_answer({"data": await _shown(gate, own)})
@@ -48,7 +48,7 @@ async def websites(request: web.Request) -> web.Response:
 
 async def website(request: web.Request) -> web.Response:
     """GET /api/account/websites/{id}: the website, and the newest origins whose events were refused."""
-    gate = request.app[GATE]
+    gate = request.app[AUTH]
     session = await gate.session(request)
     # An import that has just ended counts too, before the store notices by itself.
     await gate.store.look_again()
@@ -61,7 +61,7 @@ async def website(request: web.Request) -> web.Response:
     return json_answer({"data": shown})
 
 
-async def _shown(gate: Gate, own: list[Website]) -> list[dict[str, Any]]:
+async def _shown(gate: Auth, own: list[Website]) -> list[dict[str, Any]]:
     claim = Claim(False, own[0].account) if own else SERVER
     traffic = await _traffic(gate, claim, [website.number for website in own])
     links = {id: _SHARE_PATH + token for token, id in gate.store.registry.shares.items()}
@@ -80,7 +80,7 @@ async def _shown(gate: Gate, own: list[Website]) -> list[dict[str, Any]]:
     ]
 
 
-async def _traffic(gate: Gate, claim: Claim, numbers: list[int]) -> dict[int, Traffic]:
+async def _traffic(gate: Auth, claim: Claim, numbers: list[int]) -> dict[int, Traffic]:
     """Return the stored events by website; only those of websites that have changed are counted again."""
     versions = {number: gate.store.version_of(number) for number in numbers}
     known = {}
@@ -101,7 +101,7 @@ async def add(request: web.Request) -> web.Response:
 
     A domain that the account has is refused with 409, unless `again` is true.
     """
-    gate = request.app[GATE]
+    gate = request.app[AUTH]
     session, sent = await gate.asked(request, ("domain", "name", "origins", "again"))
     owner, again = session.owner, sent.get("again", False)
     if not isinstance(again, bool):
@@ -126,7 +126,7 @@ async def add(request: web.Request) -> web.Response:
 
 async def change(request: web.Request) -> web.Response:
     """PATCH /api/account/websites/{id}: name, domain, the whole list of origins."""
-    gate = request.app[GATE]
+    gate = request.app[AUTH]
     session, sent = await gate.asked(request, ("name", "domain", "origins"))
     website = await request.app[READER].website(request, session.owner.number)
     domain, notes = await _domain(sent) if "domain" in sent else (website.domain, [])
@@ -151,7 +151,7 @@ def _look_for(connection: sqlite3.Connection, website: Website) -> None:
 
 async def delete(request: web.Request) -> web.Response:
     """DELETE /api/account/websites/{id}: gone with this answer; `domain` confirms it."""
-    gate = request.app[GATE]
+    gate = request.app[AUTH]
     session, sent = await gate.asked(request, ("domain",))
     website = await request.app[READER].website(request, session.owner.number)
     if text(sent, "domain").strip().lower() != website.domain:
@@ -161,7 +161,7 @@ async def delete(request: web.Request) -> web.Response:
     return json_answer({"data": {"id": website.id}}, 202)
 
 
-async def _one(gate: Gate, id: str, notes: list[str], status: int = 200) -> web.Response:
+async def _one(gate: Auth, id: str, notes: list[str], status: int = 200) -> web.Response:
     website = gate.store.website(id)
     if website is None:
         raise ApiError(errors.UNKNOWN_WEBSITE)
@@ -206,7 +206,7 @@ def _is_short(value: Any) -> bool:
 
 async def share(request: web.Request) -> web.Response:
     """POST /api/account/websites/{id}/share: a new link; an older one opens nothing any more."""
-    gate = request.app[GATE]
+    gate = request.app[AUTH]
     owner = (await gate.session(request)).owner
     website = await request.app[READER].website(request, owner.number)
     token, now_ms = secrets.token_urlsafe(_TOKEN_BYTES), gate.clock.wall_ms()
@@ -221,7 +221,7 @@ async def share(request: web.Request) -> web.Response:
 
 async def unshare(request: web.Request) -> web.Response:
     """DELETE /api/account/websites/{id}/share."""
-    gate = request.app[GATE]
+    gate = request.app[AUTH]
     owner = (await gate.session(request)).owner
     website = await request.app[READER].website(request, owner.number)
     await gate.store.change(lambda connection: accounts.unshare_website(connection, website.number))
@@ -230,7 +230,7 @@ async def unshare(request: web.Request) -> web.Response:
 
 async def shared(request: web.Request) -> web.Response:
     """GET /api/share/{token}: what the link shows."""
-    gate, view = request.app[GATE], await by_link(request)
+    gate, view = request.app[AUTH], await by_link(request)
     zone = gate.store.registry.owners[view.website.account].time_zone
     shown = {"name": view.website.name, "domain": view.website.domain, "time_zone": zone, "demo": gate.is_demo}
     return json_answer({"data": shown})
@@ -241,7 +241,7 @@ async def shared(request: web.Request) -> web.Response:
 
 async def by_session(request: web.Request) -> View:
     """What a session opens of the website in the path."""
-    gate = request.app[GATE]
+    gate = request.app[AUTH]
     owner = (await gate.session(request)).owner
     gate.count(gate.owners, owner.number)
     return View(await request.app[READER].website(request, owner.number), "Cookie")
@@ -249,7 +249,7 @@ async def by_session(request: web.Request) -> View:
 
 async def by_link(request: web.Request) -> View:
     """What a shared link opens."""
-    gate = request.app[GATE]
+    gate = request.app[AUTH]
     gate.count(gate.viewers, gate.client(request))
     store = gate.store
     id = store.registry.shares.get(request.match_info["token"])

@@ -21,7 +21,7 @@ from typing import Any
 
 from aiohttp import web
 
-from tally.api.auth import GATE
+from tally.api.auth import AUTH
 from tally.base_path import public_url
 from tally.cli.service_manager import Supervisor
 from tally.http import logging as logs
@@ -30,7 +30,7 @@ from tally.http.connections import CONNECTIONS
 from tally.http.listener import Listener, room_for
 from tally.http.middleware import UNDER_WAY
 from tally.http.sockets import CannotListen, Sockets, open_sockets
-from tally.ingest.fast_path import Door
+from tally.ingest.fast_path import ProtocolFactory
 from tally.maintenance import startup as starting
 from tally.maintenance.restore import drop_leftovers
 from tally.settings import UNIX, Settings
@@ -81,7 +81,7 @@ class BadAddress(Exception):
 class Runner(web.AppRunner):
     """aiohttp's, with connections that begin on the short way and an end that waits for the requests under way."""
 
-    _door: Door | None = None
+    _door: ProtocolFactory | None = None
     _listener: Listener | None = None
 
     def __init__(self, app: web.Application, **options: Any) -> None:
@@ -89,11 +89,11 @@ class Runner(web.AppRunner):
         super().__init__(app, **{"keepalive_timeout": app[CONNECTIONS].idle_s} | options)
 
     @property
-    def server(self) -> Door | None:  # type: ignore[override]
+    def server(self) -> ProtocolFactory | None:  # type: ignore[override]
         """What makes the protocol of a connection."""
         server = super().server
         if self._door is None and server is not None:
-            self._door = door = Door(self.app, server)
+            self._door = door = ProtocolFactory(self.app, server)
             server.request_handler = closing(server.request_handler, lambda: door.is_ending)
         return self._door
 
@@ -205,7 +205,7 @@ def _listen(runner: Runner, settings: Settings) -> list[str]:
         raise BadAddress(str(failure)) from None
     runner.listen(sockets)
     addresses = sockets.addresses
-    gate = runner.app[GATE]
+    gate = runner.app[AUTH]
     if gate.needs_setup:
         # After the #: no proxy's log and no Referer ever sees it.
         start = public_url(settings.base_url, settings.base_path) or _reached(addresses) + settings.base_path

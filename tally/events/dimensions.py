@@ -32,7 +32,7 @@ FIELDS = (
 """The 14 dimensions (the seed's :field), which are columns of the same names."""
 
 
-class Surroundings(NamedTuple):
+class RequestContext(NamedTuple):
     """What a request tells of all its events."""
 
     agent: Agent
@@ -46,7 +46,7 @@ def first_language(accept_language: str) -> str:
 
 
 def dimensions(
-    event: Event, around: Surroundings, domain: str, origins: frozenset[str] = frozenset()
+    event: Event, around: RequestContext, domain: str, origins: frozenset[str] = frozenset()
 ) -> tuple[str, ...]:
     """The texts of FIELDS for an event of the website registered for `domain` that also allows these origins."""
     url, agent = event.url, around.agent

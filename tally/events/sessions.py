@@ -54,7 +54,7 @@ class Visit(NamedTuple):
     page: int = 0
 
 
-class Touch(NamedTuple):
+class SessionUpdate(NamedTuple):
     """What a traffic event did: its visit as it is now, the visits as they were that it replaced (none to two), and in
     which quarters of the day its visitor had events before, as a mask."""
 
@@ -164,7 +164,7 @@ class Sessions:
         packed = self._packed.get(identity)
         return None if packed is None else int(_HEAD.unpack_from(packed)[0])
 
-    def touch(self, identity: bytes, ts_ms: int, is_view: bool, page: int = 0) -> Touch:
+    def touch(self, identity: bytes, ts_ms: int, is_view: bool, page: int = 0) -> SessionUpdate:
         """Counts a traffic event in: lengthens, joins or opens visits. `page`: a view's pathname, as a label."""
         old = self._packed.get(identity)
         packed = old or self._new(ts_ms)
@@ -191,7 +191,7 @@ class Sessions:
                 longer = _SINGLE.pack(visitor, day, low, high, ordinal, begin, end, views, events, view, latest)
                 self._put(identity, longer, old)
                 now = _make(Visit, (ordinal, day_ms + begin, day_ms + end, views, events, day_ms + view, latest))
-                return _make(Touch, (visitor, now, (was,), mask))
+                return _make(SessionUpdate, (visitor, now, (was,), mask))
             visits = [was]
         else:
             visitor, day, low, high = _HEAD.unpack_from(packed)
@@ -201,7 +201,7 @@ class Sessions:
         far = [] if len(near) == len(visits) else [v for v in visits if v not in near]
         now = _joined(near, ts_ms, is_view, page) if near else _opened(far, ts_ms, is_view, page)
         self._put(identity, _pack(visitor, day, mask | 1 << ts_ms % DAY_MS // QUARTER_MS, [*far, now]), old)
-        return _make(Touch, (visitor, now, tuple(near), mask))
+        return _make(SessionUpdate, (visitor, now, tuple(near), mask))
 
     def keep(self, sure_ms: int) -> None:
         """The transaction is committed: changes hold. Once a UTC day, forgets what is surely over."""

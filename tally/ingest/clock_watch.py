@@ -24,7 +24,7 @@ _MINUTE_NS = 60_000_000_000
 HELD = f"{HELD_MS // HOUR_MS} hours"
 
 
-class Timekeeper:
+class ClockWatch:
     """Used by the event loop alone. `proxies` gives what is to be noted of forwarded headers."""
 
     def __init__(self, clock: Clock, writer: Thread) -> None:

@@ -25,7 +25,7 @@ from tally.accounts.queries import Website, month_ends_in_s, month_of
 from tally.clock import Clock
 from tally.errors import ApiError
 from tally.events.client import Asker, allows
-from tally.events.dimensions import Surroundings, dimensions, first_language
+from tally.events.dimensions import RequestContext, dimensions, first_language
 from tally.events.sender import Callers, Sender
 from tally.events.sessions import Salts
 from tally.events.user_agent import Agents
@@ -72,7 +72,7 @@ class Claim(NamedTuple):
     sources: list[Source]
 
 
-class Desk:
+class Collector:
     """What collecting needs at hand. Used by the event loop alone."""
 
     def __init__(
@@ -237,10 +237,10 @@ class Desk:
             sources = [(row.website, row.event.type) for row in claim.job.rows]
             self.left_out.note_all(sources, refusal.kind.code, claim.sender, claim.job.arrived_ms)
 
-    def surroundings(self, sender: Sender) -> Surroundings:
+    def surroundings(self, sender: Sender) -> RequestContext:
         """What the request tells of all its events."""
         language = self._language_of(sender.accept_language[:200])
-        return _make(Surroundings, (self.agents.of(sender.user_agent), sender.caller.country, language))
+        return _make(RequestContext, (self.agents.of(sender.user_agent), sender.caller.country, language))
 
     def judge(
         self,
@@ -248,7 +248,7 @@ class Desk:
         place: Place,
         batch: Batch,
         sender: Sender,
-        around: Surroundings,
+        around: RequestContext,
         is_crawler: bool,
         now_ms: int,
         doubt_ms: int,
@@ -276,12 +276,12 @@ class Desk:
         return self.salts.client_identity(website.number, event.ts_ms, address, sender.user_agent)
 
 
-DESK = web.AppKey("desk", Desk)
+COLLECTOR = web.AppKey("desk", Collector)
 
 
 async def collect(request: web.Request) -> web.Response:
     """Takes a request's events; 202 once they are on disk."""
-    desk = request.app[DESK]
+    desk = request.app[COLLECTOR]
     try:
         desk.look_at_room()
         sender = desk.callers.sender(request)
@@ -292,7 +292,7 @@ async def collect(request: web.Request) -> web.Response:
         raise
 
 
-async def take(desk: Desk, sender: Sender, batch: Batch) -> web.Response:
+async def take(desk: Collector, sender: Sender, batch: Batch) -> web.Response:
     """Checks 4 to 8."""
     places = await desk.known_places(batch)
     try:
@@ -304,7 +304,7 @@ async def take(desk: Desk, sender: Sender, batch: Batch) -> web.Response:
         raise
 
 
-async def _taken(desk: Desk, claim: Claim) -> web.Response:
+async def _taken(desk: Collector, claim: Claim) -> web.Response:
     if not claim.job.rows and not claim.is_crawler:
         raise _no_valid_event(desk, claim, claim.verdicts)
     desk.take_tokens(claim)
@@ -319,7 +319,7 @@ async def _taken(desk: Desk, claim: Claim) -> web.Response:
     return concluded(desk, claim, outcome)
 
 
-def concluded(desk: Desk, claim: Claim, outcome: Outcome) -> web.Response:
+def concluded(desk: Collector, claim: Claim, outcome: Outcome) -> web.Response:
     """The answer once the rows are committed. Raises ApiError where the writer could take none of them."""
     desk.settle_shares(claim, outcome)
     outcomes = iter(outcome)
@@ -368,11 +368,11 @@ def sources_of(places: Sequence[Place | None], batch: Batch) -> list[Source]:
     ]
 
 
-def _no_valid_event(desk: Desk, claim: Claim, verdicts: Sequence[object]) -> ApiError:
+def _no_valid_event(desk: Collector, claim: Claim, verdicts: Sequence[object]) -> ApiError:
     return ApiError(errors.NO_VALID_EVENT, more={"errors": _listed(desk, claim, verdicts)})
 
 
-def _answer(desk: Desk, claim: Claim, verdicts: Sequence[object]) -> web.Response:
+def _answer(desk: Collector, claim: Claim, verdicts: Sequence[object]) -> web.Response:
     """Check 8."""
     rejected = _listed(desk, claim, verdicts)
     accepted = len(verdicts) - len(rejected)
@@ -381,7 +381,7 @@ def _answer(desk: Desk, claim: Claim, verdicts: Sequence[object]) -> web.Respons
     return json_answer(answer | {"errors": rejected} if rejected else answer, 202)
 
 
-def _listed(desk: Desk, claim: Claim, verdicts: Sequence[object]) -> list[dict[str, Any]]:
+def _listed(desk: Collector, claim: Claim, verdicts: Sequence[object]) -> list[dict[str, Any]]:
     rejections = [(index, verdict) for index, verdict in enumerate(verdicts) if isinstance(verdict, Rejection)]
     for index, rejection in rejections:
         desk.rejected[rejection.code] += 1

@@ -45,7 +45,7 @@ from tally.http.middleware import (
     refusal_of,
 )
 from tally.http.request_paths import BASE_PATH
-from tally.ingest.collector import DESK, Claim, concluded
+from tally.ingest.collector import COLLECTOR, Claim, concluded
 from tally.ingest.writer import Outcome
 
 # our choice: a browser's head is 1 to 2 KB; aiohttp takes longer ones.
@@ -84,11 +84,11 @@ _ALL_TAKEN = b'{"ok":true,"accepted":%d,"rejected":0}'
 _HEADERS = "".join(f"{name}: {value}\r\n" for name, value in COLLECT_HEADERS.items())
 
 
-class Door:
+class ProtocolFactory:
     """Makes the protocol of each new connection, as web.Server does."""
 
     def __init__(self, app: web.Application, server: web.Server) -> None:
-        self.desk, self.under_way, self.connections = app[DESK], app[UNDER_WAY], app[CONNECTIONS]
+        self.desk, self.under_way, self.connections = app[COLLECTOR], app[UNDER_WAY], app[CONNECTIONS]
         self.answered, self.refused = app[ANSWERED], app[REFUSED]
         self.server = server
         self.lines, self.openings = Lines(), openings_below(app[BASE_PATH])
@@ -98,13 +98,13 @@ class Door:
         self.overloaded = raw(error_answer(ApiError(OVERLOADED, retry_after_s=1)), COLLECT_HEADERS)
         self._second, self._head, self._of_one = -1, b"", b""
 
-    def __call__(self) -> "Way":
-        return Way(self)
+    def __call__(self) -> "FastConnection":
+        return FastConnection(self)
 
     def close(self) -> None:
         """Ends the connections that are still here, as aiohttp ends its own."""
         for way in list(self.connections.all):
-            if isinstance(way, Way) and way.is_short:
+            if isinstance(way, FastConnection) and way.is_short:
                 way.transport.close()
 
     def accepted(self, events: int) -> bytes:
@@ -122,10 +122,10 @@ class Door:
         return b"%bContent-Length: %d\r\n\r\n%b" % (self._head, len(body), body)
 
 
-class Way(Connection):
+class FastConnection(Connection):
     """One connection, until it is aiohttp's, which learns of it only then: its own clocks start from there."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: ProtocolFactory) -> None:
         super().__init__(door.connections)
         self._door, self._desk = door, door.desk
         self._held = b""

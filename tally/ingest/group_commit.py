@@ -54,7 +54,7 @@ class Counters:
         self.took, self.sizes = Histogram(_TOOK_NS), Histogram(_SIZES)
 
 
-class Commits:
+class GroupCommit:
     """The line. `held` is told of each group that was committed."""
 
     def __init__(

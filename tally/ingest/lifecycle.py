@@ -18,13 +18,13 @@ from tally.clock import Clock
 from tally.errors import ApiError, log, where_it_failed
 from tally.ingest.store import TICK_S, Store
 from tally.ingest.writer import Ingest
-from tally.maintenance.deletion_worker import Eraser
-from tally.maintenance.rollup_builder import PAUSE_S, Builder
+from tally.maintenance.deletion_worker import DeletionWorker
+from tally.maintenance.rollup_builder import PAUSE_S, RollupBuilder
 from tally.maintenance.scheduler import Scheduler
 from tally.storage.connections import on_thread, open_readers
 from tally.storage.database import SERVER_BUSY_S, BadDatabase, connect_reader, connect_writer, open_database
 from tally.storage.health import Health, look_for_damage
-from tally.storage.recovery import Mender
+from tally.storage.recovery import Recovery
 
 # our choice: 30 MB of a file; a start takes half a second as it is.
 START_CHECK_S = 0.2
@@ -54,7 +54,7 @@ class _Work:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-            await self._store.eraser.close()
+            await self._store.deletion_worker.close()
             self._task = None
 
 
@@ -75,7 +75,7 @@ async def opened(
             if look_for_damage(path, START_CHECK_S).is_damaged:
                 raise BadDatabase("found by the check")
             store.key_salt = await writer.run(accounts.key_salt)
-            await store.timekeeper.begin()
+            await store.clock_watch.begin()
             store.last_id = await writer.run(ingest.start)
             await store.refresh()
         except (ApiError, BadDatabase, sqlite3.Error, TypeError, ValueError):
@@ -88,11 +88,11 @@ async def opened(
         closing.push_async_callback(looker.close)
 
         def make() -> None:
-            store.builder = Builder(writer, looker, clock, keep_days, store.is_busy, changed=store.note_change)
-            store.eraser = Eraser(store.builder.write, looker, ingest.labels, clock)
+            store.builder = RollupBuilder(writer, looker, clock, keep_days, store.is_busy, changed=store.note_change)
+            store.deletion_worker = DeletionWorker(store.builder.write, looker, ingest.labels, clock)
 
         work = _Work(store, make)
-        store.mender = Mender(
+        store.recovery = Recovery(
             path, health, (writer, looker, readers), work, store.forget_what_was_read, lambda: store.counters.took.count
         )
         work.start()
@@ -106,7 +106,7 @@ async def opened(
             await work.stop()
             await asyncio.gather(*chores, return_exceptions=True)
             if store.look_writable():
-                await store.timekeeper.note()
+                await store.clock_watch.note()
             await store.close()
 
 
@@ -115,8 +115,8 @@ def _chores(store: Store) -> Sequence[Chore]:
         ("looking at the file", store.look_at_the_file, _ignored),
         ("chores", store.chores, store.health.failed),
         ("emptying the log", store.empty_log, store.health.failed),
-        ("mending", store.mender.heal, _ignored),
-        ("the clock's note", store.timekeeper.note_if_due, _ignored),
+        ("mending", store.recovery.heal, _ignored),
+        ("the clock's note", store.clock_watch.note_if_due, _ignored),
     )
 
 
@@ -138,7 +138,7 @@ def _ignored(failure: Exception) -> None:
 
 
 async def _work_forever(store: Store) -> None:
-    scheduler = Scheduler((store.builder, store.eraser), store.health.failed)
+    scheduler = Scheduler((store.builder, store.deletion_worker), store.health.failed)
     has_more = False
     while True:
         await asyncio.sleep(0 if has_more else PAUSE_S)

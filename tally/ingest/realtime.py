@@ -125,7 +125,7 @@ class Watch:
             del self._pages[page]
 
 
-class Live:
+class Realtime:
     """The websites that are asked about, and texts of their pages."""
 
     def __init__(self, most_websites: int = MOST_WEBSITES, most_visitors: int = MOST_VISITORS) -> None:

@@ -97,7 +97,7 @@ class Pending(NamedTuple):
     samples: dict[tuple[int, int], dict[Sample, int]]
 
 
-class LeftOut:
+class RejectedEvents:
     """What has been counted since it was last written. For the event loop alone; no await between look and change."""
 
     def __init__(self, clock: Clock) -> None:

@@ -25,18 +25,18 @@ from tally.accounts import queries as accounts
 from tally.accounts.queries import Key, Website
 from tally.clock import Clock
 from tally.errors import OVERLOADED, STORAGE_UNAVAILABLE, ApiError, log
-from tally.ingest.clock_watch import Timekeeper
-from tally.ingest.group_commit import Commits, Tell
-from tally.ingest.realtime import Live
-from tally.ingest.rejected_events import LeftOut
+from tally.ingest.clock_watch import ClockWatch
+from tally.ingest.group_commit import GroupCommit, Tell
+from tally.ingest.realtime import Realtime
+from tally.ingest.rejected_events import RejectedEvents
 from tally.ingest.writer import Ingest, Job, Outcome, Written
-from tally.maintenance.deletion_worker import Eraser
-from tally.maintenance.rollup_builder import Builder
-from tally.storage.account_cache import Registry, registry, registry_if_changed
+from tally.maintenance.deletion_worker import DeletionWorker
+from tally.maintenance.rollup_builder import RollupBuilder
+from tally.storage.account_cache import AccountCache, registry, registry_if_changed
 from tally.storage.connections import SERVER, Claim, Readers, Thread
 from tally.storage.database import MOST_LOG_BYTES, transaction
 from tally.storage.health import RETRY_S, Health, refusal
-from tally.storage.recovery import Mender, empty_log
+from tally.storage.recovery import Recovery, empty_log
 
 T = TypeVar("T")
 TICK_S = 1.0
@@ -67,21 +67,21 @@ class Store:
 
     def __init__(self, health: Health, writer: Thread, readers: Readers, ingest: Ingest, clock: Clock) -> None:
         self.key_salt = b""
-        self._commits = Commits(writer, ingest, clock, health, self._publish)
+        self._commits = GroupCommit(writer, ingest, clock, health, self._publish)
         self.counters = self._commits.counters
         self.ingest = ingest
-        self.registry = Registry({}, {}, {}, {}, {}, {}, {})
+        self.registry = AccountCache({}, {}, {}, {}, {}, {}, {})
         # The newest id committed; every lower one is committed too, or never used. The first page of events ends here.
         self.last_id = 0
         self.readers = readers
-        self.live = Live()
-        self.timekeeper = Timekeeper(clock, writer)
-        self.left_out = LeftOut(clock)
+        self.live = Realtime()
+        self.clock_watch = ClockWatch(clock, writer)
+        self.left_out = RejectedEvents(clock)
         # Chores of other rooms; they are told the time.
-        self.each_second: list[Callable[[int], None]] = [self.timekeeper.look, self.live.sweep]
+        self.each_second: list[Callable[[int], None]] = [self.clock_watch.look, self.live.sweep]
         self._writer = writer
         self.path, self.health = health.path, health
-        self.mender: Mender
+        self.recovery: Recovery
         self._empty_again_ns = 0
         self._clock = clock
         self._closing = False
@@ -91,8 +91,8 @@ class Store:
         self._changes_elsewhere = self._changes_here = 0
         self._used_keys: dict[int, int] = {}
         self._noted_ns = -NOTE_USE_NS
-        self.builder: Builder
-        self.eraser: Eraser
+        self.builder: RollupBuilder
+        self.deletion_worker: DeletionWorker
         # As it was when the writer's work was looked at last, and what was found.
         self._work = Work(0, 0, 0)
         self._is_busy = False
@@ -143,7 +143,7 @@ class Store:
         return self.registry.usage.get((account, accounts.month_of(now_ms)), 0)
 
     async def write(self, job: Job) -> Outcome:
-        """Commits a job's rows, with fsync, together with whoever else waits. Raises ApiError 503."""
+        """Commit a job's rows, with fsync, together with whoever else waits. Raises ApiError 503."""
         future: asyncio.Future[Outcome | Exception] = asyncio.get_running_loop().create_future()
         self.put(job, lambda outcome: None if future.done() else future.set_result(outcome))
         outcome = await future
@@ -231,7 +231,7 @@ class Store:
         """What an owner's change gives, done in a transaction of its own; it is seen at once. Raises ApiError 503."""
         month = accounts.month_of(self._clock.wall_ms())
 
-        def do(connection: sqlite3.Connection) -> tuple[T, Registry]:
+        def do(connection: sqlite3.Connection) -> tuple[T, AccountCache]:
             with transaction(connection):
                 result = step(connection)
             self.health.files.check_database()
@@ -270,13 +270,13 @@ class Store:
     async def empty_log(self) -> None:
         """Empty SQLite's log where it has grown, or where deleted data is in it. Waits for the questions under way."""
         now_ns = self._clock.monotonic_ns()
-        is_wanted = self.log_bytes > MOST_LOG_BYTES or self.eraser.wants_empty_log
+        is_wanted = self.log_bytes > MOST_LOG_BYTES or self.deletion_worker.wants_empty_log
         if is_wanted and self.health.takes_events and now_ns >= self._empty_again_ns:
             # Where it fails, or another process reads, such as a backup, ours are not to be held all the time for that.
             self._empty_again_ns = now_ns + EMPTY_LOG_NS
             async with self.readers.held():
                 if await self._writer.run(empty_log):
-                    self.eraser.wants_empty_log, self._empty_again_ns = False, now_ns
+                    self.deletion_worker.wants_empty_log, self._empty_again_ns = False, now_ns
 
     async def _note_uses(self) -> None:
         used, self._used_keys, self._noted_ns = self._used_keys, {}, self._clock.monotonic_ns()

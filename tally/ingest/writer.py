@@ -137,7 +137,7 @@ class Ingest:
         return end - 1
 
     def write(self, connection: sqlite3.Connection, jobs: Sequence[Job]) -> Written:
-        """Commits the jobs. Raises sqlite3.Error, and then nothing has happened."""
+        """Commit the jobs. Raises sqlite3.Error, and then nothing has happened."""
         ids = self._next_id, self.ids_end
         try:
             with transaction(connection):

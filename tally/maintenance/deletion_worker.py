@@ -31,7 +31,7 @@ Write = Callable[..., Awaitable[Any]]
 """Runs a step in a transaction of its own on the writer's thread; tally/maintenance/rollup_builder.py."""
 
 
-class Eraser:
+class DeletionWorker:
     """A source of turns. `wants_empty_log` until the store has emptied SQLite's log."""
 
     def __init__(self, write: Write, reader: Thread, labels: Labels, clock: Clock) -> None:

@@ -58,7 +58,7 @@ class Moment(NamedTuple):
     sure_ms: int
 
 
-class Builder:
+class RollupBuilder:
     """A source of turns (tally/maintenance/scheduler.py). `is_busy` returns whether commits keep the writer busy;
     `rest`: how long
     it rests after a transaction, in multiples of it; `keep_days`: how long events are kept where a website has no value
@@ -251,18 +251,18 @@ class Builder:
     write = _write
 
 
-Step = Callable[[Builder, int, Moment], Awaitable[bool]]
+Step = Callable[[RollupBuilder, int, Moment], Awaitable[bool]]
 
 # A kind comes after those that give it work, so that a round does all of it.
 _KINDS: tuple[tuple[str, Step], ...] = (
-    ("build days", Builder.build),
-    ("fold", Builder.fold),
-    ("close days", Builder.close),
-    ("blocks of days", Builder.blocks),
-    ("entry and exit pages", Builder.pages),
-    ("web vitals", Builder.vitals),
-    ("heatmaps", Builder.heatmaps),
-    ("retention", Builder.retention),
+    ("build days", RollupBuilder.build),
+    ("fold", RollupBuilder.fold),
+    ("close days", RollupBuilder.close),
+    ("blocks of days", RollupBuilder.blocks),
+    ("entry and exit pages", RollupBuilder.pages),
+    ("web vitals", RollupBuilder.vitals),
+    ("heatmaps", RollupBuilder.heatmaps),
+    ("retention", RollupBuilder.retention),
 )
 
 FINISHED, UNDER_WAY = True, False

@@ -26,7 +26,7 @@ AGAIN_NS = 3_600_000_000_000
 _END_S = 1.0
 
 
-class Nightly:
+class ScheduledBackup:
     """Makes backups of `db` into `folder` and keeps the newest `keep`. Its figures are read by the metrics: `last_ms`
     is the time of the newest (0: none is known), `made` and `failed` count since the start."""
 

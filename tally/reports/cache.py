@@ -23,7 +23,7 @@ _ENTRY_BYTES = 400
 KEPT_MS = 3_600_000
 
 
-class Remembered:
+class ResultCache:
     """Arrays by key."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:

@@ -35,7 +35,7 @@ class BeyondRetention(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class Coverage:
     """What a question stands on: a snapshot, a website, and what is right of its days."""
 
     connection: sqlite3.Connection
@@ -106,14 +106,14 @@ def refuse_gone(connection: sqlite3.Connection, scope: Scope) -> None:
         raise BeyondRetention((row[0] + 1) * DAY_MS)
 
 
-def ground_of(connection: sqlite3.Connection, scope: Scope) -> Ground:
+def ground_of(connection: sqlite3.Connection, scope: Scope) -> Coverage:
     """Looks up what is right of a scope's days; `connection` reads one snapshot."""
     first, end = scope.from_ms // DAY_MS, -(-scope.to_ms // DAY_MS)
     known = rollups.blocks(connection, scope.website, first, end)
-    return Ground(connection, scope, known, [day for day, of in known.days.items() if of.state == KEPT])
+    return Coverage(connection, scope, known, [day for day, of in known.days.items() if of.state == KEPT])
 
 
-def parts_of(ground: Ground) -> Parts:
+def parts_of(ground: Coverage) -> Parts:
     """Cuts the range up."""
     scope, days = ground.scope, ground.known.days
     whole, none = _covered(ground) if scope.filters else (set(days), set())
@@ -135,7 +135,7 @@ def parts_of(ground: Ground) -> Parts:
     return parts
 
 
-def _covered(ground: Ground) -> tuple[set[int], set[int]]:
+def _covered(ground: Coverage) -> tuple[set[int], set[int]]:
     """The days on which the filters hold for everything, and those on which one of them holds for nothing."""
     days, filters = ground.known.days, ground.scope.filters
     if not days or any(field not in FIELDS for field, _ in filters):
@@ -154,7 +154,7 @@ def _covered(ground: Ground) -> tuple[set[int], set[int]]:
     return whole, none
 
 
-def _rest_matches(ground: Ground, day: int, all_of_it: bool) -> bool:
+def _rest_matches(ground: Coverage, day: int, all_of_it: bool) -> bool:
     """Whether of the part of a day that is not folded yet all events match the filters, or none does."""
     span = (ground.known.days[day].folded_ms, (day + 1) * DAY_MS)
     matching = ground.number(queries.traffic(ground.raw(span, filtered=True)))

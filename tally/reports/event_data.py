@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from tally.events.json_scalars import FALSE, NUMBER, TRUE, nearest, read, written
-from tally.reports.cache import Remembered
-from tally.reports.coverage import Ground, Span, ground_of, parts_of
+from tally.reports.cache import ResultCache
+from tally.reports.coverage import Coverage, Span, ground_of, parts_of
 from tally.storage.sql import behaviour as behaving
 from tally.storage.sql.behaviour import LINE
 from tally.storage.sql.events import Scope
@@ -122,7 +122,7 @@ class _Counting:
         return found
 
 
-def _read(ground: Ground, scope: Scope, label: int, only: str | None) -> Iterator[Found]:
+def _read(ground: Coverage, scope: Scope, label: int, only: str | None) -> Iterator[Found]:
     """A day, or a part of one: whole if it is small, else in pieces."""
     counting = _Counting(only)
     for texts, numbers in ground.connection.execute(*behaving.data(scope, label, _ROWS)):
@@ -290,7 +290,7 @@ def data(
     event_name: str,
     only: str | None,
     limit: int,
-    remembered: Remembered,
+    remembered: ResultCache,
 ) -> Data:
     """What is in event_data of a name's events, or one property of it. Raises BeyondRetention and TooManyValues."""
     ground = ground_of(connection, scope)
@@ -308,7 +308,7 @@ def data(
         return Data(total.events, total.visitors, count, [told[name] for name in first])
 
 
-def _days(ground: Ground, stretches: Iterable[Span]) -> Iterator[Span]:
+def _days(ground: Coverage, stretches: Iterable[Span]) -> Iterator[Span]:
     for from_ms, to_ms in stretches:
         for day in ground.known.days:
             span = max(from_ms, day * DAY_MS), min(to_ms, (day + 1) * DAY_MS)
@@ -317,7 +317,7 @@ def _days(ground: Ground, stretches: Iterable[Span]) -> Iterator[Span]:
 
 
 def _of_day(
-    ground: Ground, span: Span, scope: Scope, name: tuple[str, int], only: str | None, remembered: Remembered
+    ground: Coverage, span: Span, scope: Scope, name: tuple[str, int], only: str | None, remembered: ResultCache
 ) -> Iterator[Found]:
     day = ground.complete(span)
     key = ("data", ground.website, span[0], day and day.version, scope.filters, name[0], only)

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import orjson
 
-from tally.reports.cache import Remembered, packed, unpacked
-from tally.reports.coverage import Ground, Span, ground_of, parts_of
+from tally.reports.cache import ResultCache, packed, unpacked
+from tally.reports.coverage import Coverage, Span, ground_of, parts_of
 from tally.storage.sql import behaviour as behaving
 from tally.storage.sql.behaviour import MASK_BITS, VISIT_BITS, Share, Step, Stretch
 from tally.storage.sql.events import Scope
@@ -45,7 +45,7 @@ class Reached(NamedTuple):
 
 
 def funnel(
-    connection: sqlite3.Connection, scope: Scope, steps: Sequence[tuple[str, str]], remembered: Remembered
+    connection: sqlite3.Connection, scope: Scope, steps: Sequence[tuple[str, str]], remembered: ResultCache
 ) -> list[Reached]:
     """Who got as far as each of some steps, (field, text). Raises BeyondRetention."""
     ground = ground_of(connection, scope)
@@ -62,7 +62,7 @@ def funnel(
     return [Reached(*of) for of in totals]
 
 
-def _days(ground: Ground) -> Iterator[tuple[Span, Scope]]:
+def _days(ground: Coverage) -> Iterator[tuple[Span, Scope]]:
     """The range's days, or parts of them, each with its scope; those in which filters hold for everything have none."""
     parts = parts_of(ground)
     for span in parts.raw:
@@ -75,12 +75,12 @@ def _days(ground: Ground) -> Iterator[tuple[Span, Scope]]:
 
 
 def _of_day(
-    ground: Ground,
+    ground: Coverage,
     span: Span,
     scope: Scope,
     texts: Sequence[tuple[str, str]],
     steps: Sequence[Step],
-    remembered: Remembered,
+    remembered: ResultCache,
 ) -> Iterator[tuple[int, ...]]:
     """visits, visitors, milliseconds of each step that has a label."""
     day = ground.complete(span)
@@ -99,7 +99,7 @@ class _TooMany(Exception):
     """More than MOST_VISITS: it takes more rounds."""
 
 
-def _counted(ground: Ground, scope: Scope, steps: Sequence[Step]) -> list[list[int]]:
+def _counted(ground: Coverage, scope: Scope, steps: Sequence[Step]) -> list[list[int]]:
     rounds = 1
     while True:
         counts = [[0, 0, 0] for _ in steps]
@@ -112,7 +112,7 @@ def _counted(ground: Ground, scope: Scope, steps: Sequence[Step]) -> list[list[i
             return counts
 
 
-def _count(ground: Ground, scope: Scope, steps: Sequence[Step], share: Share, counts: list[list[int]]) -> None:
+def _count(ground: Coverage, scope: Scope, steps: Sequence[Step], share: Share, counts: list[list[int]]) -> None:
     """Adds what some of the visitors did in a day, or a part of one, to visits, visitors, milliseconds of each step."""
     places, spent = _walked(ground, scope, steps, share)
     furthest: dict[int, int] = {}
@@ -130,7 +130,7 @@ def _count(ground: Ground, scope: Scope, steps: Sequence[Step], share: Share, co
         row[2] += spent[n - 1] if n > 1 else 0
 
 
-def _walked(ground: Ground, scope: Scope, steps: Sequence[Step], share: Share) -> tuple[dict[int, int], list[int]]:
+def _walked(ground: Coverage, scope: Scope, steps: Sequence[Step], share: Share) -> tuple[dict[int, int], list[int]]:
     """How far each visit gets, as the milliseconds of the day of its last step and the steps taken; and the
     milliseconds spent on each step, of which the first one's mean nothing."""
     begin_ms = scope.from_ms // DAY_MS * DAY_MS
@@ -156,7 +156,7 @@ def _walked(ground: Ground, scope: Scope, steps: Sequence[Step], share: Share) -
     return places, spent
 
 
-def _wanted(ground: Ground, scope: Scope, is_day: bool, share: Share) -> list[int]:
+def _wanted(ground: Coverage, scope: Scope, is_day: bool, share: Share) -> list[int]:
     visitors, numbers = ground.rows(behaving.visits(scope, is_day, share, MOST_VISITS + 1))[0]
     wanted = [who << VISIT_BITS | n for who, n in zip(orjson.loads(visitors), orjson.loads(numbers), strict=True)]
     if len(wanted) > MOST_VISITS:
@@ -164,7 +164,7 @@ def _wanted(ground: Ground, scope: Scope, is_day: bool, share: Share) -> list[in
     return wanted
 
 
-def _hits(ground: Ground, stretch: Stretch, steps: Sequence[Step]) -> Iterator[tuple[list[int], list[int]]]:
+def _hits(ground: Coverage, stretch: Stretch, steps: Sequence[Step]) -> Iterator[tuple[list[int], list[int]]]:
     begin_ms = stretch.after[0] // DAY_MS * DAY_MS
     while True:
         visitors, codes = map(orjson.loads, ground.rows(behaving.hits(stretch, steps, begin_ms, MOST_HITS))[0])

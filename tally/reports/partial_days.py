@@ -8,7 +8,7 @@ with the value lies there, visitors up to a moment those whose first does. The l
 one leaves of the whole.
 
 A day of 27,000 events is listed in 25 to 40 ms when it is first asked for, and counted in about 1 ms from then on; the
-lists are remembered (`Remembered`) under the day's version. All numbers of a list come from SQLite as one text: row by
+lists are remembered (`ResultCache`) under the day's version. All numbers of a list come from SQLite as one text: row by
 row, the interpreter's lock would change hands 27,000 times.
 """
 
@@ -22,8 +22,8 @@ from operator import sub
 
 import orjson
 
-from tally.reports.cache import Remembered, packed, unpacked
-from tally.reports.coverage import Ground
+from tally.reports.cache import ResultCache, packed, unpacked
+from tally.reports.coverage import Coverage
 from tally.rollups.fields import FINAL
 from tally.storage.sql import events as queries
 from tally.timestamps import DAY_MS
@@ -40,7 +40,7 @@ Row = tuple[int, int, int, int]
 """A value's label, its visitors, pageviews, events."""
 
 
-def day_of(ground: Ground, remembered: Remembered, field: str, day: int) -> "Day | None":
+def day_of(ground: Coverage, remembered: ResultCache, field: str, day: int) -> "Day | None":
     """A field of a day, '' for all of its traffic, where the day is final and small enough to be listed."""
     known = ground.known.days.get(day)
     if known is None or known.state != FINAL:
@@ -54,7 +54,7 @@ class Day:
     """One field of a day that is final: its number, and the version under which its lists hold."""
 
     def __init__(
-        self, connection: sqlite3.Connection, remembered: Remembered, website: int, field: str, day: int, version: int
+        self, connection: sqlite3.Connection, remembered: ResultCache, website: int, field: str, day: int, version: int
     ) -> None:
         self._connection, self._remembered = connection, remembered
         self._website, self._field, self._begin_ms = website, field, day * DAY_MS

@@ -16,7 +16,7 @@ from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from tally.reports.cache import Remembered, packed, unpacked
+from tally.reports.cache import ResultCache, packed, unpacked
 from tally.rollups.counts import Counts, merge
 from tally.storage.sql import events as queries
 
@@ -66,7 +66,7 @@ class Sums:
             if len(self._held) > MOST_HELD:
                 self._put_all_by()
 
-    def add_remembered(self, remembered: Remembered, key: tuple[Any, ...], count: Callable[["Sums"], None]) -> None:
+    def add_remembered(self, remembered: ResultCache, key: tuple[Any, ...], count: Callable[["Sums"], None]) -> None:
         """Adds the sums of that key; where they are not remembered, what `count` adds is from now on."""
         known = remembered.get(key)
         if known is not None:

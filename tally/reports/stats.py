@@ -18,8 +18,8 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from tally.reports import partial_days as cuts
-from tally.reports.cache import Remembered, packed, unpacked
-from tally.reports.coverage import Ground, Span, ground_of, parts_of
+from tally.reports.cache import ResultCache, packed, unpacked
+from tally.reports.coverage import Coverage, Span, ground_of, parts_of
 from tally.storage.sql import events as queries
 from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS, HOUR_MS, QUARTER_MS
@@ -40,7 +40,7 @@ class Stats(NamedTuple):
     visit_ms: int = 0
 
 
-def stats(connection: sqlite3.Connection, scope: Scope, remembered: Remembered) -> Stats:
+def stats(connection: sqlite3.Connection, scope: Scope, remembered: ResultCache) -> Stats:
     """The key figures of E."""
     ground = ground_of(connection, scope)
     parts = parts_of(ground)
@@ -49,7 +49,7 @@ def stats(connection: sqlite3.Connection, scope: Scope, remembered: Remembered) 
     return Stats(*(sum(column) for column in zip(Stats(), *found, strict=True)))
 
 
-def _raw_stats(ground: Ground, span: Span, remembered: Remembered) -> Sequence[int]:
+def _raw_stats(ground: Coverage, span: Span, remembered: ResultCache) -> Sequence[int]:
     """The key figures of a day, or a part of one, from raw rows; those of whole final days are remembered."""
     scope, final = ground.raw(span, filtered=True), ground.final(span)
     key = ("stats", ground.website, span[0], final and final.version, scope.filters)
@@ -63,7 +63,7 @@ def _raw_stats(ground: Ground, span: Span, remembered: Remembered) -> Sequence[i
 # --- totals of ROLLED stretches
 
 
-def _rolled_stats(ground: Ground, span: Span, remembered: Remembered) -> Stats:
+def _rolled_stats(ground: Coverage, span: Span, remembered: ResultCache) -> Stats:
     from_ms, to_ms = span
     first, end = from_ms // QUARTER_MS, -(-to_ms // QUARTER_MS)
     midnight_ms = -(-from_ms // DAY_MS) * DAY_MS
@@ -79,7 +79,7 @@ def _rolled_stats(ground: Ground, span: Span, remembered: Remembered) -> Stats:
     return found._replace(visitors=found.visitors - early - _too_late(ground, to_ms))
 
 
-def _too_early(ground: Ground, from_ms: int, remembered: Remembered) -> int:
+def _too_early(ground: Coverage, from_ms: int, remembered: ResultCache) -> int:
     """Visitors whose last event of the day lies in the quarter of `from_ms`, before it."""
     first_ms = from_ms // QUARTER_MS * QUARTER_MS
     if first_ms == from_ms:
@@ -92,7 +92,7 @@ def _too_early(ground: Ground, from_ms: int, remembered: Remembered) -> int:
     return ground.number(queries.came_last(ground.website, midnight_ms, first_ms, from_ms))
 
 
-def _too_late(ground: Ground, to_ms: int) -> int:
+def _too_late(ground: Coverage, to_ms: int) -> int:
     """Visitors whose first event of the day lies in the quarter of `to_ms`, at it or behind it."""
     end_ms = -(-to_ms // QUARTER_MS) * QUARTER_MS
     if end_ms == to_ms:
@@ -101,7 +101,7 @@ def _too_late(ground: Ground, to_ms: int) -> int:
     return ground.number(queries.came_first(ground.website, to_ms // DAY_MS * DAY_MS, to_ms, end_ms))
 
 
-def _within_a_day(ground: Ground, span: Span, remembered: Remembered) -> int:
+def _within_a_day(ground: Coverage, span: Span, remembered: ResultCache) -> int:
     """Visitors of a span inside one UTC day."""
     from_ms, to_ms = span
     midnight_ms = -(-from_ms // DAY_MS) * DAY_MS
@@ -121,7 +121,7 @@ def _within_a_day(ground: Ground, span: Span, remembered: Remembered) -> int:
     return from_then_on - (len(later) - both)
 
 
-def _events_about(ground: Ground, from_ms: int, to_ms: int) -> int:
+def _events_about(ground: Coverage, from_ms: int, to_ms: int) -> int:
     """Events of the quarters that a span touches: what looking at each of its own may cost."""
     first, end = from_ms // QUARTER_MS, -(-to_ms // QUARTER_MS)
     _, views, customs, *_ = ground.rows(queries.totals(ground.website, first, end, end))[0]
@@ -132,7 +132,7 @@ def _events_about(ground: Ground, from_ms: int, to_ms: int) -> int:
 
 
 def series(
-    connection: sqlite3.Connection, scope: Scope, edges: Sequence[Span], remembered: Remembered
+    connection: sqlite3.Connection, scope: Scope, edges: Sequence[Span], remembered: ResultCache
 ) -> list[Sequence[int]]:
     """For each bucket: visitors, visits, pageviews, events. The buckets tile the scope's range."""
     ground = ground_of(connection, scope)
@@ -147,7 +147,9 @@ def series(
     return found
 
 
-def _raw_series(ground: Ground, span: Span, cut: Sequence[Span], remembered: Remembered) -> Iterable[tuple[int, ...]]:
+def _raw_series(
+    ground: Coverage, span: Span, cut: Sequence[Span], remembered: ResultCache
+) -> Iterable[tuple[int, ...]]:
     """The rows of queries.series of a day cut into buckets; those of whole final days are remembered."""
     scope, final = ground.raw(span, filtered=True), ground.final(span)
     key = ("series", ground.website, final and final.version, scope.filters, *cut)
@@ -170,7 +172,7 @@ def _clipped(edges: Sequence[Span], span: Span) -> list[tuple[int, Span]]:
 
 
 def _add_rolled(
-    ground: Ground, edges: Sequence[Span], stretch: Span, found: list[Sequence[int]], remembered: Remembered
+    ground: Coverage, edges: Sequence[Span], stretch: Span, found: list[Sequence[int]], remembered: ResultCache
 ) -> None:
     n = bisect_right(edges, stretch[0], key=itemgetter(0)) - 1
     while n < len(edges) and edges[n][0] < stretch[1]:
@@ -184,7 +186,7 @@ def _add_rolled(
         n = end
 
 
-def _row_of(ground: Ground, bucket: Span, end_ms: int, remembered: Remembered) -> list[Sequence[int]]:
+def _row_of(ground: Coverage, bucket: Span, end_ms: int, remembered: ResultCache) -> list[Sequence[int]]:
     """The figures of buckets as long as `bucket`, from it on up to `end_ms`; those of final days are remembered."""
     length = (bucket[1] - bucket[0]) // QUARTER_MS
     first, end = bucket[0] // QUARTER_MS, end_ms // QUARTER_MS
@@ -200,7 +202,7 @@ def _row_of(ground: Ground, bucket: Span, end_ms: int, remembered: Remembered) -
     return rows + _counted(ground, middle, end, length)
 
 
-def _counted(ground: Ground, first: int, end: int, length: int) -> list[Sequence[int]]:
+def _counted(ground: Coverage, first: int, end: int, length: int) -> list[Sequence[int]]:
     rows: list[Sequence[int]] = [(0, 0, 0, 0)] * ((end - first) // length)
     ask = queries.hours if length * QUARTER_MS == HOUR_MS else queries.days
     for place, *figures in ground.connection.execute(*ask(ground.website, first, end)):

@@ -1,7 +1,7 @@
 """Top lists: blocks of whole days from rollups; of the open day what is folded and what is not; raw rows for the rest.
 
 A day that is cut by the range, filtered or stale is counted from its raw rows. Sums of complete days are remembered
-(`Remembered`), since the same ranges are asked for again and again: a day's version is part of what they are kept
+(`ResultCache`), since the same ranges are asked for again and again: a day's version is part of what they are kept
 under, so a late event or an import makes them others.
 """
 
@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tally.reports import partial_days as cuts
-from tally.reports.cache import Remembered
-from tally.reports.coverage import Ground, Span, ground_of, parts_of
+from tally.reports.cache import ResultCache
+from tally.reports.coverage import Coverage, Span, ground_of, parts_of
 from tally.reports.ranking import Sums, first
 from tally.rollups import fields as rollups
 from tally.rollups.fields import number_of
@@ -31,14 +31,14 @@ class Top(NamedTuple):
     rows: list[tuple[str, int, int, int]]
 
 
-def top(connection: sqlite3.Connection, scope: Scope, field: str, limit: int, remembered: Remembered) -> Top:
+def top(connection: sqlite3.Connection, scope: Scope, field: str, limit: int, remembered: ResultCache) -> Top:
     """The first `limit` values of a field by visitors, pageviews, events (descending) and text."""
     unset, rows = first(connection, _sums(connection, scope, field, remembered), limit, ranks=3)
     return Top(unset, [(text, visitors, views, events) for _, text, (visitors, views, events) in rows])
 
 
 def names(
-    connection: sqlite3.Connection, scope: Scope, limit: int, remembered: Remembered
+    connection: sqlite3.Connection, scope: Scope, limit: int, remembered: ResultCache
 ) -> list[tuple[str, int, int]]:
     """The first `limit` names of custom events (text, visitors, events) by both, descending, and text."""
     # What is unset is all of the traffic in rollup, and left out.
@@ -46,7 +46,7 @@ def names(
     return [(text, visitors, events) for _, text, (visitors, _, events) in rows]
 
 
-def _sums(connection: sqlite3.Connection, scope: Scope, field: str, remembered: Remembered) -> Sums:
+def _sums(connection: sqlite3.Connection, scope: Scope, field: str, remembered: ResultCache) -> Sums:
     ground = ground_of(connection, scope)
     parts = parts_of(ground)
     tiles: list[tuple[int, int]] = []
@@ -67,7 +67,7 @@ def _sums(connection: sqlite3.Connection, scope: Scope, field: str, remembered: 
     return sums
 
 
-def _complete(ground: Ground, stretch: Span) -> tuple[list[tuple[int, int]], int, list[Span]]:
+def _complete(ground: Coverage, stretch: Span) -> tuple[list[tuple[int, int]], int, list[Span]]:
     """Blocks for the whole days of a stretch that are in rollup, the sum of their versions, and what is left."""
     tiles: list[tuple[int, int]] = []
     rest: list[Span] = []
@@ -86,7 +86,7 @@ def _complete(ground: Ground, stretch: Span) -> tuple[list[tuple[int, int]], int
     return tiles + rollups.cover(ground.known, start, end), version, rest
 
 
-def _piece(ground: Ground, field: str, span: Span, remembered: Remembered) -> list[Sequence[Sequence[int]]]:
+def _piece(ground: Coverage, field: str, span: Span, remembered: ResultCache) -> list[Sequence[Sequence[int]]]:
     """The values of a day that is not complete, or of a part of one."""
     day, number = span[0] // DAY_MS, number_of(field)
     known = ground.known.days[day]
@@ -101,7 +101,7 @@ def _piece(ground: Ground, field: str, span: Span, remembered: Remembered) -> li
     return [ground.rows(queries.counts(scope, field))]
 
 
-def _add_filtered(sums: Sums, ground: Ground, field: str, spans: list[Span], remembered: Remembered) -> None:
+def _add_filtered(sums: Sums, ground: Coverage, field: str, spans: list[Span], remembered: ResultCache) -> None:
     """The values of days that are read raw; the sums of those that are whole and final are remembered."""
     final = [span for span in spans if ground.final(span)]
 
@@ -117,12 +117,12 @@ def _add_filtered(sums: Sums, ground: Ground, field: str, spans: list[Span], rem
             sums.add(_counted(ground, field, span))
 
 
-def _counted(ground: Ground, field: str, span: Span) -> Iterable[Sequence[int]]:
+def _counted(ground: Coverage, field: str, span: Span) -> Iterable[Sequence[int]]:
     return ground.rows(queries.counts(ground.raw(span, filtered=True), field))
 
 
 def _add_tiles(
-    sums: Sums, ground: Ground, field: str, tiles: list[tuple[int, int]], version: int, remembered: Remembered
+    sums: Sums, ground: Coverage, field: str, tiles: list[tuple[int, int]], version: int, remembered: ResultCache
 ) -> None:
     number = number_of(field)
 

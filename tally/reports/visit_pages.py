@@ -12,8 +12,8 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from tally.reports.cache import Remembered
-from tally.reports.coverage import Ground, Span, ground_of, parts_of
+from tally.reports.cache import ResultCache
+from tally.reports.coverage import Coverage, Span, ground_of, parts_of
 from tally.reports.ranking import Sums, first
 from tally.rollups import visit_pages as visit_days
 from tally.rollups.fields import PAGE_LEVELS
@@ -32,7 +32,7 @@ class Page(NamedTuple):
 
 
 def pages(
-    connection: sqlite3.Connection, scope: Scope, side: str, limit: int, remembered: Remembered
+    connection: sqlite3.Connection, scope: Scope, side: str, limit: int, remembered: ResultCache
 ) -> tuple[int, list[Page]]:
     """How many visits have no view, and the first `limit` pages of the others by visits and text."""
     ground = ground_of(connection, scope)
@@ -53,7 +53,7 @@ def pages(
     return unset[0], [Page(text, *figures) for _, text, figures in rows]
 
 
-def _complete(ground: Ground, stretches: Iterable[Span]) -> tuple[list[Span], list[Span]]:
+def _complete(ground: Coverage, stretches: Iterable[Span]) -> tuple[list[Span], list[Span]]:
     """The days of some stretches that are whole and cannot change but with their version, and the rest."""
     whole: list[Span] = []
     rest: list[Span] = []
@@ -66,7 +66,7 @@ def _complete(ground: Ground, stretches: Iterable[Span]) -> tuple[list[Span], li
     return whole, rest
 
 
-def _tiles(ground: Ground, spans: Sequence[Span]) -> tuple[list[tuple[int, int]], list[Span]]:
+def _tiles(ground: Coverage, spans: Sequence[Span]) -> tuple[list[tuple[int, int]], list[Span]]:
     """Blocks that hold some whole days and no other traffic, and the days that are in none."""
     left = {begin_ms // DAY_MS for begin_ms, _ in spans}
     # Of the traffic beyond these days nothing is known here.
@@ -86,7 +86,7 @@ def _tiles(ground: Ground, spans: Sequence[Span]) -> tuple[list[tuple[int, int]]
 
 
 def _add_remembered(
-    sums: Sums, ground: Ground, side: str, spans: Sequence[Span], remembered: Remembered, filtered: bool
+    sums: Sums, ground: Coverage, side: str, spans: Sequence[Span], remembered: ResultCache, filtered: bool
 ) -> None:
     """The sums over whole days; remembered under each of them with its version."""
 
@@ -100,6 +100,6 @@ def _add_remembered(
     sums.add_remembered(remembered, key, count)
 
 
-def _raw(ground: Ground, side: str, span: Span, filtered: bool) -> Iterable[Sequence[int]]:
+def _raw(ground: Coverage, side: str, span: Span, filtered: bool) -> Iterable[Sequence[int]]:
     """The pages of a day, or of a part of one, from its visits and events."""
     return visit_days.counted(ground.connection, ground.raw(span, filtered), side)

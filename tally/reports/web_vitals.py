@@ -6,14 +6,14 @@ into its cells here: the same histograms, so that both ways tell the same figure
 
 Pages come in the order of how many poor values they have, then of their events: a slow page that many wait for comes
 before a slower one that hardly anybody opens. For that order every page of every block is looked at, 0.4 µs each: 30 ms
-over a year of 5,000 pages. So their sums over blocks that are settled are remembered (`Remembered`), under the blocks'
+over a year of 5,000 pages. So their sums over blocks that are settled are remembered (`ResultCache`), under the blocks'
 versions; what may still change is read each time. Histograms are unpacked of the chosen pages alone.
 """
 
 import sqlite3
 from typing import NamedTuple
 
-from tally.reports.cache import Remembered
+from tally.reports.cache import ResultCache
 from tally.reports.coverage import refuse_gone
 from tally.reports.ranking import Sums, first
 from tally.rollups import web_vitals as vital_days
@@ -75,7 +75,7 @@ def _add_raw(connection: sqlite3.Connection, scope: Scope, cells: Cells) -> None
 
 
 def by_value(
-    connection: sqlite3.Connection, scope: Scope, field: str, metric: str, limit: int, remembered: Remembered
+    connection: sqlite3.Connection, scope: Scope, field: str, metric: str, limit: int, remembered: ResultCache
 ) -> list[Row]:
     """The first `limit` values of pathname or device: most poor values of the metric first, then most events, then in
     the order of the texts. Unset is left out."""
@@ -97,7 +97,7 @@ def by_value(
 
 
 def _sums(
-    connection: sqlite3.Connection, scope: Scope, field: str, metric: str, cover: Cover, remembered: Remembered
+    connection: sqlite3.Connection, scope: Scope, field: str, metric: str, cover: Cover, remembered: ResultCache
 ) -> Sums:
     """Of each value, how many poor values of the metric it has, and how many events."""
     cut, website = CUTS[field], scope.website

@@ -14,7 +14,7 @@ quarter and enters the new one. Visits likewise: what they were is subtracted, w
 import sqlite3
 from collections.abc import Iterable
 
-from tally.events.sessions import Touch, Visit
+from tally.events.sessions import SessionUpdate, Visit
 from tally.timestamps import DAY_MS, QUARTER_MS
 
 QUARTERS_A_DAY = DAY_MS // QUARTER_MS
@@ -36,7 +36,7 @@ class Deltas:
     def __init__(self) -> None:
         self._of_website: dict[int, Totals] = {}
 
-    def count(self, website: int, ts_ms: int, is_view: bool, touch: Touch) -> None:
+    def count(self, website: int, ts_ms: int, is_view: bool, touch: SessionUpdate) -> None:
         """Adds what one traffic event changed."""
         totals = self._of_website.get(website)
         if totals is None:

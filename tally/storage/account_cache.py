@@ -1,7 +1,7 @@
 """What the server keeps in memory of what owners set up: websites, keys, accounts, links, logins, this month's usage.
 
 All of it is read at once, in one snapshot: when the server starts, when it has changed something itself, and when
-another process has written, which `PRAGMA data_version` tells. Nobody changes a Registry but for `usage`, which the
+another process has written, which `PRAGMA data_version` tells. Nobody changes a AccountCache but for `usage`, which the
 store moves on with every commit; whoever wants another state reads another one.
 """
 
@@ -15,7 +15,7 @@ from tally.accounts.queries import Key, Owner, Website
 from tally.storage import meta as notes
 
 
-class Registry(NamedTuple):
+class AccountCache(NamedTuple):
     """Websites by id, keys by digest, usage by account and month, accounts by number, websites by shared link, logins
     and known browsers by digest; up to when the file holds demo data (tally/cli/demo.py), None where it is no demo."""
 
@@ -29,17 +29,17 @@ class Registry(NamedTuple):
     demo_until: str | None = None
 
 
-def registry(connection: sqlite3.Connection, month: int) -> Registry:
+def registry(connection: sqlite3.Connection, month: int) -> AccountCache:
     """Everything, as the file has it now."""
     websites = {website.id: website for website in accounts.websites(connection)}
     owners, shares = accounts.owners(connection), accounts.shares(connection)
     keys, usage = accounts.keys(connection), accounts.usage(connection, month)
     devices = logins.stored_devices(connection)
     demo_until = notes.demo_until(connection)
-    return Registry(websites, keys, usage, owners, shares, logins.stored(connection), devices, demo_until)
+    return AccountCache(websites, keys, usage, owners, shares, logins.stored(connection), devices, demo_until)
 
 
-def registry_if_changed(connection: sqlite3.Connection, known: int, month: int) -> tuple[int, Registry | None]:
+def registry_if_changed(connection: sqlite3.Connection, known: int, month: int) -> tuple[int, AccountCache | None]:
     """The file's data version, and everything anew where that is not the known one."""
     version = int(connection.execute("pragma data_version").fetchone()[0])
     return version, None if version == known else registry(connection, month)

@@ -272,7 +272,7 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 
 def try_to_write(connection: sqlite3.Connection, size_bytes: int = TRY_BYTES) -> None:
-    """Commits that much, and takes it away again. Raises sqlite3.Error where that cannot be done."""
+    """Commit that much, and takes it away again. Raises sqlite3.Error where that cannot be done."""
     with transaction(connection):
         connection.execute(
             "/* health.try */ insert or replace into meta values ('try', zeroblob(cast(? as integer)))", (size_bytes,)

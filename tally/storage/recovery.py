@@ -45,7 +45,7 @@ class Work(Protocol):
         """Ends it where it is."""
 
 
-class Mender:
+class Recovery:
     """Takes the steps. `threads` are all connections there are: writer, looker, readers; `work` is the work in the
     background, `opened_anew` is told when the connections are others, `commits` gives how many there have been."""
 

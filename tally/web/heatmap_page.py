@@ -13,7 +13,7 @@ anew when it is come to, and another one when it is left.
 from aiohttp import web
 
 from tally.accounts.queries import Website
-from tally.api.auth import GATE
+from tally.api.auth import AUTH
 from tally.api.context import READER
 from tally.errors import ApiError
 from tally.events.urls import is_address
@@ -22,7 +22,7 @@ from tally.web import pages
 
 async def page(request: web.Request) -> web.Response:
     """GET /websites/{id}/heatmaps: the shell, which may frame the website's pages where its owner asks."""
-    session = request.app[GATE].found(request)
+    session = request.app[AUTH].found(request)
     if session is None:
         return await pages.page(request)
     try:

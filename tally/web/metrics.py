@@ -14,18 +14,18 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.process_collector import ProcessCollector
-from prometheus_client.registry import Collector
+from prometheus_client.registry import Collector as MetricsCollector
 
 from tally.accounts.queries import USAGE_WARNINGS
 from tally.api.context import Reader
 from tally.clock import Clock
 from tally.http.connections import Connections
 from tally.http.middleware import COLLECT_PATHS, Answered
-from tally.ingest.collector import Desk
-from tally.ingest.rejected_events import LeftOut
+from tally.ingest.collector import Collector
+from tally.ingest.rejected_events import RejectedEvents
 from tally.ingest.store import Store
 from tally.latency_histogram import Histogram
-from tally.maintenance.scheduled_backup import Nightly
+from tally.maintenance.scheduled_backup import ScheduledBackup
 from tally.resources import tally_version
 from tally.storage.connections import Readers
 from tally.storage.health import WORDS
@@ -34,15 +34,15 @@ from tally.storage.value_limits import BOUNDED, ValueLimits
 _NONE = "none"
 
 
-class Figures(Collector):
+class Figures(MetricsCollector):
     """All of them, as they are now. `answered`, `refused`: tally/errors.py; `collect_path`: the owner's choice."""
 
     def __init__(
         self,
-        desk: Desk,
+        desk: Collector,
         reader: Reader,
         connections: Connections,
-        nightly: Nightly | None,
+        nightly: ScheduledBackup | None,
         answered: Answered,
         refused: Counter[str],
         collect_path: str,
@@ -111,7 +111,7 @@ class Figures(Collector):
         return family
 
 
-def _left_out(left_out: LeftOut) -> Iterator[Metric]:
+def _left_out(left_out: RejectedEvents) -> Iterator[Metric]:
     yield _by_code("tally_collect_refused", "Collect requests refused whole, by code.", left_out.requests)
     yield _by_code("tally_events_left_out", "Events of websites that were not taken, by code.", left_out.events)
     uncounted = "Events left out that no website counts, for want of room while nothing could be written."
@@ -189,12 +189,12 @@ def _clock(clock: Clock) -> Iterator[Metric]:
     yield _gauge("tally_clock_unbelieved_seconds", behind, (clock.wall_ms() - clock.sure_ms()) / 1000)
 
 
-def _backups(nightly: Nightly | None, now_ms: int) -> Iterator[Metric]:
+def _backups(nightly: ScheduledBackup | None, now_ms: int) -> Iterator[Metric]:
     """Of the nightly backups, where the settings want some; age and time only once one is known."""
     if nightly is None:
         return
-    yield _counter("tally_backups", "Nightly backups made and checked.", nightly.made)
-    yield _counter("tally_backups_failed", "Nightly backups that could not be made.", nightly.failed)
+    yield _counter("tally_backups", "ScheduledBackup backups made and checked.", nightly.made)
+    yield _counter("tally_backups_failed", "ScheduledBackup backups that could not be made.", nightly.failed)
     if nightly.last_ms:
         at, age = nightly.last_ms / 1000, max(0, now_ms - nightly.last_ms) / 1000
         yield _gauge("tally_backup_last_timestamp_seconds", "When the newest backup was made.", at)

@@ -20,8 +20,8 @@ from tally.errors import ApiError
 from tally.http.connections import CONNECTIONS
 from tally.http.middleware import ANSWERED, COLLECT_PATH, REFUSED, json_answer
 from tally.http.request_paths import BASE_PATH, PREFIX_HEADER, public_prefix
-from tally.ingest.collector import DESK
-from tally.maintenance.scheduled_backup import Nightly
+from tally.ingest.collector import COLLECTOR
+from tally.maintenance.scheduled_backup import ScheduledBackup
 from tally.resources import tally_version
 from tally.storage.health import RETRY_S, WORDS
 from tally.web.metrics import Figures
@@ -31,12 +31,12 @@ _PROXY_HEADERS = ("x-", "via", "forwarded", "cf-", "cdn-loop", "true-client-ip",
 
 METRICS_TOKEN = web.AppKey("metrics_token", str)
 OPENAPI = web.AppKey("openapi", bytes)
-NIGHTLY = web.AppKey[Nightly | None]("nightly")
+SCHEDULED_BACKUP = web.AppKey[ScheduledBackup | None]("nightly")
 
 
 async def healthz(request: web.Request) -> web.Response:
     """200 where the process answers and the database takes events; 503, with what is the matter, otherwise."""
-    store = request.app[DESK].store
+    store = request.app[COLLECTOR].store
     state = store.look()
     if state != "well":
         raise ApiError(errors.STORAGE_UNAVAILABLE, WORDS[state], retry_after_s=RETRY_S)
@@ -54,7 +54,7 @@ async def openapi(request: web.Request) -> web.Response:
 
 async def metrics(request: web.Request) -> web.Response:
     """Counters for Prometheus."""
-    desk, token = request.app[DESK], request.app[METRICS_TOKEN]
+    desk, token = request.app[COLLECTOR], request.app[METRICS_TOKEN]
     given = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
     has_token = bool(token) and secrets.compare_digest(given, f"Bearer {token}".encode())
     desk.callers.sender(request)  # noted for `doctor`
@@ -93,4 +93,4 @@ def _is_loopback(host: str) -> bool:
 
 def _figures(app: web.Application) -> Figures:
     counted = app[ANSWERED], app[REFUSED], app[COLLECT_PATH], app[BASE_PATH]
-    return Figures(app[DESK], app[READER], app[CONNECTIONS], app[NIGHTLY], *counted)
+    return Figures(app[COLLECTOR], app[READER], app[CONNECTIONS], app[SCHEDULED_BACKUP], *counted)

@@ -24,7 +24,7 @@ from tally.errors import ApiError
 from tally.events.validation import Batch
 from tally.http.middleware import COLLECT_PATHS, REFUSED, refusal_of
 from tally.http.request_paths import local_path
-from tally.ingest.collector import DESK, collect, preflight, take
+from tally.ingest.collector import COLLECTOR, collect, preflight, take
 from tally.resources import asset
 from tally.settings import BadSetting, Settings
 from tally.web.minifier import compact
@@ -86,7 +86,7 @@ def chosen_routes(settings: Settings, taken: Iterable[str]) -> list[ChosenRoute]
 
 async def script(request: web.Request) -> web.Response:
     """GET /tracker.js and the parts."""
-    request.app[DESK].callers.look_at(request.headers)
+    request.app[COLLECTOR].callers.look_at(request.headers)
     file = request.app[TRACKER].get(local_path(request))
     if file is None:
         raise ApiError(errors.NOT_FOUND)
@@ -101,13 +101,13 @@ async def pixel(request: web.Request) -> web.Response:
         except Exception as failure:
             # Logged where it is a fault of ours; what was wrong with the request cannot be told to an image.
             refusal = refusal_of(failure, "/pixel.gif")
-            request.app[DESK].left_out.requests[refusal.kind.code] += 1
+            request.app[COLLECTOR].left_out.requests[refusal.kind.code] += 1
             request.app[REFUSED][refusal.kind.code] += 1
     return web.Response(body=GIF, headers=_OPEN | {"Content-Type": "image/gif", "Cache-Control": "no-store"})
 
 
 async def _count(request: web.Request) -> None:
-    desk = request.app[DESK]
+    desk = request.app[COLLECTOR]
     sender = desk.callers.sender(request)
     desk.look_at_client(sender.caller.client)
     # Bytes that are no UTF-8 arrive as lone surrogates, which no label can hold.

@@ -8,7 +8,7 @@ import pytest
 from tally.accounts import passwords
 from tally.accounts import queries as accounts
 from tally.accounts.sign_in import TRIES_A_MINUTE
-from tally.api.auth import GATE
+from tally.api.auth import AUTH
 from tally.api.websites import MOST_ORIGINS
 from tally.events.validation import TRAFFIC_TYPES, TYPES
 from tests.support.app import OWNER, Answer, App, MakeApp
@@ -28,7 +28,7 @@ def refused(answer: Answer, status: int, code: str, field: str | None = None) ->
 
 
 def token(app: App) -> str:
-    return str(app.application[GATE].setup_token)
+    return str(app.application[AUTH].setup_token)
 
 
 def by(setup_token: str) -> dict[str, str | None]:
@@ -284,7 +284,7 @@ async def test_a_wrong_password_or_value_revokes_nothing(app: App, field: str) -
 async def test_a_password_that_was_reset_meanwhile_stays(app: App) -> None:
     """Somebody who knows the old one is changing it while the owner sets another by the command line."""
     browser = await logged_in(app)
-    number, hashing = await account(app), app.application[GATE].hashing
+    number, hashing = await account(app), app.application[AUTH].hashing
     reset = passwords.hashed("set by the owner")
 
     async def slow(do: Any, *what: Any, **more: Any) -> Any:
@@ -293,7 +293,7 @@ async def test_a_password_that_was_reset_meanwhile_stays(app: App) -> None:
             await app.admin(lambda connection: accounts.set_password_hash(connection, number, reset))
         return result
 
-    app.application[GATE].hashing = slow
+    app.application[AUTH].hashing = slow
     answer = await browser("POST", "/api/account/password", {"current": PASSWORD, "new": "chosen by the other"})
     refused(answer, 403, "wrong_password", "current")
     assert app.sql("select password_hash from account") == [(reset,)]

@@ -16,7 +16,7 @@ import pytest
 
 from analytics_server import ROUTES, build_app
 from tally.accounts import queries as accounts
-from tally.api.auth import GATE
+from tally.api.auth import AUTH
 from tally.settings import Settings
 from tests.support.app import Answer, App, MakeApp
 from tests.support.page_client import PASSWORD, Browser, logged_in
@@ -330,4 +330,4 @@ async def test_an_answer_never_sends_a_browser_elsewhere(app: App) -> None:
             assert answer.status in (200, 404)
             assert "Location" not in answer.headers
             assert "evil" not in answer.text
-    assert app.application[GATE].needs_setup is False
+    assert app.application[AUTH].needs_setup is False

@@ -14,7 +14,7 @@ from argon2 import PasswordHasher
 from tally.accounts import passwords
 from tally.accounts.logins import LASTS_MS, MOST_OF_ACCOUNT
 from tally.accounts.sign_in import BROWSER_TRIES
-from tally.api.auth import GATE
+from tally.api.auth import AUTH
 from tests.support.app import OWNER, App, MakeApp
 from tests.support.page_client import PASSWORD, Browser, account, logged_in
 from tests.support.process import Command
@@ -64,7 +64,7 @@ async def test_unknown_addresses_and_wrong_passwords_are_answered_alike(app: App
 async def test_unknown_addresses_cost_the_same_work(app: App) -> None:
     """ "the same time": the same hash is computed, once, for each."""
     await account(app)
-    gate, done = app.application[GATE], list[str]()
+    gate, done = app.application[AUTH], list[str]()
     hashing = gate.hashing
 
     async def counted(do: Any, *what: Any, **more: Any) -> Any:
@@ -357,7 +357,7 @@ async def test_a_new_password_ends_the_other_sessions(app: App) -> None:
 async def test_a_password_that_is_changed_meanwhile_opens_nothing(app: App) -> None:
     """Who has given the old one just before would otherwise have a session that the change does not end."""
     browser, late = await logged_in(app), Browser(app)
-    gate = app.application[GATE]
+    gate = app.application[AUTH]
     log_in = gate.log_in
 
     async def change_first(*what: Any) -> None:

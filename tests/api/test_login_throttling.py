@@ -22,7 +22,7 @@ from tally.accounts.sign_in import (
     SignInLimits,
     TooManyTries,
 )
-from tally.api.auth import GATE, MOST_WAITING, Gate
+from tally.api.auth import AUTH, MOST_WAITING, Auth
 from tally.rate_limit import MOST_BUCKETS, SLOTS, HashedBuckets
 from tests.support.app import OWNER, ROOT, App, MakeApp, ManualClock
 from tests.support.page_client import PASSWORD, Browser, account, logged_in
@@ -58,7 +58,7 @@ def guesses(limits: SignInLimits, clock: ManualClock, email: str, addresses: ran
 def attack(app: App, email: str = OWNER, first_bot: int = 0) -> None:
     """Uses up whatever unknown browsers may try of an account."""
     bots = range(first_bot, first_bot + 2 * NEW_ADDRESS_TRIES)
-    got = guesses(app.application[GATE]._sign_in, app.clock, email, bots, version_of(app, email))
+    got = guesses(app.application[AUTH]._sign_in, app.clock, email, bots, version_of(app, email))
     assert got > NEW_ADDRESS_TRIES / 2
 
 
@@ -284,7 +284,7 @@ def test_an_address_counts_as_new_again(clock: ManualClock, failures: int, minut
 async def test_new_addresses_have_600_tries_of_an_account_then_one_a_second(app: App) -> None:
     """Row 3."""
     await account(app)
-    limits = app.application[GATE]._sign_in
+    limits = app.application[AUTH]._sign_in
     for number in range(NEW_ADDRESS_TRIES):
         limits.take(b"bot %d" % number, OWNER, None, app.clock.monotonic_ns, version_of(app, OWNER))
     assert outcome(await Browser(app, ip="198.51.100.1").log_in()) == (429, "1")
@@ -302,7 +302,7 @@ async def test_the_owner_gets_in_from_a_new_address_beside_a_botnet(app: App) ->
     """ "The owner with the right password from a new address": while 300 addresses try as often as they may, for an
     hour; and what they get is what docs/sign-in.md says."""
     await account(app)
-    limits, got = app.application[GATE]._sign_in, 0
+    limits, got = app.application[AUTH]._sign_in, 0
     for minute in range(60):
         got += guesses(limits, app.clock, OWNER, range(BOTS), version_of(app, OWNER))
         if minute % 15 == 0:
@@ -361,7 +361,7 @@ async def test_a_new_password_starts_the_counts_of_an_account_anew(
 # --- the queue
 
 
-async def fill_queue(app: App, gate: Gate) -> tuple[threading.Event, "list[asyncio.Task[Any]]"]:
+async def fill_queue(app: App, gate: Auth) -> tuple[threading.Event, "list[asyncio.Task[Any]]"]:
     """Has the thread that hashes wait, and as many tries wait for it as may."""
     free = threading.Event()
     gate._thread.submit(free.wait, 60)
@@ -377,7 +377,7 @@ async def fill_queue(app: App, gate: Gate) -> tuple[threading.Event, "list[async
 
 async def test_a_crowd_is_told_to_come_back_and_loses_no_try(app: App) -> None:
     """Row 5: "503, Retry-After 1 second; the try is given back"; a known browser waits in a queue of its own."""
-    browser, gate = await logged_in(app), app.application[GATE]
+    browser, gate = await logged_in(app), app.application[AUTH]
     await browser("POST", "/api/account/logout")
     free, crowd = await fill_queue(app, gate)
     unknown = Browser(app, ip="192.0.2.1")
@@ -406,7 +406,7 @@ async def test_floods_tell_nothing_of_whether_an_account_exists(app: App) -> Non
     """The same sequence of answers for an account and for an invented address: of one address, of many, beside a flood
     of other invented addresses, and with the queue full."""
     await account(app)
-    gate = app.application[GATE]
+    gate = app.application[AUTH]
     seen: dict[str, list[Any]] = {OWNER: [], INVENTED: []}
 
     async def both(place: int, times: int = 1) -> None:

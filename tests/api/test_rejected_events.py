@@ -193,12 +193,12 @@ async def test_what_cannot_be_stored(app: App) -> None:
     assert (await app.collect(big)).status == 503
     assert waiting(app) == 50
     # A second in which nothing can be written.
-    await app.store.mender.heal()
+    await app.store.recovery.heal()
     await app.store.tick()
     await app.collect(bad(website_id=website, url="/a"))
     assert waiting(app) == 51
     await app.store._writer.run(lambda run: run.execute("pragma max_page_count = 1073741823").fetchall())
-    await app.store.mender.heal()
+    await app.store.recovery.heal()
     assert await counted(app, website) == {"storage_unavailable": 50, "invalid_url": 1}
     assert waiting(app) == 0
 
@@ -219,7 +219,7 @@ async def test_a_failure_of_the_counting_itself(app: App) -> None:
     assert (await app.get("/healthz")).status == 503
     assert waiting(app) + sum((await stored(app)).values()) == 1_500
     await app.store._writer.run(lambda run: run.execute("pragma max_page_count = 1073741823").fetchall())
-    await app.store.mender.heal()
+    await app.store.recovery.heal()
     assert await counted(app, website) == {"invalid_url": 1_500}
     assert (await app.get("/healthz")).status == 200
 
@@ -673,7 +673,7 @@ async def test_a_deleted_website(app: App) -> None:
     await app.store.tick()
     assert waiting(app) == 0
     assert app.sql("select website, sum(events) from left_out group by website") == [(1, 1), (2, 1)]
-    await app.store.eraser.work()
+    await app.store.deletion_worker.work()
     assert app.sql("select website, sum(events) from left_out group by website") == [(2, 1)]
     assert app.sql("select website, count(*) from left_out_sample group by website") == [(2, 1)]
     assert {"left_out", "left_out_sample"} <= {table for table, _ in deletion.TABLES}

@@ -26,7 +26,7 @@ from tally.cli.serve import RUNNER_OPTIONS
 from tally.events import client as origin
 from tally.events import urls as hosts
 from tally.events import validation as events
-from tally.events.dimensions import FIELDS, Surroundings, dimensions, first_language
+from tally.events.dimensions import FIELDS, RequestContext, dimensions, first_language
 from tally.events.user_agent import Agent, Agents
 from tally.events.validation import BadBody, Batch, Event, Rejection
 from tally.ingest import fast_path as shortcut
@@ -38,7 +38,7 @@ CODES = {
     *("invalid_type", "missing_field", "invalid_field", "invalid_url", "invalid_event_data", "event_data_too_large"),
     *("timestamp_too_old", "timestamp_in_future"),
 }
-AROUND = Surroundings(Agent("Firefox", "Linux", "", "desktop", False), "DE", "en")
+AROUND = RequestContext(Agent("Firefox", "Linux", "", "desktop", False), "DE", "en")
 # The longest of the contract's texts is a path, of a URL of 8,192 characters.
 MOST_CHARACTERS = 8_192
 

@@ -1460,8 +1460,8 @@ FAULTS = (
     Fault(
         "a log that was emptied may grow for ten seconds",
         "tally/ingest/store.py",
-        "self.eraser.wants_empty_log, self._empty_again_ns = False, now_ns",
-        "self.eraser.wants_empty_log = False",
+        "self.deletion_worker.wants_empty_log, self._empty_again_ns = False, now_ns",
+        "self.deletion_worker.wants_empty_log = False",
         "tests/unit/ingest/test_store.py",
     ),
     Fault(

@@ -332,7 +332,7 @@ async def test_the_note_outlives_a_kill(life: Life) -> None:
     """It is written while the server runs, not at its end alone."""
     app = life.app
     app.clock.advance(700)
-    await life.app.store.timekeeper.note()
+    await life.app.store.clock_watch.note()
     connection = sqlite3.connect(app.db)
     found = notes.clock_note(connection)
     connection.close()

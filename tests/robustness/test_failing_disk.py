@@ -543,12 +543,12 @@ async def test_a_small_write_heals_no_damage(app: App, monkeypatch: pytest.Monke
         assert (await app.collect(view(website))).status == 503
         for _ in range(3):
             app.store.health.not_before_s = 0
-            await app.store.mender.heal()
+            await app.store.recovery.heal()
             assert app.store.look() == DAMAGED
         assert (await app.get("/healthz")).status == 503
         assert (await app.collect(view(website))).status == 503
     app.store.health.not_before_s = 0
-    await app.store.mender.heal()
+    await app.store.recovery.heal()
     assert (await app.get("/healthz")).status == 200
     assert (await app.collect(view(website))).status == 202
     assert app.sql("select count(*) from event") == [(2,)]
@@ -566,17 +566,17 @@ async def test_nothing_is_added_to_a_damaged_file(app: App) -> None:
 
 async def test_a_full_disk_is_noticed_while_nobody_sends(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     pages = app.sql("pragma page_count")[0][0]
-    await app.store.mender.heal()
+    await app.store.recovery.heal()
     assert (await app.get("/healthz")).status == 200
     await app.store._writer.run(lambda c: c.execute(f"pragma max_page_count = {pages}").fetchall())
     app.store.health.is_tight = True
     monkeypatch.setattr("tally.storage.recovery.TIGHT_S", 0)
-    await app.store.mender.heal()
+    await app.store.recovery.heal()
     answer = await app.get("/healthz")
     assert (answer.status, answer.json["error"]["code"]) == (503, "storage_unavailable")
     assert "room" in answer.json["error"]["message"]
     await app.store._writer.run(lambda c: c.execute("pragma max_page_count = 1073741823").fetchall())
-    await app.store.mender.heal()
+    await app.store.recovery.heal()
     assert (await app.get("/healthz")).status == 200
 
 
@@ -633,7 +633,7 @@ async def test_after_a_failed_fsync_every_connection_is_another_one(app: App) ->
     app.store.health.failed(failure)
     assert app.store.look() == UNSURE
     assert (await app.collect(view(website))).status == 503
-    await app.store.mender.heal()
+    await app.store.recovery.heal()
     assert app.store.look() == "well"
     assert not {id(one) for one in before} & {id(thread._conn) for thread in threads}
     assert (await app.collect(view(website))).status == 202
@@ -649,7 +649,7 @@ async def test_a_cure_that_does_not_last_is_tried_less_often(app: App) -> None:
         app.store.health.failed(failure)
         waits.append(round(app.store.health.not_before_s - app.store.health._now_s()))
         app.store.health.not_before_s = 0
-        await app.store.mender.heal()
+        await app.store.recovery.heal()
         assert app.store.look() == "well"
     assert waits == [0, 2, 4, 8, 16, 32, 60, 60]
     assert (await app.collect(view(await app.website()))).status == 202

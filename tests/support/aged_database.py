@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tally.accounts import queries as accounts
-from tally.maintenance.rollup_builder import Builder
+from tally.maintenance.rollup_builder import RollupBuilder
 from tally.storage.connections import on_thread
 from tally.storage.database import connect_reader, open_database, transaction
 from tally.transfer.files import open_source
@@ -107,7 +107,7 @@ def build(path: Path, now_ms: int = NOON_MS, keep_days: int = 0, steps: int = 1 
 
         writer, reader = await on_thread(writing(path)), await on_thread(connect_reader(path))
         try:
-            await Builder(writer, reader, ManualClock(now_ms), keep_days, is_busy, rest=0).work()
+            await RollupBuilder(writer, reader, ManualClock(now_ms), keep_days, is_busy, rest=0).work()
         except Killed:
             return False
         finally:

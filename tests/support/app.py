@@ -26,7 +26,7 @@ from tally.accounts import queries as accounts
 from tally.cli.serve import RUNNER_OPTIONS, Runner
 from tally.clock import Clock
 from tally.events.geoip import BUNDLED
-from tally.ingest.collector import DESK
+from tally.ingest.collector import COLLECTOR
 from tally.resources import asset
 from tally.settings import Settings
 from tally.storage.database import open_database
@@ -124,7 +124,7 @@ class App:
 
     @property
     def store(self) -> Any:
-        return self.application[DESK].store
+        return self.application[COLLECTOR].store
 
     async def admin(self, do: Callable[[sqlite3.Connection], Any]) -> Any:
         """Writes as the command line does, from outside the application, which is then made to look."""

@@ -1,8 +1,8 @@
 """What the tests of totals and rollups share: a database file at work without a server, and plain answers to compare.
 
-`Works` is a real SQLite file with the real Ingest and Builder on it. Its writer and its builder's reader are handed
-over without threads of their own (`Hand`), so that a test may look, write or kill before any step of the builder: a
-step is one transaction, so being killed in its middle is being killed before it.
+`Works` is a real SQLite file with the real Ingest and RollupBuilder on it. Its writer and its builder's reader are
+handed over without threads of their own (`Hand`), so that a test may look, write or kill before any step of the
+builder: a step is one transaction, so being killed in its middle is being killed before it.
 
 `Plain` is the second answer. CONTRACT, Words: "Every figure about traffic is exact. Any faster way to compute one (a
 rollup, a cache) gives the same number as the plain query over raw events, and a test proves it." It counts by loops
@@ -24,11 +24,11 @@ from tally.events.dimensions import FIELDS
 from tally.events.sessions import Salts, Sessions
 from tally.events.validation import TYPES, Event
 from tally.ingest.writer import Ingest, Job, Row
-from tally.maintenance.rollup_builder import Builder
+from tally.maintenance.rollup_builder import RollupBuilder
 from tally.reports import stats as figures
 from tally.reports import top as toplists
 from tally.reports import visit_pages as visit_figures
-from tally.reports.cache import Remembered
+from tally.reports.cache import ResultCache
 from tally.reports.stats import Stats
 from tally.rollups import fields as rollups
 from tally.rollups import totals as moments
@@ -292,9 +292,9 @@ class Works:
         self.salts, self.sessions = Salts(), Sessions(self.identities)
         self.ingest = Ingest(self.sessions, lambda plan: None, self.clock)
         self.ingest.start(self.writer)
-        self.remembered = Remembered()
+        self.remembered = ResultCache()
         self._hands = (Hand(self.writer, self._before), Hand(self.looker, self._before))
-        self.builder = Builder(*self._hands, self.clock, rest=0)  # type: ignore[arg-type]
+        self.builder = RollupBuilder(*self._hands, self.clock, rest=0)  # type: ignore[arg-type]
         self._steps = 0
         # A visitor is of one day: no number comes again.
         brought = "select coalesce(max(visitor), 0) from event where id < 0"
@@ -324,7 +324,7 @@ class Works:
     def send(
         self, *facts: tuple[int, int, str, tuple[str, ...]], website: int = 0, data: Sequence[str | None] = ()
     ) -> None:
-        """Commits a group of traffic events (ts, type, session, the 14 fields and event_name), perhaps with event_data,
+        """Commit a group of traffic events (ts, type, session, the 14 fields and event_name), perhaps with event_data,
         as a server does."""
         now_ms, site = self.now_ms, self.websites[website]
         rows = [

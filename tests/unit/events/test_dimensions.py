@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tally.events import dimensions as enrich
-from tally.events.dimensions import Surroundings, dimensions, first_language
+from tally.events.dimensions import RequestContext, dimensions, first_language
 from tally.events.urls import WebUrl
 from tally.events.user_agent import Agent
 from tally.events.validation import (
@@ -26,7 +26,7 @@ from tally.events.validation import (
 )
 from tests.support.read_api import FIELDS as SEED_FIELDS
 
-DESK = Agent("Chrome", "Windows", "7", "desktop", False)
+COLLECTOR = Agent("Chrome", "Windows", "7", "desktop", False)
 NOBODY = Agent("", "", "", "", False)
 
 
@@ -38,7 +38,7 @@ def told(
     type_: int = PAGEVIEW, agent: Agent = NOBODY, country: str = "", language: str = "", **fields: Any
 ) -> dict[str, str]:
     """The dimensions that are set."""
-    found = dimensions(Event(type_, 0, **fields), Surroundings(agent, country, language), "example.com")
+    found = dimensions(Event(type_, 0, **fields), RequestContext(agent, country, language), "example.com")
     return {name: text for name, text in zip(enrich.FIELDS, found, strict=True) if text}
 
 
@@ -119,14 +119,14 @@ def test_utm(query: str, found: tuple[str | None, ...]) -> None:
 @pytest.mark.parametrize(
     ("fields", "agent", "expected"),
     [
-        pytest.param({}, DESK, ("Chrome", "Windows", "desktop", "7"), id="header"),
+        pytest.param({}, COLLECTOR, ("Chrome", "Windows", "desktop", "7"), id="header"),
         pytest.param({}, NOBODY, (None, None, None, None), id="nothing-said"),
-        pytest.param({"browser": "B", "os": "O", "device": "tv", "os_version": "1"}, DESK, ("B", "O", "tv", "1")),
-        pytest.param({"browser": "B"}, DESK, ("B", "Windows", "desktop", "7"), id="event-in-part"),
-        pytest.param({"os_version": "11"}, DESK, ("Chrome", "Windows", "desktop", "11"), id="own-version"),
-        pytest.param({"os": "Windows"}, DESK, ("Chrome", "Windows", "desktop", "7"), id="same-system"),
+        pytest.param({"browser": "B", "os": "O", "device": "tv", "os_version": "1"}, COLLECTOR, ("B", "O", "tv", "1")),
+        pytest.param({"browser": "B"}, COLLECTOR, ("B", "Windows", "desktop", "7"), id="event-in-part"),
+        pytest.param({"os_version": "11"}, COLLECTOR, ("Chrome", "Windows", "desktop", "11"), id="own-version"),
+        pytest.param({"os": "Windows"}, COLLECTOR, ("Chrome", "Windows", "desktop", "7"), id="same-system"),
         # a version of another system would be a lie
-        pytest.param({"os": "Haiku"}, DESK, ("Chrome", "Haiku", "desktop", None), id="other-system"),
+        pytest.param({"os": "Haiku"}, COLLECTOR, ("Chrome", "Haiku", "desktop", None), id="other-system"),
     ],
 )  # fmt: skip
 def test_what_the_event_says_wins(fields: dict[str, str], agent: Agent, expected: tuple[str | None, ...]) -> None:
@@ -137,7 +137,7 @@ def test_what_the_event_says_wins(fields: dict[str, str], agent: Agent, expected
 
 def test_what_only_events_say() -> None:
     """Seed: platform and app_version are labels of the event; no header knows them."""
-    assert told(EVENT, DESK).keys() == {"browser", "os", "device", "os_version"}
+    assert told(EVENT, COLLECTOR).keys() == {"browser", "os", "device", "os_version"}
     about = told(EVENT, platform="ios", app_version="1.2")
     assert about == {"platform": "ios", "app_version": "1.2"}
 
@@ -145,7 +145,7 @@ def test_what_only_events_say() -> None:
 def test_country_and_language_of_the_request() -> None:
     """CONTRACT: country "from the client address"; language: "otherwise the first of Accept-Language"."""
     assert told(EVENT, country="DE", language="de") == {"country": "DE", "language": "de"}
-    spoken = dimensions(Event(EVENT, 0, language="pt-BR"), Surroundings(NOBODY, "", "de"), "example.com")
+    spoken = dimensions(Event(EVENT, 0, language="pt-BR"), RequestContext(NOBODY, "", "de"), "example.com")
     assert spoken[enrich.FIELDS.index("language")] == "pt-BR"
 
 
@@ -161,7 +161,7 @@ def test_the_context_is_what_the_event_does_not_say() -> None:
     }
     read = read_event({"app_version": "1", "os": "P"}, APP_EVENT, context | {"device": "tv", "name": "x", "url": 1}, 0)
     assert not isinstance(read, Rejection)
-    found = dimensions(read, Surroundings(DESK, "", "fr"), "example.com")
+    found = dimensions(read, RequestContext(COLLECTOR, "", "fr"), "example.com")
     assert dict(zip(enrich.FIELDS, found, strict=True)) == dict.fromkeys(enrich.FIELDS, "") | {
         **{"platform": "ios", "app_version": "1", "os_version": "18", "language": "de-DE"},
         **{"browser": "B", "os": "P", "device": "tv"},

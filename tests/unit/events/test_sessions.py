@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tally.events.sessions import IDENTITY_BYTES, Salts, Sessions, Touch
+from tally.events.sessions import IDENTITY_BYTES, Salts, Sessions, SessionUpdate
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -28,7 +28,7 @@ class Shelf:
         self.rows: dict[int, Shape] = {}
         self.visitors: set[int] = set()
 
-    def touch(self, ts_ms: int, is_view: bool = True) -> Touch:
+    def touch(self, ts_ms: int, is_view: bool = True) -> SessionUpdate:
         touch = self.sessions.touch(self.identity, ts_ms, is_view)
         for old in touch.before:
             assert self.rows.pop(old.ordinal) == (old.begin_ms, old.end_ms, old.views, old.events)

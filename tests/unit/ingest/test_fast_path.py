@@ -297,7 +297,7 @@ async def test_what_only_the_writer_refuses_is_left_out(make_app: MakeApp) -> No
     refusals = {"monthly_limit_reached": 3, "storage_unavailable": 4}
     assert (app.store.left_out.events, app.store.left_out.requests) == (refusals, refusals)
     await app.store._writer.run(lambda run: run.execute("pragma query_only = off").fetchall())
-    await app.store.mender.heal()
+    await app.store.recovery.heal()
     await app.store.tick()
     assert app.sql("select sum(events) from left_out") == [(7,)]
     for client in clients:

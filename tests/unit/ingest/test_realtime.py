@@ -26,8 +26,8 @@ from tally.ingest.realtime import (
     MOST_PAGES,
     MOST_TEXTS,
     WINDOW_MS,
-    Live,
     Present,
+    Realtime,
     Seen,
     Watch,
     look,
@@ -94,7 +94,7 @@ class World:
     """A writer, its file, and what is kept of it; commits are handed over at once, or when they are published."""
 
     def __init__(
-        self, connection: sqlite3.Connection, live: Live, now_ms: int = NOON_MS, identities: int = 100
+        self, connection: sqlite3.Connection, live: Realtime, now_ms: int = NOON_MS, identities: int = 100
     ) -> None:
         self.connection, self.live, self.now_ms = connection, live, now_ms
         self.ingest = Ingest(Sessions(identities), lambda plan: None, ManualClock(now_ms))
@@ -178,7 +178,7 @@ def copied(empty: sqlite3.Connection) -> sqlite3.Connection:
 
 @pytest.fixture
 def world(connection: sqlite3.Connection) -> World:
-    return World(connection, Live())
+    return World(connection, Realtime())
 
 
 def ago(seconds: float) -> int:
@@ -296,7 +296,7 @@ def test_a_chain_of_events_older_than_the_window(world: World) -> None:
 
 def test_midnight(connection: sqlite3.Connection) -> None:
     """CONTRACT: "a visit under way at midnight UTC counts as two"."""
-    world = World(connection, Live(), MIDNIGHT_MS - 1)
+    world = World(connection, Realtime(), MIDNIGHT_MS - 1)
     world.send(Sent(MIDNIGHT_MS - 20 * MINUTE_MS, "/before"), Sent(MIDNIGHT_MS - 1))
     world.load()
     world.now_ms = MIDNIGHT_MS + MINUTE_MS
@@ -402,7 +402,7 @@ def test_a_snapshot_that_fails(world: World) -> None:
 
 def test_so_many_websites(connection: sqlite3.Connection) -> None:
     """Those beyond are answered from the file, until one of the others is not asked about any more."""
-    world = World(connection, Live(most_websites=2))
+    world = World(connection, Realtime(most_websites=2))
     for website in (1, 2, 3):
         world.load(website)
     assert [world.kept(website) for website in (1, 2, 3)] == [(0, []), (0, []), None]
@@ -416,7 +416,7 @@ def test_so_many_websites(connection: sqlite3.Connection) -> None:
 
 def test_so_many_visitors_in_the_file(connection: sqlite3.Connection) -> None:
     """A website with more is not kept, and not tried again for a while."""
-    world = World(connection, Live(most_visitors=3))
+    world = World(connection, Realtime(most_visitors=3))
     world.send(*(Sent(NOON_MS, "/a", f"{n}") for n in range(4)), Sent(NOON_MS, "/a", "ann", OTHER))
     world.load(OTHER)
     world.load()
@@ -430,7 +430,7 @@ def test_so_many_visitors_in_the_file(connection: sqlite3.Connection) -> None:
 
 def test_so_many_visitors_come(connection: sqlite3.Connection) -> None:
     """The website with the most is given up, others stay."""
-    world = World(connection, Live(most_visitors=3))
+    world = World(connection, Realtime(most_visitors=3))
     for website in (W, OTHER):
         world.load(website)
     world.send(Sent(NOON_MS, "/a", "ann", OTHER), *(Sent(NOON_MS, "/a", f"{n}") for n in range(2)))
@@ -444,7 +444,7 @@ def test_so_many_visitors_come(connection: sqlite3.Connection) -> None:
 
 def test_bytes_of_a_visitor() -> None:
     """MOST_VISITORS says 230 bytes a visitor; what has left is given back."""
-    live, visitors = Live(), 20_000
+    live, visitors = Realtime(), 20_000
     watch = live.begin(W, NOON_MS)
     assert watch is not None
     tracemalloc.start()
@@ -470,7 +470,7 @@ def test_bytes_of_a_visitor() -> None:
 
 def test_pages_that_tie() -> None:
     """CONTRACT: "at most 100 pages", by visitors, then by path: of those that tie with the last, all are looked at."""
-    live = Live()
+    live = Realtime()
     watch = live.begin(W, NOON_MS)
     assert watch is not None
     counts = {page: 3 if page < 60 else 2 if page < 300 else 1 for page in range(1, 400)}
@@ -489,7 +489,7 @@ def test_pages_that_tie() -> None:
 
 def test_texts_are_remembered() -> None:
     """Up to a bound, and not the long ones."""
-    live = Live()
+    live = Realtime()
     asked = Present(0, [(1, 1), (2, 1), (3, 1)])
     live.learn([(1, "/a"), (2, "x" * LONGEST_TEXT), (3, "x" * (LONGEST_TEXT + 1)), (4, "/d")])
     assert live.texts(asked) == {1: "/a", 2: "x" * LONGEST_TEXT}
@@ -572,7 +572,7 @@ def test_anything_in_any_order(
     """CONTRACT, Words: "Any faster way to compute one ... gives the same number as the plain query over raw events"."""
     copy = copied(empty)
     try:
-        play(World(copy, Live(most_visitors=visitors), begin_ms, identities), steps)
+        play(World(copy, Realtime(most_visitors=visitors), begin_ms, identities), steps)
     finally:
         copy.close()
 

@@ -231,7 +231,7 @@ MOST_ROWS = {
 }
 
 
-class Weighed(building.Builder):
+class Weighed(building.RollupBuilder):
     """A builder that tells how many rows each step writes."""
 
     most: Counter[str]

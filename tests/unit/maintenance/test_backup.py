@@ -26,7 +26,7 @@ from tally.accounts import queries as accounts
 from tally.maintenance import backup as backups
 from tally.maintenance.backup import BackupError, Stopped, make_backup
 from tally.maintenance.restore import drop_leftovers
-from tally.maintenance.scheduled_backup import AGAIN_NS, Nightly
+from tally.maintenance.scheduled_backup import AGAIN_NS, ScheduledBackup
 from tally.storage.connections import lock_file
 from tally.storage.database import open_database
 from tests.support.aged_database import built, sql
@@ -352,14 +352,14 @@ def test_one_under_way_is_left_alone(run: Run, db: Path, folder: Path) -> None:
 
 
 @pytest.fixture
-def nightly(db: Path, folder: Path, clock: ManualClock) -> Iterator[Nightly]:
+def nightly(db: Path, folder: Path, clock: ManualClock) -> Iterator[ScheduledBackup]:
     """At 3 in the morning; it is noon."""
-    nightly = Nightly(db, folder, 2, 3, clock)
+    nightly = ScheduledBackup(db, folder, 2, 3, clock)
     yield nightly
     nightly.close()
 
 
-def night(nightly: Nightly, clock: ManualClock, seconds: float = 0) -> tuple[int, int]:
+def night(nightly: ScheduledBackup, clock: ManualClock, seconds: float = 0) -> tuple[int, int]:
     """Lets time pass and the server look; how many were made and failed."""
     clock.advance(seconds)
     nightly.look(clock.wall_ms())
@@ -368,7 +368,7 @@ def night(nightly: Nightly, clock: ManualClock, seconds: float = 0) -> tuple[int
     return nightly.made, nightly.failed
 
 
-def test_one_a_day(nightly: Nightly, clock: ManualClock, folder: Path, db: Path) -> None:
+def test_one_a_day(nightly: ScheduledBackup, clock: ManualClock, folder: Path, db: Path) -> None:
     assert night(nightly, clock) == (1, 0), "the night that was slept through is made up for at once"
     assert nightly.last_ms == clock.wall_ms()
     assert nightly.bytes == (folder / names(folder)[0]).stat().st_size
@@ -379,12 +379,12 @@ def test_one_a_day(nightly: Nightly, clock: ManualClock, folder: Path, db: Path)
     assert night(nightly, clock, 1) == (3, 0)
     assert names(folder) == ["analytics-20261119T030000Z.db", "analytics-20261120T030000Z.db"]
 
-    again = Nightly(db, folder, 2, 3, clock)
+    again = ScheduledBackup(db, folder, 2, 3, clock)
     assert night(again, clock, 600) == (0, 0), "a restart makes none twice"
     assert again.last_ms == clock.wall_ms() - 600_000
 
 
-def test_names_of_the_future_mean_nothing(nightly: Nightly, clock: ManualClock, folder: Path, db: Path) -> None:
+def test_names_of_the_future_mean_nothing(nightly: ScheduledBackup, clock: ManualClock, folder: Path, db: Path) -> None:
     """A clock that was ahead for a moment must not end the backups for years."""
     backups.make_dated(db, folder, 9, NOON_MS + 4000 * DAY_MS)
     assert night(nightly, clock) == (1, 0)
@@ -393,7 +393,7 @@ def test_names_of_the_future_mean_nothing(nightly: Nightly, clock: ManualClock, 
 
 
 def test_a_failure_is_told_and_tried_again(
-    nightly: Nightly, clock: ManualClock, folder: Path, caplog: pytest.LogCaptureFixture
+    nightly: ScheduledBackup, clock: ManualClock, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder.rmdir()
     assert night(nightly, clock) == (0, 1)

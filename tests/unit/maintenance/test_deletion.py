@@ -18,8 +18,8 @@ from tally.accounts import queries as accounts
 from tally.events.dimensions import FIELDS
 from tally.maintenance import deletion
 from tally.maintenance.deletion import TABLES
-from tally.maintenance.deletion_worker import AGAIN_MS, LATE_MS, Eraser
-from tally.maintenance.rollup_builder import Builder
+from tally.maintenance.deletion_worker import AGAIN_MS, LATE_MS, DeletionWorker
+from tally.maintenance.rollup_builder import RollupBuilder
 from tally.storage.connections import on_thread
 from tally.storage.database import connect_reader, open_database, transaction
 from tally.storage.labels import Labels
@@ -86,8 +86,8 @@ class Work:
         try:
             # As SQLite is built in most places; Debian's overwrites always.
             await writer.run(lambda connection: connection.execute("pragma secure_delete = off").fetchall())
-            builder = Builder(writer, reader, self.clock, 0, is_busy, rest=0)
-            eraser = Eraser(builder.write, reader, self.labels, self.clock)
+            builder = RollupBuilder(writer, reader, self.clock, 0, is_busy, rest=0)
+            eraser = DeletionWorker(builder.write, reader, self.labels, self.clock)
             for _ in range(times):
                 await eraser.work()
             self.wants_empty_log = eraser.wants_empty_log
@@ -439,9 +439,9 @@ async def test_a_server_takes_it_out_of_the_file_by_itself(app: App) -> None:
     ).status == 202
     app.clock.advance(LATE_MS / 1000)
     while sql(app.db, "select is_over from gone") == [(0,)]:
-        await app.store.eraser.work()
+        await app.store.deletion_worker.work()
         app.clock.advance(AGAIN_MS / 1000)
-    while app.store.eraser.wants_empty_log:
+    while app.store.deletion_worker.wants_empty_log:
         app.clock.advance(60)
         await app.store.tick()
     for path in app.db.parent.glob("analytics.db*"):

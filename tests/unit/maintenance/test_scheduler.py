@@ -163,7 +163,7 @@ def test_texts_in_use_are_found_while_rows_move(works: Works) -> None:
 
 async def test_a_flood_of_rejected_events_holds_up_no_other_chore(works: Works) -> None:
     """What is counted while the counts are written waits for the next second."""
-    noted, calls = left_out.LeftOut(works.clock), list[int]()
+    noted, calls = left_out.RejectedEvents(works.clock), list[int]()
 
     class Flooded:
         async def run(self, step: Callable[[Any], Any]) -> Any:

@@ -19,7 +19,7 @@ import pytest
 from tally.reports import partial_days as cuts
 from tally.reports import ranking
 from tally.reports import stats as figures
-from tally.reports.cache import _ENTRY_BYTES, KEPT_MS, Remembered, packed, unpacked
+from tally.reports.cache import _ENTRY_BYTES, KEPT_MS, ResultCache, packed, unpacked
 from tally.reports.coverage import BeyondRetention
 from tally.rollups import visit_pages as visit_days
 from tally.rollups.counts import merge
@@ -254,7 +254,7 @@ def test_sums_of_few_and_of_many_labels(most: int, monkeypatch: pytest.MonkeyPat
 def test_what_very_many_labels_take(tmp_path: Path) -> None:
     """Three times as many labels as are held, each again and again: a dictionary of them would take 80 MB, and their
     rows 48."""
-    sums, remembered = ranking.Sums(3), Remembered()
+    sums, remembered = ranking.Sums(3), ResultCache()
     rows = ((n % 250_000, 1_000 + n, n, n) for n in range(1_500_000))
     tracemalloc.start()
     sums.add_remembered(remembered, ("these",), lambda own: own.add(rows))
@@ -269,7 +269,7 @@ def test_many_labels_are_remembered_as_long_as_there_is_room(monkeypatch: pytest
     monkeypatch.setattr(ranking, "MOST_HELD", 10)
     rows = [(n, n + 1) for n in range(100)]
     for room, is_known in ((8 * 2 * 100, True), (8 * 2 * 100 - 1, False)):
-        remembered = Remembered(most_bytes=room + _ENTRY_BYTES)
+        remembered = ResultCache(most_bytes=room + _ENTRY_BYTES)
         for _ in range(2):
             sums = ranking.Sums(1)
             sums.add_remembered(remembered, ("these",), lambda own: own.add(rows))
@@ -279,7 +279,7 @@ def test_many_labels_are_remembered_as_long_as_there_is_room(monkeypatch: pytest
 
 def test_remembered_is_bounded() -> None:
     """The rule: "bounded, least recently used go first"."""
-    remembered = Remembered(most_bytes=5 * 32 + 3 * _ENTRY_BYTES)
+    remembered = ResultCache(most_bytes=5 * 32 + 3 * _ENTRY_BYTES)
     remembered.put(("a",), packed([(1, 2, 3, 4), (5, 6, 7, 8)]))
     remembered.put(("b",), packed([(9, 1, 1, 1)]))
     remembered.put(("c",), packed([(1, 1, 1, 1), (2, 2, 2, 2)]))
@@ -290,7 +290,7 @@ def test_remembered_is_bounded() -> None:
 
 def test_remembered_replaces() -> None:
     """The same key twice counts once; what is larger than all there is room for is not kept."""
-    remembered = Remembered(most_bytes=2 * 32 + _ENTRY_BYTES)
+    remembered = ResultCache(most_bytes=2 * 32 + _ENTRY_BYTES)
     for _ in range(5):
         remembered.put(("a",), packed([(1, 1, 1, 1), (2, 2, 2, 2)]))
     assert list(unpacked(remembered.get(("a",)) or array("q"), 4)) == [(1, 1, 1, 1), (2, 2, 2, 2)]
@@ -301,7 +301,7 @@ def test_remembered_replaces() -> None:
 
 def test_what_nobody_asks_for_is_forgotten() -> None:
     """The rule: "what nobody asked for in an hour goes too"."""
-    remembered = Remembered()
+    remembered = ResultCache()
     remembered.sweep(0)
     remembered.put(("a",), packed([(1,)]))
     remembered.put(("b",), packed([(2,)]))
@@ -315,7 +315,7 @@ def test_what_nobody_asks_for_is_forgotten() -> None:
 
 def test_of_a_long_filter_only_a_digest_is_kept() -> None:
     """The rule: "a filter may be 8 KB long": thousands of them are no more than thousands of short ones."""
-    remembered = Remembered(most_bytes=100 * (_ENTRY_BYTES + 8))
+    remembered = ResultCache(most_bytes=100 * (_ENTRY_BYTES + 8))
     tracemalloc.start()
     try:
         for n in range(1_000):
@@ -508,7 +508,7 @@ def test_a_day_too_large_to_be_listed(works: Works, monkeypatch: pytest.MonkeyPa
     span = (DAY_0_MS + 6 * HOUR_MS, DAY_0_MS + 3 * DAY_MS)
     for most in (2, 3):
         monkeypatch.setattr(cuts, "MOST_EVENTS", most)
-        works.remembered = Remembered()
+        works.remembered = ResultCache()
         same(works, *span)
         kinds = {numbers.typecode for numbers, _ in works.remembered._arrays.values()}
         assert ("I" in kinds) == (most == 3)  # milliseconds of the day

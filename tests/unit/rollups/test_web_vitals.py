@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from tally.events.dimensions import FIELDS
 from tally.events.validation import METRICS, MOST_OF_METRIC
 from tally.reports import web_vitals as vital_figures
-from tally.reports.cache import Remembered
+from tally.reports.cache import ResultCache
 from tally.reports.coverage import BeyondRetention
 from tally.rollups import vitals_histogram as vitals
 from tally.rollups import web_vitals as vital_days
@@ -142,7 +142,7 @@ class World:
         self.number = dict(self.connection.execute("select text, id from label"))
         self.now_ms = (FIRST_DAY + DAYS) * DAY_MS
         # One for all questions, as in a server: what has changed must not be told from memory.
-        self.remembered = Remembered()
+        self.remembered = ResultCache()
 
     def some(self, count: int, first: int = FIRST_DAY, end: int = FIRST_DAY + DAYS, website: int = 1) -> list[Sent]:
         chance = self.chance
@@ -443,7 +443,7 @@ def test_what_was_wrong_is_not_remembered(world: World) -> None:
     for _ in range(2):
         with transaction(world.connection):
             world.connection.execute("update histogram set events = events + 1 where cut = 2")
-        world.remembered = Remembered()
+        world.remembered = ResultCache()
         assert by_pathname(world, everything) != right
         with transaction(world.connection):
             for day in range(FIRST_DAY, FIRST_DAY + DAYS):

@@ -309,7 +309,7 @@ async def play(app: App, overheard: Overheard) -> None:
     await leave_out(app, key, website)
     assert (await app.get("/api/v1/websites", key)).status == 200
     app.store.health.fault = FAILING  # so that it is tried whether writing works again
-    await app.store.mender.heal()
+    await app.store.recovery.heal()
     assert app.store.look() == "well"
     await app.store.tick()
     await play_rollups(app, key, website, overheard)
@@ -423,7 +423,7 @@ async def play_pages(app: App) -> None:
         assert answer.status == 202
     assert (await browser("DELETE", path, {"domain": "gone.example"})).status == 202
     app.clock.advance(60)
-    await app.store.eraser.work()
+    await app.store.deletion_worker.work()
     assert app.sql("select is_over from gone") == [(1,)]
     await browser("POST", "/api/account/logout")
 
