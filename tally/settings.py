@@ -1,10 +1,10 @@
-"""Every setting of the server: name, default, unit, help. One table feeds the command line, the environment and README.
+"""Every setting of the server: name, default, unit, help. One table for the command line, the environment and the docs.
 
 A setting `client_per_minute` is the option `--client-per-minute` and the variable ANALYTICS_CLIENT_PER_MINUTE. The
 option wins over the variable, the variable over the default. A value that cannot be read stops the command with a
 sentence that names the option; nothing is ever replaced by a default in silence.
 
-To add one: a line in Settings, and a line in README's table (tests/unit/test_docs.py compares them).
+To add one: a line in Settings, and a line in docs/configuration.md (tests/unit/test_docs.py compares them).
 """
 
 import re

@@ -2,7 +2,7 @@
 
 A value is new if the website has never used it in that field (table field_value, which keeps every value once it was
 accepted or imported). A website's usual pages are therefore never folded, however many there are: only values that
-appear for the first time count, by the UTC day of arrival. docs/limits.md describes the rule for owners.
+appear for the first time count, by the UTC day of arrival. docs/reference/limits.md describes the rule for owners.
 
 How it works: `check` runs in the writer's transaction before labels are created, so a folded value never reaches the
 database. The values a website is known to use are kept in memory (bounded, started over when full): an event whose

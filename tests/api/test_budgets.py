@@ -117,7 +117,7 @@ async def test_a_batch_for_several_accounts_is_taken_in_part(make_app: MakeApp) 
 
 @pytest.mark.parametrize("invalid", [0, 1], ids=["all valid", "one invalid"])
 async def test_requests_sent_at_once_do_not_pass_the_share(make_app: MakeApp, invalid: int) -> None:
-    """docs/limits.md: a client may pass its share by one request."""
+    """docs/reference/limits.md: a client may pass its share by one request."""
     app = await make_app(free_events=1_000, client_month_share=10)
     website = await app.website(plan="free")
     body = batch(website, 30)

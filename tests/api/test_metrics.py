@@ -1,4 +1,4 @@
-"""/metrics: what is counted is what happened, by either way; what is sent decides no label; README names every figure.
+"""/metrics: what is counted is what happened, by either way; what is sent decides no label; every metric is documented.
 
 "`/metrics` for Prometheus (requests, events by outcome, commit latency and group size, queue, sessions and evictions,
 WAL size, database size, query times)". Who may see them is tested in tests/api/test_read_errors.py.
@@ -254,19 +254,19 @@ async def test_what_is_sent_decides_no_label(app: App) -> None:
         }
 
 
-# README
+# Documentation
 
 
-async def test_the_readme_names_every_figure(make_app: MakeApp, tmp_path: Any) -> None:
+async def test_every_metric_is_documented(make_app: MakeApp, tmp_path: Any) -> None:
     (tmp_path / "backups").mkdir()
     app = await make_app(backup_dir=tmp_path / "backups")
     await app.store.tick()
     while "tally_backup_seconds" not in (text := (await app.get("/metrics")).text):
         await app.store.tick()
-    readme = (ROOT / "README.md").read_text()
+    page = (ROOT / "docs" / "monitoring.md").read_text()
     names = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE tally_")}
     assert len(names) > 25
-    assert [name for name in names if f"`{name}`" not in readme] == []
+    assert [name for name in names if f"`{name}`" not in page] == []
 
 
 @pytest.mark.parametrize("kind", ["counter", "gauge", "histogram"])

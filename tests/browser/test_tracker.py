@@ -185,9 +185,9 @@ def test_track_never_throws_and_one_bad_event_spoils_no_other(stage: Stage, visi
 
 
 def test_calls_before_the_script_are_kept(stage: Stage, visit: Visit) -> None:
-    """The stub of the README."""
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
-    stub = readme[readme.index("window.tally = window.tally") :].split("</script>")[0]
+    """The snippet of docs/tracker.md."""
+    page_text = (Path(__file__).parents[2] / "docs" / "tracker.md").read_text()
+    stub = page_text[page_text.index("window.tally = window.tally") :].split("</script>")[0]
     calls = "tally.track('early', { a: 1 }); tally.convert('cta', { variant: 'b' })"
     visit(stage.put("/", head=f"<script>{stub}</script><script>{calls}</script>"))
     stage.counted("/", "early", "ab_convert")
@@ -377,7 +377,7 @@ def test_a_policy_that_forbids_it_breaks_nothing(stage: Stage, visit: Visit, pol
 
 
 def test_a_policy_that_names_the_server_is_enough(stage: Stage, visit: Visit) -> None:
-    """README: script-src and connect-src of the server's address; nothing inline."""
+    """docs/tracker.md: script-src and connect-src of the server's address; nothing inline."""
     policy = f"default-src 'none'; script-src {stage.stats}; connect-src {stage.stats}"
     page = visit(
         stage.put("/", attributes="data-vitals data-heatmap=1 data-links", headers={"Content-Security-Policy": policy})
@@ -501,9 +501,9 @@ def test_another_address_of_collect_by_attribute(stage: Stage, visit: Visit) -> 
 
 
 def test_the_pixel_counts_where_there_are_no_scripts(stage: Stage, visit: Visit) -> None:
-    """ "A `<noscript>` pixel": as the README has it."""
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
-    snippet = "<noscript>" + readme.split("<noscript>")[1].split("</noscript>")[0] + "</noscript>"
+    """ "A `<noscript>` pixel": as in docs/tracker.md."""
+    page_text = (Path(__file__).parents[2] / "docs" / "tracker.md").read_text()
+    snippet = "<noscript>" + page_text.split("<noscript>")[1].split("</noscript>")[0] + "</noscript>"
     stage.put("/plain", snippet.replace("https://stats.example.com", stage.stats).replace(
         "c66653dc-e3f4-4325-a39f-da606931a543", stage.website))  # fmt: skip
     page = visit(stage.origin + "/plain?utm_source=news", java_script_enabled=False)

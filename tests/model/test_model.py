@@ -676,7 +676,7 @@ def test_model_top_list() -> None:
 
 
 def test_model_behaviour() -> None:
-    """README, Funnels and event_data: steps one after another with anything between; 1 is 1.0 and not true."""
+    """docs/reference/read-api.md: steps in order with anything in between; the value 1 equals 1.0 and not true."""
     model = model_of(
         *(view(time, "visitor-1", path) for time, path in (("10:00:00", "/b"), ("10:00:10", "/a"), ("10:01:10", "/b"))),
         {**custom("10:02:00", "visitor-1"), "event_data": {"n": 1, "plan": "pro"}},

@@ -1,7 +1,7 @@
 """What must never be written down is looked for everywhere, in every shape it could have: the whole stay of a server.
 
 CONTRACT, Words: "Identities, salts, addresses, User-Agents and session_ids live in memory only. What is stored is a
-random number drawn for the identity". README, Privacy: "Never: address, User-Agent, `session_id`, event_id as text,
+random number drawn for the identity". docs/privacy.md: "Never: address, User-Agent, `session_id`, event_id as text,
 cookies, the rest of a URL's query, nor a hash of any of these." API keys and passwords are stored as hashes.
 
 A real server is sent distinctive values (canaries), answers 202, 400, 403, 413, 429 and 500 to them, is restarted and
@@ -491,8 +491,8 @@ def test_event_ids_are_nowhere_as_text(event_id: str, stay: Stay) -> None:
 
 @pytest.mark.parametrize("event_id", EVENT_IDS)
 def test_event_ids_cannot_be_guessed_from_the_file(event_id: str, stay: Stay) -> None:
-    """README: "nor a hash of any of these". What tells copies apart must not tell whoever holds the file that a given
-    id, such as the number of an order, was among them."""
+    """Digests of event_ids are keyed with a salt: without it nobody can test whether a given id, such as the number of
+    an order, was among them."""
     assert found(stay, hashed(joined(stay, (event_id,)))) == {}
 
 
@@ -511,7 +511,7 @@ def test_passwords_and_what_was_tried_are_nowhere(canary: str, stay: Stay) -> No
 
 
 def test_sessions_are_nowhere(stay: Stay) -> None:
-    """README: "sessions as hashes keyed with the file's own salt": whoever has the file cannot log in with it."""
+    """docs/sign-in.md: sessions are stored as keyed hashes, so that nobody can log in with what is in the file."""
     assert len(stay.sessions) == len(stay.devices) == 5
     for session in (*stay.sessions, *stay.devices):
         value = session.partition("=")[2]

@@ -1,25 +1,51 @@
-"""README, CHANGELOG, schema.sql and the code say the same."""
+"""The documentation agrees with the code: settings, routes, fields, codes, commands, packages, links.
+
+tests/api/test_doc_examples.py runs the examples of the pages.
+"""
 
 import argparse
 import re
+from pathlib import Path
 
 import pytest
+import yaml
 
 from analytics_server import ROUTES
+from tally import errors
 from tally.cli import main as commands
 from tally.events.dimensions import FIELDS
 from tally.events.validation import TYPES
 from tally.settings import SETTINGS, option_name, variable_name
 from tests.support.app import ROOT
-from tests.support.process import Command
 
-README = (ROOT / "README.md").read_text()
+DOCS = ROOT / "docs"
+PAGES = sorted(
+    path
+    for path in (*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / ".github").rglob("*.md"))
+    if path.name != "CHANGELOG.md"
+)
+LINKED = [*PAGES, ROOT / "CHANGELOG.md", *(ROOT / "static").rglob("*.md"), *(ROOT / "tally").rglob("*.md")]
+FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+# README is an overview of two screens.
+README_LINES = 160
+
+
+def page(name: str) -> str:
+    return (DOCS / name).read_text()
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors that GitHub gives the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", FENCED.sub("", text), re.MULTILINE)
+    plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "") for heading in headings]
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in plain}
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
-def test_every_setting_is_in_the_readme_with_its_default(setting: object) -> None:
-    row = next((line for line in README.splitlines() if line.startswith(f"| `{option_name(setting)}`")), "")
-    assert row, f"README's table of settings lacks {option_name(setting)}"
+def test_every_setting_is_documented_with_its_default(setting: object) -> None:
+    rows = page("configuration.md").splitlines()
+    row = next((line for line in rows if line.startswith(f"| `{option_name(setting)}`")), "")
+    assert row, f"docs/configuration.md lacks {option_name(setting)}"
     assert variable_name(setting) in row
     default = setting.default
     shown = (
@@ -29,41 +55,63 @@ def test_every_setting_is_in_the_readme_with_its_default(setting: object) -> Non
         if isinstance(default, int) and setting.name != "port"
         else str(default or "none")
     )
-    assert shown in row or str(default) in row, f"its default, {shown}, is not in {row!r}"
+    assert f"| {shown} |" in row, f"its default, {shown}, is not in {row!r}"
+
+
+def page_of(path: str) -> str:
+    """The page that documents a route."""
+    if path.startswith(("/api/account", "/api/share")):
+        return "reference/account-api.md"
+    if path.startswith("/api/") or path in ("/healthz", "/metrics"):
+        return "reference/collect-api.md" if path.endswith("/collect") else "reference/read-api.md"
+    return "tracker.md" if path.startswith(("/tracker", "/pixel")) else "dashboard.md"
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
-def test_every_route_is_in_the_readme(route: object) -> None:
-    assert re.sub(r"{(\w+)}", r":\1", route.path) in README
+def test_every_route_is_documented(route: object) -> None:
+    path = re.sub(r"{(\w+)}", r":\1", route.path).replace("left-out", "rejected")
+    text = page(page_of(route.path)).replace("/top/pathname", "/top/:field")
+    assert re.search(rf"{re.escape(path)}(?![\w/-])", text), f"docs/{page_of(route.path)} lacks {path}"
 
 
-def test_every_type_and_field_is_in_the_readme() -> None:
-    assert [name for name in (*TYPES, *FIELDS) if f"`{name}`" not in README] == []
+def test_every_type_and_dimension_is_documented() -> None:
+    text = page("reference/collect-api.md")
+    assert [name for name in (*TYPES, *FIELDS) if f"`{name}`" not in text] == []
 
 
-def test_every_package_is_in_the_readme() -> None:
-    drawing = README[README.index("## Architecture") :]
-    packages = [path.parent.relative_to(ROOT) for path in (ROOT / "tally").glob("*/__init__.py")]
-    assert [str(package) for package in packages if f"`{package}/`" not in drawing] == []
+def test_every_error_code_is_documented() -> None:
+    codes = {kind.code: kind for kind in vars(errors).values() if isinstance(kind, errors.Kind)}
+    assert len(codes) > 30
+    text, of_pages = page("reference/errors.md"), page("reference/account-api.md")
+    lacking = [
+        code for code, kind in codes.items() if f"`{code}`" not in (of_pages if kind in errors.OF_PAGES else text)
+    ]
+    assert lacking == []
 
 
-def test_every_command_is_in_the_readme(command: Command) -> None:
-    words = re.search(r"commands:\n  COMMAND\n((?:    .*\n)+)", command("--help").stdout)
-    assert words is not None
-    names = re.findall(r"^    (\w+)", words[1], re.MULTILINE)
-    assert {"serve", "account", "website", "key", "backup"} <= set(names)
-    assert [name for name in names if f"analytics-server {name}" not in README] == []
+def test_every_rejection_code_is_documented() -> None:
+    """The codes are those of openapi.yaml, which tests compare with what the server sends."""
+    described = yaml.safe_load((ROOT / "static" / "openapi.yaml").read_text())
+    codes = described["components"]["schemas"]["EventErrorCode"]["enum"]
+    section = page("reference/errors.md").split("## Rejected events")[1].split("\n## ")[0]
+    assert [code for code in codes if f"| `{code}` |" not in section] == []
 
 
-def test_every_command_is_in_the_page_of_the_command_line() -> None:
-    page = (ROOT / "docs" / "cli.md").read_text()
+def test_every_package_is_described() -> None:
+    packages = [path.parent.name for path in (ROOT / "tally").glob("*/__init__.py")]
+    text = page("architecture.md")
+    assert [name for name in packages if f"`tally/{name}/`" not in text] == []
+
+
+def test_every_command_is_documented() -> None:
+    text = page("cli.md")
     found = [" ".join(words) for words in command_words()]
     assert {"serve", "help", "account list", "website remove", "key revoke"} <= set(found)
-    assert [words for words in found if not re.search(rf"(`|### |server |, ){re.escape(words)}\b", page)] == []
+    assert [words for words in found if not re.search(rf"(`|### |server |, ){re.escape(words)}\b", text)] == []
 
 
 def command_words(parser: argparse.ArgumentParser | None = None, before: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """Every command with its own, as the parser has them."""
+    """Every command with its subcommands, from the parser."""
     parser = parser or commands._parser()
     nested = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     if not nested:
@@ -71,12 +119,44 @@ def command_words(parser: argparse.ArgumentParser | None = None, before: tuple[s
     return [words for name, own in nested[0].choices.items() for words in command_words(own, (*before, name))]
 
 
-def test_the_readme_names_no_file_that_is_not_there() -> None:
-    named = re.findall(r"\]\(([^)#:]+)\)", README)
-    assert [name for name in named if not (ROOT / name).exists()] == []
+@pytest.mark.parametrize("source", LINKED, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_link_leads_somewhere(source: Path) -> None:
+    """Relative links and their anchors; other sites are not asked."""
+    text = FENCED.sub("", source.read_text())
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)|(?:src|srcset|href)=\"([^\"]+)\"", text):
+        link = target[0] or target[1]
+        if re.match(r"[a-z]+:", link):
+            continue
+        name, _, anchor = link.partition("#")
+        path = (source.parent / name).resolve() if name else source
+        if not path.exists() or (anchor and anchor not in anchors(path.read_text())):
+            broken.append(link)
+    assert broken == []
 
 
-def test_the_changelog_speaks_of_the_version_in_pyproject() -> None:
+def test_the_index_lists_every_page() -> None:
+    index = page("README.md")
+    names = [str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md") if path.name != "README.md"]
+    decisions = page("decisions/README.md")
+    lacking = [
+        name for name in names if f"({name})" not in index and f"({name.removeprefix('decisions/')})" not in decisions
+    ]
+    assert lacking == []
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= README_LINES
+
+
+def test_the_readme_has_the_two_commands_that_ci_runs() -> None:
+    """.ci/run takes the first two blocks marked sh: how to start, how to run the tests."""
+    start, test = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert start.rstrip().endswith(" && .venv/bin/analytics-server")
+    assert "pytest" in test
+
+
+def test_the_changelog_has_the_version_of_pyproject() -> None:
     version = re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     assert version is not None
     assert f"## {version[1]}" in (ROOT / "CHANGELOG.md").read_text()

@@ -520,7 +520,7 @@ def test_ipv6_hosts_are_one_spelling(address: ipaddress.IPv6Address) -> None:
 
 
 def test_only_plain_pages_are_remembered() -> None:
-    """README, Privacy: the rest of a URL's query is never kept; nor, even in memory, userinfo, or a page elsewhere."""
+    """docs/privacy.md: the rest of a URL's query is never kept; nor, even in memory, userinfo, or a page elsewhere."""
     hosts._page_url_of.cache_clear()
     for text in (
         "https://a.example/?t=1",

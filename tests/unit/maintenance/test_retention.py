@@ -3,7 +3,7 @@
 The rows that this checks: "raw events older than N days may go (dry run first) while the unfiltered figures of past
 whole UTC days stay exact from the rollups, which from then on are data (backed up, never dropped, passed over by
 verify, which says so); a question that needs raw rows that are gone is answered 400 `beyond_retention`, saying from
-when it can be asked". README, How long events are kept, adds whole hours and local days, but for top lists.
+when it can be asked". docs/backup.md, Retention, adds whole hours and local days, but for top lists.
 
 Time stands still at NOON in most of these; the command has the real clock, and a website whose past leaves it room.
 """
@@ -305,7 +305,7 @@ def test_the_questions_have_answers(two: Two) -> None:
 
 
 def test_key_figures_of_a_whole_hour_stay(two: Two) -> None:
-    """README: "unfiltered figures of whole UTC days (and of whole hours and local days, but for top lists)"."""
+    """docs/backup.md: "unfiltered figures of whole UTC days (and of whole hours and local days, but for top lists)"."""
     question = f"stats?from={day(DAYS - 3)}T10:00&to={day(DAYS - 3)}T11:00"
     before, after = (library.get(two.path + question, library.key) for library in (two.before, two.after))
     assert after.status == 200, after.text
