@@ -1,8 +1,8 @@
-"""Takes the Dockerfile's steps by hand, where there is no container: each RUN, COPY and ENV, in folders of its own.
+"""Runs the steps of deploy/Dockerfile without Docker: each RUN, COPY and ENV, in directories of its own.
 
-Then starts what ENTRYPOINT and CMD say as USER says, on a root that is read-only but for the volume, asks as
-HEALTHCHECK says, works beside it as `docker exec` does, and ends it by SIGTERM. Not tested by this: the base images,
-and Docker itself.
+Then starts ENTRYPOINT and CMD as the user of USER, on a root that is read-only except for the volume, runs HEALTHCHECK,
+runs commands beside the server as `docker exec` does, and stops it by SIGTERM. Not tested: the base images and Docker
+itself.
 """
 
 import json
@@ -18,14 +18,14 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# A private view of the file system in which only the volume may be written, and a user who may only read the rest (he
-# may where this interpreter is in somebody's home, which is no matter of the image).
+# A private mount namespace in which only the volume can be written. The user can read everything, since the Python
+# interpreter may be in a home directory, which is not part of the image.
 READ_ONLY = 'mount --make-rprivate / && mount --bind "$0" "$0" && mount -o remount,ro,bind / && exec "$@"'
 AS_USER = ("setpriv", "--clear-groups", "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
 
 
 class Image:
-    """What the steps have made, below a folder."""
+    """The result of the steps, below a directory."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -38,21 +38,21 @@ class Image:
         self.asks: list[str] = []
 
     def here(self, text: str) -> str:
-        """A text with the image's own folders where they are here."""
+        """Return the text with the paths of the image replaced by their places here."""
         return re.sub(r"(?<![\w./-])/(src|opt|data)\b", rf"{self.folder}/\1", text)
 
     def take(self, step: str, rest: str) -> None:
-        """One instruction."""
+        """Execute one instruction."""
         if step == "RUN":
             print(f"   {rest}", flush=True)
             subprocess.run(["sh", "-ec", self.here(rest)], cwd=self.at, env=self.environment, check=True)
         elif step == "COPY" and not rest.startswith("--from"):
             *names, target = rest.split()
-            for name in names:
-                place = self.at / target / (name if len(names) > 1 or target == name else "")
-                source = ROOT / name
-                copy = shutil.copytree if source.is_dir() else shutil.copy
-                copy(source, self.at / name if target in (".", "./") or source.is_dir() else place)
+            for source in (ROOT / name for name in names):
+                if source.is_dir():
+                    shutil.copytree(source, self.at / target)
+                else:
+                    shutil.copy(source, self.at / target / source.name)
         elif step == "WORKDIR":
             self.at = Path(self.here(rest))
             self.at.mkdir(parents=True, exist_ok=True)
@@ -69,42 +69,43 @@ class Image:
         elif step == "HEALTHCHECK":
             self.asks = json.loads(rest[rest.index("CMD") + 3 :])
         elif step not in ("FROM", "COPY", "EXPOSE"):
-            raise SystemExit(f"{step}: this does not know how to take that step")
+            raise SystemExit(f"{step}: this instruction is not implemented")
 
     def words(self, command: list[str]) -> list[str]:
-        """A command as it runs in the container."""
+        """Return the words of a command that runs as in the container."""
         user, group = self.user.split(":")
         inside = [*AS_USER, f"--reuid={user}", f"--regid={group}", *command]
         return ["unshare", "-m", "sh", "-c", READ_ONLY, self.volume, *inside]
 
     def run(self, command: list[str]) -> "subprocess.CompletedProcess[str]":
-        """A command beside the server."""
+        """Run a command beside the server."""
         return subprocess.run(
             self.words(command), cwd=self.volume, env=self.environment, capture_output=True, text=True, timeout=60
         )
 
 
 def main() -> int:
-    """Builds, starts, asks, ends."""
+    """Build, start, check and stop the image; return the exit status."""
     if os.geteuid() != 0 or not all(shutil.which(name) for name in ("unshare", "setpriv", "mount")):
         print("NOT TESTED: the image's steps need root, unshare and setpriv")
         return 0
     with tempfile.TemporaryDirectory() as folder:
-        # Others go through it to what is theirs.
+        # The user of the image needs to reach its files below.
         Path(folder).chmod(0o711)
         image = Image(Path(folder))
-        text = re.sub(r"^#.*\n", "", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE).replace("\\\n", " ")
+        dockerfile = (ROOT / "deploy" / "Dockerfile").read_text()
+        text = re.sub(r"^#.*\n", "", dockerfile, flags=re.MULTILINE).replace("\\\n", " ")
         for line in filter(None, text.splitlines()):
             image.take(*line.split(" ", 1))
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
-        # Not what the image has, which is all addresses: nobody else's business here.
+        # The image listens on all addresses; here loopback is enough.
         image.environment |= {"ANALYTICS_HOST": "127.0.0.1", "ANALYTICS_PORT": str(port)}
         return served(image)
 
 
 def served(image: Image) -> int:
-    """Whether it serves as an image has to."""
+    """Start the server, check it, stop it; return the exit status."""
     words = image.words(image.begins)
     server = subprocess.Popen(
         words, cwd=image.volume, env=image.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -121,10 +122,10 @@ def served(image: Image) -> int:
         assert elsewhere.returncode != 0, "something but the volume can be written"
         server.send_signal(signal.SIGTERM)
         assert server.wait(30) == 0
-        assert image.run(image.asks).returncode != 0, "the health check is content with nothing"
+        assert image.run(image.asks).returncode != 0, "the health check passes without a server"
         files = sorted(Path(image.volume).iterdir())
         assert {f"{path.stat().st_uid}:{path.stat().st_gid}" for path in files} == {image.user}
-        print("served, healthy, ended in good order; written:", *(path.name for path in files))
+        print("served, healthy, stopped; written:", *(path.name for path in files))
         return 0
     finally:
         if server.poll() is None:

@@ -53,8 +53,8 @@ def locked(file: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("file", "requirements"),
     [
-        ("requirements.lock", [*PROJECT["dependencies"], *EXTRAS["fast"]]),
-        ("requirements-build.lock", BUILD),
+        ("deploy/requirements.lock", [*PROJECT["dependencies"], *EXTRAS["fast"]]),
+        ("deploy/requirements-build.lock", BUILD),
     ],
 )
 def test_a_lock_holds_what_pyproject_asks_for(file: str, requirements: list[str]) -> None:
@@ -73,7 +73,7 @@ def test_the_oldest_releases_are_told_to_pip() -> None:
     assert "aiohttp==3.14.5" in lines
 
 
-DOCKERFILE = (ROOT / "Dockerfile").read_text()
+DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text()
 
 
 def step(name: str) -> list[str]:
