@@ -27,13 +27,13 @@ from tally.timestamps import iso
 
 PART = "bounds"
 DEADLINE_S = 1
-# our choice: a look every 100,000 steps of SQLite, and the answer's way.
+# A look every 100,000 steps of SQLite, and the answer's way.
 MOST_PAST_S = 0.25
 # tally/ingest/store.py MOST_LOG_BYTES, and what one group and a look a second add.
 MOST_LOG_BYTES = 2 * 64 * 1_048_576
 KEEP_DAYS = 90
 _FILTERS = ("type=pageview", "device=desktop", "device=mobile", "browser=Chrome", "os=Windows")
-# our choice: letting go takes a few seconds; this is for a machine that is busy otherwise.
+# Letting go takes a few seconds; this is for a machine that is busy otherwise.
 _MOST_S = 600.0
 _POLL_S = 0.2
 

@@ -16,7 +16,7 @@ from sending import Make
 from servers import HAS_UVLOOP, Server
 
 CONNECTIONS = 32  # the target's
-# our choice: an answer that takes longer than this never comes.
+# An answer that takes longer than this never comes.
 _MOST_WAIT_S = 60.0
 
 

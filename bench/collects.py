@@ -25,9 +25,9 @@ SINGLE_RATIO, SINGLE_AIM = 0.55, 0.7
 SINGLE_P99 = 3.0
 BATCH_EVENTS, BATCH_AIM = 30_000, 60_000
 BATCH_RATIO = 0.3
-# our choice: a page of a dashboard asks about twenty questions; this is one opened every two seconds.
+# A page of a dashboard asks about twenty questions; this is one opened every two seconds.
 QUESTIONS_A_SECOND = 10.0
-# our choice: where so much of a core goes to the client, a faster server would not show.
+# Where so much of a core goes to the client, a faster server would not show.
 _CLIENT_LIMITS = 0.9
 # Before anything is counted: code paths are warm, labels known.
 _WARM_S = 1.0

@@ -20,13 +20,13 @@ from questions import TIMED_OUT, unfiltered
 from report import percentile
 from sending import Words, batch, single
 
-# our choice: nothing runs on for ever where a measurement hangs.
+# Nothing runs on for ever where a measurement hangs.
 MOST_S = 3600.0
 EVENTS_A_SECOND = 200  # the targets'
 # A visit's 3.5 events: so often does another visitor come.
 _NEW_VISITOR = 1 / 3.5
 _SMALL_BATCH = (2, 8)
-# our choice: clients wait for their own answers only; one alone would wait for each commit.
+# Clients wait for their own answers only; one alone would wait for each commit.
 _CLIENTS = 8
 
 

@@ -35,12 +35,12 @@ DAYS = 365
 MARKER = "bench.json"
 # Another one whenever the drawing changes, so that no older file passes for a new one.
 SHAPE = 1
-# our choice: in an older file too little of the last 7 days is left.
+# In an older file too little of the last 7 days is left.
 MOST_AGE_MS = 36 * 3_600_000
 # The seed's limit for late events: as long are event_ids kept.
 EVENT_ID_MS = 72 * 3_600_000
 _POLL_S = 0.5
-# our choice: a step takes a second or so; this is for a machine that is busy otherwise.
+# A step takes a second or so; this is for a machine that is busy otherwise.
 MOST_IDLE_S = 300.0
 # What is folded later than this is a backlog (tally/rollups/fields.py FOLD_AFTER_MS is 10 s, plus its pause and its
 # step).

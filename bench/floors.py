@@ -17,7 +17,7 @@ from traffic import DAY_MS, Traffic, texts
 
 from tally.storage import database as schema
 
-# our choice: what takes longer than that is slow enough to tell.
+# What takes longer than that is slow enough to tell.
 MOST_S = 60.0
 _FIGURES = "count(distinct visitor), sum(type <= 1), sum(type >= 2)"
 _RANGE = "from event where website = :website and ts >= :begin and ts < :end"

@@ -15,7 +15,7 @@ from tally.rollups import heatmaps as heat_days
 from tally.rollups.heatmap_grid import packed, totals
 from tally.storage import database as schema
 
-# our choice: so many days a transaction, since a day touches a page of the file for nearly every page of the website.
+# So many days a transaction, since a day touches a page of the file for nearly every page of the website.
 _DAYS_A_STEP = 30
 
 

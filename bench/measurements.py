@@ -54,7 +54,7 @@ def _build(known: DataSet, sizes: Sizes) -> DataSet:
     begun = time.perf_counter()
     with closing(schema.open_database(known.db, create=False)) as connection:
         connection.execute("pragma synchronous = off")
-        # our choice: points are written all over a table that is clustered by page.
+        # Points are written all over a table that is clustered by page.
         connection.execute("pragma cache_size = -256000")
         with schema.transaction(connection):
             connection.executemany(

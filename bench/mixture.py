@@ -17,7 +17,7 @@ from sending import EVENTS_A_BATCH, Words, batches, post, single
 from traffic import LARGE_BROWSER, SMALL_BROWSER
 
 COLLECT, READ, HOSTILE = "collect", "read", "hostile"
-# our choice: as many visitors as are alive at once on a site with 200 events a second.
+# As many visitors as are alive at once on a site with 200 events a second.
 VISITORS = 5_000
 # One single event in so many has an event_id.
 _WITH_ID = 3

@@ -26,7 +26,7 @@ from tally.timestamps import iso
 
 PART = "import/export"
 IMPORT_RATE = 40_000  # events a second, the issue's
-# our choice: seconds at the target's rate, and enough that rates are steady.
+# Seconds at the target's rate, and enough that rates are steady.
 MOST_EVENTS = 500_000
 
 

@@ -19,7 +19,7 @@ from tally.events.dimensions import FIELDS
 
 RANGES = (7, 30, 365)  # days, the target's
 ZONES = ("UTC", "America/New_York", "Asia/Kolkata")  # the target's
-# our choice: a question that is slow is asked fewer times, so that a slow server is measured within minutes.
+# A question that is slow is asked fewer times, so that a slow server is measured within minutes.
 _MOST_S_A_QUESTION = 8.0
 _LEAST_ASKS = 3
 TIMED_OUT = float("inf")

@@ -23,7 +23,7 @@ USER_AGENTS = (
     "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
 )
 EVENTS_A_BATCH = 50  # the seed's most
-# our choice: enough that caches of labels and User-Agents see a busy hour, few enough to be made in a second.
+# Enough that caches of labels and User-Agents see a busy hour, few enough to be made in a second.
 _MADE = 2_000
 _MARK = "event-id-goes-here"
 

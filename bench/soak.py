@@ -39,15 +39,15 @@ from report import percentile, say
 from run import machine
 from servers import Tally
 
-# our choice: a row.
+# A row.
 EVERY_S = 10.0
 WARM_UP = 1 / 3
-# our choice: an answer that takes longer than this never comes.
+# An answer that takes longer than this never comes.
 MOST_WAIT_S = 30.0
-# our choice: as many connections as a proxy keeps open.
+# As many connections as a proxy keeps open.
 CONNECTIONS = {COLLECT: 16, READ: 6}
 MOST_LOG_MB = 64 * 1_048_576 / 1e6
-# What a flat line may rise over the rows that count, beyond its own noise; our choice, as standing.MOST_GROWTH_MB.
+# What a flat line may rise over the rows that count, beyond its own noise, as standing.MOST_GROWTH_MB.
 FLAT = {"memory": 3.0, "files": 3.0, "threads": 1.0}
 HEAD = (
     *("s", "memory MB", "files", "threads", "log MB", "database MB"),

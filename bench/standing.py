@@ -24,7 +24,7 @@ VISITORS = 100_000
 MOST_BYTES = 80
 MOST_START_S = 1.0
 HOUR_EVENTS = 200 * 3600
-# our choice: allocators give back in pages what they take in arenas; more than this over half an hour is growth.
+# Allocators give back in pages what they take in arenas; more than this over half an hour is growth.
 MOST_GROWTH_MB = 3.0
 _MOST_S = 600.0
 _STARTS = 3

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 T = TypeVar("T")
 
 DAY_MS = 86_400_000
-VISIT_GAP_MS = 30 * 60_000  # CONTRACT, Words: a gap of exactly 30:00.000 joins
+VISIT_GAP_MS = 30 * 60_000  # a gap of exactly 30:00.000 joins
 # The figures.
 EVENTS_A_VISIT = 3.5
 BACK_THE_SAME_DAY = 0.12

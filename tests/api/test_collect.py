@@ -72,7 +72,7 @@ async def figures(app: App, website: str, key: str, **params: str) -> dict[str, 
 
 @pytest.mark.parametrize("path", PATHS)
 async def test_a_page_view(app: App, path: str) -> None:
-    """Seed, collect: POST /api/collect, alias /api/v1/collect: 202 with ok, accepted, rejected."""
+    """POST /api/collect, alias /api/v1/collect: 202 with ok, accepted, rejected."""
     website = await app.website()
     answer = await app.collect(view(website), path=path)
     assert answer.status == 202
@@ -175,7 +175,7 @@ async def test_bad_bodies(app: App) -> None:
 
 
 async def test_at_most_50_events(app: App) -> None:
-    """Seed, Limits: 50 events per request; more: 400 too_many_events. Nothing is stored."""
+    """50 events per request; more: 400 too_many_events. Nothing is stored."""
     website = await app.website()
     assert refusal(await app.collect(batch(website, [view()] * 51))) == (400, "too_many_events")
     assert stored(app) == 0
@@ -930,7 +930,7 @@ async def test_who_it_was_is_never_written(app: App, caplog: pytest.LogCaptureFi
 
 
 async def test_pages_stand_still_behind_an_import(app: App) -> None:
-    """CONTRACT: the cursor is "stable while events arrive", also where another process has taken ids meanwhile."""
+    """The cursor is stable while events arrive, also where another process has taken ids meanwhile."""
     website, key = await app.website(), await app.key()
     await app.collect(batch(website, [view(name=f"{n}") for n in range(3)]))
     await app.admin(lambda connection: connection.execute("update meta set value = value + 500 where name = 'next_id'"))

@@ -81,7 +81,7 @@ async def test_120_a_minute_a_client_and_website(app: App) -> None:
 
 
 async def test_600_a_minute_a_client(app: App) -> None:
-    """Seed, Limits: 600 a minute per IP, over all its websites."""
+    """600 a minute per IP, over all its websites."""
     websites = [await app.website(f"example{n}.com") for n in range(6)]
     for website in websites[:5]:
         assert await codes(app, 120, view(website)) == {OK: 120}

@@ -23,7 +23,7 @@ from tests.unit.ingest.test_fast_path import Client, Connect, connect, post
 
 __all__ = ["connect"]
 
-# The seed, "Event (collect input)": field, the types it applies to, an example.
+# field, the types it applies to, an example.
 ALL = ("pageview", "event", "screen_view", "app_event", "vitals", "heatmap", "ab_assign", "ab_convert")
 SEED: tuple[tuple[str, tuple[str, ...], Any], ...] = (
     ("url", ("pageview", "event"), "https://www.example.com/pricing?utm_source=news"),

@@ -61,7 +61,7 @@ FIELDS = (
     *("pathname", "referrer", "country", "browser", "os", "device", "language", "hostname"),
     *("utm_source", "utm_medium", "utm_campaign", "platform", "app_version", "os_version"),
 )
-# CONTRACT: "filter_<field>=value on stats, timeseries, top and events".
+# "filter_<field>=value on stats, timeseries, top and events".
 FILTERED = ("stats", "timeseries", "top/{field}", "events", "event-names", "entry-pages", "exit-pages")
 # Of measurements: the 14 fields alone.
 MEASURED = ("vitals", "experiments")
@@ -201,7 +201,7 @@ def test_every_status_names_its_codes(method: str, path: str, codes: dict[str, s
 
 
 def test_the_codes_of_rejected_events_are_the_contracts() -> None:
-    """CONTRACT: "Codes: `invalid_type`, ... `crawler`."."""
+    """Codes: `invalid_type`, ... `crawler`."""
     assert SCHEMAS["EventErrorCode"]["enum"] == [
         *("invalid_type", "invalid_website_id", "unknown_website", "origin_not_allowed", "missing_field"),
         *("invalid_field", "invalid_url", "invalid_event_data", "event_data_too_large", "timestamp_too_old"),
@@ -217,7 +217,7 @@ def test_the_list_of_codes_is_the_servers() -> None:
 
 @pytest.mark.parametrize("name", [*FILTERED, *MEASURED, *FOLLOWED])
 def test_every_field_is_a_filter(name: str) -> None:
-    """CONTRACT: "any of the 14 fields of :field, and `event_name`, `type`"."""
+    """Any of the 14 fields of :field, and `event_name`, `type`."""
     others = () if name in MEASURED else ("type",) if name == "event-data" else ("event_name", "type")
     operation = DOCUMENT["paths"][f"/api/v1/websites/{{id}}/{name}"]["get"]
     filters = [p for p in map(resolved, operation["parameters"]) if p["name"].startswith("filter_")]
@@ -230,13 +230,13 @@ def test_every_field_is_a_filter(name: str) -> None:
 
 @pytest.mark.parametrize("path", READ_PATHS)
 def test_reading_needs_a_key(path: str) -> None:
-    """CONTRACT: "`Authorization: Bearer <API_KEY>`; missing or wrong: 401"."""
+    """`Authorization: Bearer <API_KEY>`; missing or wrong: 401."""
     assert DOCUMENT["paths"][path]["get"]["security"] == [{"apiKey": []}]
 
 
 @pytest.mark.parametrize("path", COLLECT_PATHS)
 def test_collecting_needs_no_key(path: str) -> None:
-    """The seed: "Collect (/api/collect and /api/v1/collect) | None."."""
+    """Collect (/api/collect and /api/v1/collect) | None."""
     assert "security" not in DOCUMENT["paths"][path]["post"]
     assert "security" not in DOCUMENT
 
@@ -275,7 +275,7 @@ def test_every_example_fits_its_schema(pointer: str, value: object) -> None:
 
 
 def test_the_example_in_plain_text_is_an_event() -> None:
-    """The seed: "the body is sent as text/plain ...; the service reads it as JSON"."""
+    """The body is sent as text/plain ...; the service reads it as JSON."""
     pointer = "#/components/requestBodies/Collect/content/text~1plain"
 
     assert complaints(json.loads(at(pointer)["example"]), f"{pointer}/schema/contentSchema") == []
@@ -324,7 +324,7 @@ def test_the_fields_of_a_type_are_those_the_server_reads(number: int) -> None:
 
 
 def test_a_context_fills_the_fields_of_the_contract() -> None:
-    """CONTRACT: "`context` may fill platform, app_version, os_version, language, browser, os, device"."""
+    """`context` may fill platform, app_version, os_version, language, browser, os, device."""
     told = ["platform", "app_version", "os_version", "language", "browser", "os", "device"]
 
     assert list(SCHEMAS["Context"]["properties"]) == told
@@ -569,7 +569,7 @@ TEXTS = [pytest.param(json.dumps(PAGEVIEW), 202, id="an event"), pytest.param("{
 
 @pytest.mark.parametrize(("body", "status"), TEXTS)
 def test_an_answer_to_plain_text_is_as_described(site: Site, body: str, status: int) -> None:
-    """The seed: "From browsers the body is sent as text/plain"."""
+    """From browsers the body is sent as text/plain."""
     text = body.replace(WEBSITE, site.website)
 
     assert ask(site, "POST", "/api/collect", body=text, media_type="text/plain").status_code == status
@@ -599,7 +599,7 @@ def test_what_was_left_out_is_told_as_described(site: Site) -> None:
 
 @pytest.mark.parametrize("name", ["stats", "timeseries", "top/os", "events"])
 def test_an_unchanged_answer_is_304(site: Site, name: str) -> None:
-    """CONTRACT: "`ETag` is a hash of the question ...; `If-None-Match` gives 304"."""
+    """`ETag` is a hash of the question ...; `If-None-Match` gives 304."""
     tag = ask(site, "GET", f"{SITE}/{name}", query=DAY).headers["etag"][0]
     again = ask(site, "GET", f"{SITE}/{name}", query=DAY, headers={"If-None-Match": tag})
 
@@ -607,7 +607,7 @@ def test_an_unchanged_answer_is_304(site: Site, name: str) -> None:
 
 
 def test_the_next_page_of_a_csv_is_in_its_link(site: Site) -> None:
-    """CONTRACT: "`meta.next_cursor` (null at the end; in CSV as a Link header)"."""
+    """`meta.next_cursor` (null at the end; in CSV as a Link header)."""
     first = ask(site, "GET", f"{SITE}/events", query={"limit": 2, "format": "csv"})
     last = ask(site, "GET", f"{SITE}/events", query=DAY | {"format": "csv"})
 
@@ -616,7 +616,7 @@ def test_the_next_page_of_a_csv_is_in_its_link(site: Site) -> None:
 
 
 def test_a_client_over_its_rate_is_told_as_described(sites: Sites) -> None:
-    """CONTRACT: "client over its bucket: 429 `rate_limited`"."""
+    """Client over its bucket: 429 `rate_limited`."""
     site = sites.start("--client-per-minute=1")
     answers = [ask(site, "POST", "/api/collect", body=PAGEVIEW) for _ in range(2)]
 
@@ -624,7 +624,7 @@ def test_a_client_over_its_rate_is_told_as_described(sites: Sites) -> None:
 
 
 def test_a_full_month_is_told_as_described(sites: Sites) -> None:
-    """CONTRACT: "every account concerned has its month full: 429 `monthly_limit_reached`"."""
+    """Every account concerned has its month full: 429 `monthly_limit_reached`."""
     site = sites.start("--free-events=1", plan="free")
     answers = [ask(site, "POST", "/api/collect", body=PAGEVIEW) for _ in range(2)]
 
@@ -632,7 +632,7 @@ def test_a_full_month_is_told_as_described(sites: Sites) -> None:
 
 
 def test_a_key_over_its_rate_is_told_as_described(sites: Sites) -> None:
-    """CONTRACT: "600 requests a minute a key ...; 429 with Retry-After"."""
+    """600 requests a minute a key ...; 429 with Retry-After."""
     site = sites.start("--key-per-minute=1")
     answers = [ask(site, "GET", "/api/v1/websites") for _ in range(2)]
 
@@ -640,19 +640,19 @@ def test_a_key_over_its_rate_is_told_as_described(sites: Sites) -> None:
 
 
 def test_a_plan_without_keys_is_told_as_described(sites: Sites) -> None:
-    """CONTRACT: "a key whose account fell to a plan without keys: 403 `plan_has_no_keys`"."""
+    """A key whose account fell to a plan without keys: 403 `plan_has_no_keys`."""
     assert ask(sites.start(plan="free"), "GET", "/api/v1/websites").status_code == 403
 
 
 def test_metrics_are_refused_to_strangers_as_described(site: Site) -> None:
-    """CONTRACT: "`/metrics` answers loopback, or a token from the settings"."""
+    """`/metrics` answers loopback, or a token from the settings."""
     answer = ask(site, "GET", "/metrics", headers={"X-Forwarded-For": "203.0.113.7"})
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (403, "forbidden")
 
 
 def test_the_server_serves_the_document(site: Site) -> None:
-    """CONTRACT: "`openapi.yaml`, which the server itself serves"."""
+    """`openapi.yaml`, which the server itself serves."""
     assert yaml.safe_load(ask(site, "GET", "/api/v1/openapi.yaml").content) == DOCUMENT
 
 
@@ -708,7 +708,7 @@ def test_answers_to_random_requests_are_as_described(site: Site, method: str, pa
     met: set[int] = set()
 
     @settings(
-        max_examples=100,  # our choice: some 2 s an operation
+        max_examples=100,  # Some 2 s an operation
         derandomize=True,
         database=None,
         deadline=None,

@@ -117,12 +117,12 @@ def known(site: Site) -> Site:
     ],
 )
 def test_key_figures(known: Site, question: str, expected: list[Any]) -> None:
-    """CONTRACT, Words: visitors, pageviews, events are E's; visits begin in the range and have an event in E."""
+    """visitors, pageviews, events are E's; visits begin in the range and have an event in E."""
     assert figures(known, question) == expected
 
 
 def test_a_late_event_joins_two_visits(site: Site) -> None:
-    """CONTRACT, visit: "a late event may lengthen a visit, bring its beginning forward, or join two"."""
+    """A late event may lengthen a visit, bring its beginning forward, or join two."""
     site.send(view("10:00:00", "/a"), view("10:50:00", "/b"))
     assert figures(site, f"stats?{ALL_DAY}") == [1, 2, 2, 0, 100.0, 1.0, 0]
     site.send(custom("10:25:00"))
@@ -133,7 +133,7 @@ def test_a_late_event_joins_two_visits(site: Site) -> None:
 
 
 def test_a_visit_does_not_cross_midnight_utc(site: Site) -> None:
-    """CONTRACT, visitor: "one person during one UTC day"; visit: "it never crosses midnight UTC"."""
+    """One person during one UTC day; visit: it never crosses midnight UTC."""
     site.send(view("23:59:59.999", "/a"), view("2026-11-18T00:00:00.000Z", "/b"))
     assert figures(site, f"stats?from={DAY}&to=2026-11-18") == [2, 2, 2, 0, 100.0, 1.0, 0]
 
@@ -162,7 +162,7 @@ def visits(*lives: tuple[int, int]) -> list[dict[str, Any]]:
     ],
 )
 def test_halves_are_rounded_away_from_zero(site: Site, sent: list[dict[str, Any]], name: str, expected: float) -> None:
-    """CONTRACT, Words: "(one decimal) ... (two decimals) ... whole seconds; rounded half away from zero"."""
+    """(one decimal) ... (two decimals) ... whole seconds; rounded half away from zero."""
     site.send(*sent)
     assert site.data(f"stats?{ALL_DAY}")[name] == expected
 
@@ -171,7 +171,7 @@ def test_halves_are_rounded_away_from_zero(site: Site, sent: list[dict[str, Any]
 
 
 def test_websites_are_listed_oldest_first(library: Library) -> None:
-    """CONTRACT: "/websites | [{"id","name","domain","created_at"}], oldest first"; of the key's account alone."""
+    """The websites of the key's account alone, oldest first."""
     account = f"{uuid.uuid4()}@example.com"
     library.clock.set_wall(NOON_MS)
     middle = library.site("b.example.com", account)
@@ -196,7 +196,7 @@ def test_websites_are_listed_oldest_first(library: Library) -> None:
 
 
 def test_an_account_without_websites_has_an_empty_list(library: Library) -> None:
-    """CONTRACT: "/websites": a list, with none in it too."""
+    """/websites: a list, with none in it too."""
     key = library.run(library.app.key(f"{uuid.uuid4()}@example.com"))
     assert library.get("/api/v1/websites", key).json == {"data": [], "meta": {}}
 
@@ -232,7 +232,7 @@ ROW_KEYS = {
     ],
 )
 def test_meta_echoes_what_was_understood(known: Site, endpoint: str, own: dict[str, Any]) -> None:
-    """CONTRACT: "meta echoes what was understood (website_id, from, to, tz, interval, filters, limit)"."""
+    """Meta echoes what was understood (website_id, from, to, tz, interval, filters, limit)."""
     answer = known.answer(f"{endpoint}?{ASKED}")
     assert list(answer) == ["data", "meta"]
     assert answer["meta"] == {"website_id": known.id} | RANGE | own
@@ -240,14 +240,14 @@ def test_meta_echoes_what_was_understood(known: Site, endpoint: str, own: dict[s
 
 @pytest.mark.parametrize("endpoint", ROW_KEYS)
 def test_rows_have_their_keys_in_order(known: Site, endpoint: str) -> None:
-    """CONTRACT, the table of endpoints: the keys of a row, in this order."""
+    """The keys of a row, in this order."""
     rows = known.data(f"{endpoint}?{ALL_DAY}")
     assert rows
     assert all(list(row) == ROW_KEYS[endpoint] for row in rows)
 
 
 def test_key_figures_have_their_keys_in_order(known: Site) -> None:
-    """CONTRACT: stats `{"visitors","visits","pageviews","events",...}`, with compare also previous and change."""
+    """Stats `{"visitors","visits","pageviews","events",...}`, with compare also previous and change."""
     assert list(known.data(f"stats?{ALL_DAY}")) == [*SEVEN]
     compared = known.data(f"stats?{ALL_DAY}&compare=previous")
     assert list(compared) == [*SEVEN, "previous", "change"]
@@ -255,7 +255,7 @@ def test_key_figures_have_their_keys_in_order(known: Site) -> None:
 
 
 def test_realtime_shape(known: Site) -> None:
-    """CONTRACT, realtime: `{"active_visitors","pages":[{"pathname","visitors"}],"window_seconds":300}`."""
+    """`{"active_visitors","pages":[{"pathname","visitors"}],"window_seconds":300}`."""
     answer = known.answer("realtime")
     assert answer == {
         "data": {"active_visitors": 0, "pages": [], "window_seconds": 300},
@@ -265,7 +265,7 @@ def test_realtime_shape(known: Site) -> None:
 
 
 def test_the_default_range_is_the_last_7_days_up_to_now(site: Site) -> None:
-    """Seed: "Default range when omitted: the last 7 days". `to` is the end of this millisecond."""
+    """Default range when omitted: the last 7 days. `to` is the end of this millisecond."""
     meta = site.answer("stats")["meta"]
     assert (meta["from"], meta["to"]) == ("2026-11-11T12:00:00.001+00:00", "2026-11-18T12:00:00.001+00:00")
     assert len(site.data("timeseries")) == 8
@@ -273,7 +273,7 @@ def test_the_default_range_is_the_last_7_days_up_to_now(site: Site) -> None:
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_an_upper_case_id_is_the_same_website(known: Site, endpoint: str) -> None:
-    """Seed: ":id | string, UUID"; a UUID's letters have no case (RFC 9562)."""
+    """:id | string, UUID; a UUID's letters have no case (RFC 9562)."""
     answer = known.library.get(f"/api/v1/websites/{known.id.upper()}/{endpoint}", known.key)
     assert (answer.status, answer.json) == (200, known.answer(endpoint))
 
@@ -282,7 +282,7 @@ def test_an_upper_case_id_is_the_same_website(known: Site, endpoint: str) -> Non
 
 
 def test_a_series_has_a_row_a_bucket(known: Site) -> None:
-    """CONTRACT: "one row a bucket, no gaps, in order"; visits count where they begin."""
+    """One row a bucket, no gaps, in order; visits count where they begin."""
     rows = known.data(f"timeseries?from={DAY}T09:30:00&to={DAY}T14:30:00&interval=hour")
     assert [tuple(row.values()) for row in rows] == [
         (f"{DAY}T09:00:00.000+00:00", 0, 0, 0, 0),
@@ -295,7 +295,7 @@ def test_a_series_has_a_row_a_bucket(known: Site) -> None:
 
 
 def test_a_filtered_series_takes_e_of_the_whole_range(site: Site) -> None:
-    """CONTRACT: "In a series, E is that of the whole range; a visit counts in the bucket in which it begins"."""
+    """In a series, E is that of the whole range; a visit counts in the bucket in which it begins."""
     site.send(view("10:50:00", "/early"), view("11:10:00", "/late"))
     rows = site.data(f"timeseries?from={DAY}T10:00:00&to={DAY}T12:00:00&interval=hour&filter_pathname=/late")
     assert [tuple(row.values())[1:] for row in rows] == [(0, 1, 0, 0), (1, 0, 1, 0)]
@@ -303,7 +303,7 @@ def test_a_filtered_series_takes_e_of_the_whole_range(site: Site) -> None:
 
 
 def test_first_and_last_bucket_count_what_lies_in_the_range(site: Site) -> None:
-    """CONTRACT: "First and last buckets count only what lies in the range"."""
+    """First and last buckets count only what lies in the range."""
     site.send(*(view(f"10:{minute}:00", f"/{minute}", minute) for minute in ("10", "20", "30", "40")))
     rows = site.data(f"timeseries?from={DAY}T10:20:00&to={DAY}T10:40:00")
     assert rows == [{"time": f"{DAY}T00:00:00.000+00:00", "visitors": 2, "visits": 2, "pageviews": 2, "events": 0}]
@@ -313,7 +313,7 @@ def test_first_and_last_bucket_count_what_lies_in_the_range(site: Site) -> None:
 
 
 def test_the_range_before_has_equal_length(known: Site) -> None:
-    """CONTRACT: compare=previous: "the range of equal length just before"."""
+    """compare=previous: the range of equal length just before."""
     answer = known.answer(f"stats?from={DAY}T11:00:00&to={DAY}T13:30:00&compare=previous")
     assert answer["meta"]["compare"] == "previous"
     assert (answer["meta"]["previous_from"], answer["meta"]["previous_to"]) == (
@@ -327,7 +327,7 @@ def test_the_range_before_has_equal_length(known: Site) -> None:
 
 
 def test_dates_are_compared_with_as_many_local_days(site: Site) -> None:
-    """CONTRACT: "or as many local days before where both ends are dates", here over Berlin's day of 25 hours."""
+    """Or as many local days before where both ends are dates, here over Berlin's day of 25 hours."""
     site.library.clock.set_wall(ms("2026-10-26T12:00:00Z"))
     # 24 October's first and last local hour in Berlin, then 25 October's, which has 25
     nights = ("2026-10-23T22:30:00Z", "2026-10-24T21:30:00Z", "2026-10-24T22:30:00Z", "2026-10-25T22:30:00Z")
@@ -362,14 +362,14 @@ def test_dates_are_compared_with_as_many_local_days(site: Site) -> None:
     ],
 )
 def test_change_is_relative_percent(site: Site, before: int, now: int, expected: float | None) -> None:
-    """CONTRACT: change is "relative percent ..., one decimal; null where the previous figure is 0 or null"."""
+    """Change is relative percent ..., one decimal; null where the previous figure is 0 or null."""
     site.send(*(view("10:00:00", f"/{n}") for n in range(before)), *(view("11:00:00", f"/{n}") for n in range(now)))
     data = site.data(f"stats?from={DAY}T11:00:00&to={DAY}T12:00:00&compare=previous")
     assert (data["previous"]["pageviews"], data["pageviews"], data["change"]["pageviews"]) == (before, now, expected)
 
 
 def test_change_comes_from_unrounded_values(site: Site) -> None:
-    """CONTRACT: "from unrounded values": 4/3 to 5/3 views a visit is 25 %, where 1.33 to 1.67 would be 25.6 %."""
+    """From unrounded values: 4/3 to 5/3 views a visit is 25 %, where 1.33 to 1.67 would be 25.6 %."""
     hours = (("10", (2, 1, 1)), ("11", (2, 2, 1)))
     for hour, lives in hours:
         for n, views in enumerate(lives):
@@ -387,14 +387,14 @@ def test_change_comes_from_unrounded_values(site: Site) -> None:
     ],
 )
 def test_change_without_visits(site: Site, hour: str, change: list[Any]) -> None:
-    """CONTRACT: change is "null where the previous figure is 0 or null"; without a figure now there is none either."""
+    """Change is null where the previous figure is 0 or null; without a figure now there is none either."""
     site.send(view("11:00:00"))
     data = site.data(f"stats?from={DAY}T{hour}:00:00&to={DAY}T{int(hour) + 1}:00:00&compare=previous")
     assert list(data["change"].values()) == change
 
 
 def test_compare_keeps_the_filters(site: Site) -> None:
-    """CONTRACT: previous has the "same keys" of the same question: filters hold for both."""
+    """Previous has the same keys of the same question: filters hold for both."""
     site.send(view("10:00:00", "/a"), view("10:00:00", "/b"), view("11:00:00", "/a"))
     data = site.data(f"stats?from={DAY}T11:00:00&to={DAY}T12:00:00&compare=previous&filter_pathname=/a")
     assert (data["pageviews"], data["previous"]["pageviews"]) == (1, 1)
@@ -404,7 +404,7 @@ def test_compare_keeps_the_filters(site: Site) -> None:
 
 
 def test_top_orders_by_visitors_views_events_then_value(site: Site) -> None:
-    """CONTRACT: "by visitors, pageviews, events descending, then value ascending by code point"."""
+    """By visitors, pageviews, events descending, then value ascending by code point."""
     high, low = "\U0001f600", "￿"  # by code point the emoji comes last, by UTF-16 units first
     for platform, people, views, customs in [
         ("few visitors, many views", 1, 9, 9),
@@ -425,7 +425,7 @@ def test_top_orders_by_visitors_views_events_then_value(site: Site) -> None:
 
 
 def test_top_counts_a_visitor_once_a_value(known: Site) -> None:
-    """CONTRACT: visitors are distinct visitors in E with that value; an event without URL or name has no pathname."""
+    """Visitors are distinct visitors in E with that value; an event without URL or name has no pathname."""
     answer = known.answer(f"top/pathname?{ALL_DAY}")
     assert [tuple(row.values()) for row in answer["data"]] == [
         ("/a", 2, 3, 0),
@@ -438,7 +438,7 @@ def test_top_counts_a_visitor_once_a_value(known: Site) -> None:
 
 
 def test_unset_counts_do_not_use_up_the_limit(site: Site) -> None:
-    """CONTRACT: "unset values left out, their figures in meta.unset", whatever the limit."""
+    """Unset values left out, their figures in meta.unset, whatever the limit."""
     site.send(*(custom("10:00:00", who=f"{n}") for n in range(3)), view("10:00:00", "/a", "0"))
     answer = site.answer(f"top/pathname?{ALL_DAY}&limit=1")
     assert [row["value"] for row in answer["data"]] == ["/a"]
@@ -446,7 +446,7 @@ def test_unset_counts_do_not_use_up_the_limit(site: Site) -> None:
 
 
 def test_limit_cuts_the_list(site: Site) -> None:
-    """CONTRACT: "limit 1 to 1000, default 10"."""
+    """Limit 1 to 1000, default 10."""
     site.send(*(view("10:00:00", f"/{n:04}") for n in range(1001)))
     assert [len(site.data(f"top/pathname?{ALL_DAY}{limit}")) for limit in ("", "&limit=1", "&limit=1000")] == [
         10,
@@ -525,7 +525,7 @@ def mixed(site: Site) -> Site:
     ],
 )
 def test_filters(mixed: Site, asked: str, paths: str) -> None:
-    """CONTRACT: "Different fields: all must hold. The same field again: any may hold. Empty value: ... unset"."""
+    """Different fields: all must hold. The same field again: any may hold. Empty value: ... unset."""
     question = f"{ALL_DAY}&{asked}"
     assert sorted(row["value"] for row in mixed.data(f"top/pathname?{question}")) == [f"/{n}" for n in paths]
     assert sorted(row["pathname"] for row in mixed.data(f"events?{question}")) == [f"/{n}" for n in paths]
@@ -569,7 +569,7 @@ def ints(data: Any) -> list[int]:
 
 @pytest.mark.parametrize("value", HOSTILE, ids=range(len(HOSTILE)))
 def test_a_hostile_value_is_only_a_value(known: Site, value: str) -> None:
-    """CONTRACT: a filter is an "Exact match": no value means more than itself, and what was understood comes back."""
+    """A filter is an Exact match: no value means more than itself, and what was understood comes back."""
     for endpoint in ("stats", "timeseries", "top/pathname", "events"):
         for field in ("pathname", "event_name"):
             answer = known.answer(f"{endpoint}?{ALL_DAY}{filters(**{field: value})}")
@@ -580,7 +580,7 @@ def test_a_hostile_value_is_only_a_value(known: Site, value: str) -> None:
 
 @pytest.mark.parametrize("value", [v for v in HOSTILE if "\0" not in v and len(v) <= 100], ids=repr)
 def test_a_hostile_value_that_was_stored_is_found(site: Site, value: str) -> None:
-    """CONTRACT: "Exact match" of what was sent, whatever it looks like."""
+    """Exact match of what was sent, whatever it looks like."""
     site.send(view("10:00:00", "/a", platform=value), view("10:00:00", "/b", platform="web"))
     assert site.data(f"stats?{ALL_DAY}{filters(platform=value)}")["pageviews"] == 1
     (row,) = (row for row in site.data(f"top/platform?{ALL_DAY}") if row["value"] != "web")
@@ -588,7 +588,7 @@ def test_a_hostile_value_that_was_stored_is_found(site: Site, value: str) -> Non
 
 
 def test_ranges_and_filters_are_of_one_website(library: Library) -> None:
-    """CONTRACT, "For a website": another website's events are in no figure, of one account or not."""
+    """Another website's events are in no figure, of one account or not."""
     library.clock.set_wall(NOON_MS)
     one, two = library.site(), library.site()
     one.send(view("10:00:00", "/one"))
@@ -603,7 +603,7 @@ def test_ranges_and_filters_are_of_one_website(library: Library) -> None:
 
 
 def test_what_was_answered_202_is_in_the_next_answer(site: Site) -> None:
-    """CONTRACT: "An event answered 202 is in every answer begun after it", in the same millisecond too."""
+    """An event answered 202 is in every answer begun after it, in the same millisecond too."""
     for n in range(1, 41):
         site.send(view(NOON_MS, f"/{n}", f"{n}"))
         assert site.data("stats")["pageviews"] == n
@@ -614,7 +614,7 @@ def test_what_was_answered_202_is_in_the_next_answer(site: Site) -> None:
 
 
 async def test_what_was_answered_202_is_in_the_next_answer_with_many_at_once(tmp_path: Path) -> None:
-    """CONTRACT: "An event answered 202 is in every answer begun after it", by the system's own clock."""
+    """An event answered 202 is in every answer begun after it, by the system's own clock."""
     app = App(Settings(db=tmp_path / "analytics.db", website_per_minute=10_000, client_per_minute=10_000), Clock())
     await app.open()
     try:
@@ -640,7 +640,7 @@ async def test_what_was_answered_202_is_in_the_next_answer_with_many_at_once(tmp
 
 
 def test_a_phone_is_told_from_a_desk(site: Site) -> None:
-    """CONTRACT, Dimensions: "browser, os, os_version, device: what event or context say, else from the User-Agent"."""
+    """browser, os, os_version, device: what event or context say, else from the User-Agent."""
     site.send(view("10:00:00", "/a", "ann"))
     site.send(view("10:00:00", "/a", "bob"), ua=SAFARI_IPHONE)
     rows = {row["device"]: (row["browser"], row["os"]) for row in site.data(f"events?{ALL_DAY}")}

@@ -44,7 +44,7 @@ def tag_of(site: Site, question: str) -> str:
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 @pytest.mark.parametrize("question", FIXED)
 def test_the_same_question_again_is_304(site: Site, question: str, method: str) -> None:
-    """CONTRACT: "`If-None-Match` gives 304", which has no body and has the RateLimit headers "on every answer"."""
+    """`If-None-Match` gives 304, which has no body and has the RateLimit headers on every answer."""
     tag = tag_of(site, question)
     answer = again(site, question, tag, method)
     assert (answer.status, answer.body) == (304, b"")
@@ -72,7 +72,7 @@ def test_another_tag_gets_the_answer(site: Site, tag: str) -> None:
 
 @pytest.mark.parametrize("question", FIXED)
 def test_an_event_changes_the_tag(site: Site, question: str) -> None:
-    """CONTRACT: the tag is a hash "of the website's change counter": an event of this website changes it."""
+    """The tag is a hash of the website's change counter: an event of this website changes it."""
     tag = tag_of(site, question)
     site.send(view("11:00:00", "/new", "bob"))
     answer = again(site, question, tag)
@@ -82,7 +82,7 @@ def test_an_event_changes_the_tag(site: Site, question: str) -> None:
 
 @pytest.mark.parametrize("question", FIXED)
 def test_another_websites_event_does_not(site: Site, question: str) -> None:
-    """CONTRACT: "of the website's change counter", not of all websites."""
+    """Of the website's change counter, not of all websites."""
     other = site.library.site()
     tag = tag_of(site, question)
     other.send(view("11:00:00"))
@@ -90,7 +90,7 @@ def test_another_websites_event_does_not(site: Site, question: str) -> None:
 
 
 def test_each_question_has_a_tag_of_its_own(site: Site) -> None:
-    """CONTRACT: "a hash of the question": whatever changes the answer changes the tag."""
+    """A hash of the question: whatever changes the answer changes the tag."""
     range_ = f"from={DAY}&to={DAY}"
     questions = [
         *FIXED,
@@ -118,7 +118,7 @@ def test_each_question_has_a_tag_of_its_own(site: Site) -> None:
 
 
 def test_accept_is_part_of_the_question(site: Site) -> None:
-    """CONTRACT: "`Accept: text/csv` or `format=csv`": two shapes, two tags, and caches are told by Vary."""
+    """`Accept: text/csv` or `format=csv`: two shapes, two tags, and caches are told by Vary."""
     question = f"top/pathname?from={DAY}&to={DAY}"
     as_json, as_csv = site.ask(question), site.ask(question, {"Accept": "text/csv"})
     assert as_json.headers["ETag"] != as_csv.headers["ETag"]
@@ -129,7 +129,7 @@ def test_accept_is_part_of_the_question(site: Site) -> None:
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_a_moving_range_moves_the_tag(site: Site, endpoint: str) -> None:
-    """Seed: "the last 7 days" up to now: a millisecond later it is another range."""
+    """The last 7 days up to now: a millisecond later it is another range."""
     tag = tag_of(site, endpoint)
     assert again(site, endpoint, tag).status == 304
     site.library.clock.set_wall(NOON_MS + 1)
@@ -137,7 +137,7 @@ def test_a_moving_range_moves_the_tag(site: Site, endpoint: str) -> None:
 
 
 def test_the_list_of_websites_has_a_tag(library: Library) -> None:
-    """CONTRACT: `ETag` on /websites too: a new website of the account changes it, an event does not."""
+    """`ETag` on /websites too: a new website of the account changes it, an event does not."""
     library.clock.set_wall(NOON_MS)
     account = "tag@example.com"
     site = library.site("a.example.com", account)
@@ -154,7 +154,7 @@ REFUSED = ("stats?limit=1", "top/nothing", "events?cursor=x", "timeseries?from=1
 
 @pytest.mark.parametrize("question", [*FIXED, *REFUSED])
 def test_a_refusal_is_never_304(site: Site, question: str) -> None:
-    """CONTRACT: 304 stands for an answer 200: a refusal is said each time and has no ETag."""
+    """304 stands for an answer 200: a refusal is said each time and has no ETag."""
     unknown = site.library.get(
         site.path(question).replace(site.id, "0" * 8 + site.id[8:]), site.key, {"If-None-Match": "*"}
     )
@@ -167,7 +167,7 @@ def test_a_refusal_is_never_304(site: Site, question: str) -> None:
 
 
 async def test_a_tag_does_not_outlive_the_process(make_app: MakeApp) -> None:
-    """CONTRACT: the change counter is the process's: after a restart the same tag must not hide what came between."""
+    """The change counter is the process's: after a restart the same tag must not hide what came between."""
     app = await make_app()
     website, key = await app.website(), await app.key()
     path = f"/api/v1/websites/{website}/stats?from={DAY}&to={DAY}"

@@ -110,7 +110,7 @@ def test_the_scheme_has_no_case(site: Site, line: str) -> None:
 
 
 def test_a_revoked_key_is_wrong(library: Library) -> None:
-    """CONTRACT: `key revoke PREFIX`; the running server sees it, and other keys of the account live on."""
+    """`key revoke PREFIX`; the running server sees it, and other keys of the account live on."""
     account = f"{uuid.uuid4()}@example.com"
     site, other = library.site(account=account), library.run(library.app.key(account))
     assert site.ask("stats").status == 200
@@ -123,7 +123,7 @@ def test_a_revoked_key_is_wrong(library: Library) -> None:
 
 
 def test_a_plan_without_keys(library: Library) -> None:
-    """CONTRACT: "keys of an account that falls to free answer 403 and live again when it rises"."""
+    """Keys of an account that falls to free answer 403 and live again when it rises."""
     account = f"{uuid.uuid4()}@example.com"
     site = library.site(account=account)
 
@@ -157,7 +157,7 @@ STRANGE_IDS = (
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_anothers_website_is_as_unknown_as_none(library: Library, endpoint: str) -> None:
-    """CONTRACT: "A website that is unknown or another account's: 404 `unknown_website`, the same answer for both"."""
+    """A website that is unknown or another account's: 404 `unknown_website`, the same answer for both."""
     site = library.site()
     other = library.site(account=f"{uuid.uuid4()}@example.com")
     other.send(view("10:00:00"))
@@ -179,12 +179,12 @@ def test_anothers_website_is_as_unknown_as_none(library: Library, endpoint: str)
     [("%7B{id}%7D/stats", 404, "unknown_website"), ("{id}/top/%7Bos%7D", 400, "invalid_parameter")],
 )
 def test_braces_are_no_other_route(site: Site, question: str, status: int, code: str) -> None:
-    """CONTRACT: "A website that is unknown ...: 404 `unknown_website`"; top: "Unknown field: 400"."""
+    """A website that is unknown ...: 404 `unknown_website`; top: Unknown field: 400."""
     assert_error(site.library.get("/api/v1/websites/" + question.replace("{id}", site.id), site.key), status, code)
 
 
 def test_the_order_of_checks(library: Library) -> None:
-    """CONTRACT, Read API, in its order: key, plan, website, parameters."""
+    """The order of the checks: key, plan, website, parameters."""
     site = library.site()
     everything_wrong = path_of("top/nothing", "x") + "?limit=x"
     assert library.get(everything_wrong).status == 401
@@ -207,7 +207,7 @@ def rate(answer: Answer) -> tuple[int, ...]:
 
 
 async def test_600_requests_a_minute_a_key(make_app: MakeApp) -> None:
-    """CONTRACT: "600 requests a minute a key"; the headers count down and the bucket refills evenly."""
+    """600 requests a minute a key; the headers count down and the bucket refills evenly."""
     app, path, key = await opened(make_app)
     for n in range(600):
         answer = await app.get("/api/v1/websites", key)
@@ -225,7 +225,7 @@ async def test_600_requests_a_minute_a_key(make_app: MakeApp) -> None:
 
 @pytest.mark.parametrize(("per_minute", "wait"), [(1, 60), (2, 30), (3, 20), (7, 9), (60, 1), (120, 1)])
 async def test_retry_after_is_enough(make_app: MakeApp, per_minute: int, wait: int) -> None:
-    """CONTRACT: "`Retry-After` is whole seconds, at least 1: sent then, the request passes the check"."""
+    """`Retry-After` is whole seconds, at least 1: sent then, the request passes the check."""
     app, path, key = await opened(make_app, key_per_minute=per_minute)
     for _ in range(per_minute):
         assert (await app.get(path, key)).status == 200
@@ -238,7 +238,7 @@ async def test_retry_after_is_enough(make_app: MakeApp, per_minute: int, wait: i
 
 
 async def test_each_key_has_a_bucket(make_app: MakeApp) -> None:
-    """CONTRACT: "600 requests a minute a key": not an account, an address or a website."""
+    """600 requests a minute a key: not an account, an address or a website."""
     app, path, key = await opened(make_app, key_per_minute=2)
     other = await app.key()
     assert [(await app.get(path, key)).status for _ in range(3)] == [200, 200, 429]
@@ -246,7 +246,7 @@ async def test_each_key_has_a_bucket(make_app: MakeApp) -> None:
 
 
 async def test_what_costs_a_token(make_app: MakeApp) -> None:
-    """CONTRACT: RateLimit headers "on every answer": 200, 304, 400, 403 and 404 cost one, 401 and preflights none."""
+    """RateLimit headers on every answer: 200, 304, 400, 403 and 404 cost one, 401 and preflights none."""
     app, path, key = await opened(make_app)
     tag = (await app.get(path, key)).headers["ETag"]
     unknown = f"/api/v1/websites/{uuid.uuid4()}/stats"
@@ -266,7 +266,7 @@ async def test_what_costs_a_token(make_app: MakeApp) -> None:
 
 
 async def test_the_bucket_comes_before_plan_website_and_parameters(make_app: MakeApp) -> None:
-    """CONTRACT, Read API, in its order: whoever asks too much is told so, whatever is asked."""
+    """Whoever asks too much is told so, whatever is asked."""
     app, path, key = await opened(make_app, key_per_minute=1)
     assert (await app.get(path, key)).status == 200
     for asked in (path, f"{path}?x=1", "/api/v1/websites/x/stats", "/api/v1/websites"):
@@ -281,7 +281,7 @@ async def test_the_bucket_comes_before_plan_website_and_parameters(make_app: Mak
 
 @pytest.mark.parametrize("endpoint", READ)
 def test_a_preflight_is_answered(site: Site, endpoint: str) -> None:
-    """CONTRACT: "CORS is open (bearer keys, no cookies): preflight allows Authorization"; it needs no key."""
+    """CORS is open (bearer keys, no cookies): preflight allows Authorization; it needs no key."""
     headers = {
         "Origin": "https://dashboard.example.net",
         "Access-Control-Request-Method": "GET",
@@ -300,7 +300,7 @@ EXPOSED = {"retry-after", "etag", "link", *(name.lower() for name in RATE)}
 
 @pytest.mark.parametrize("endpoint", READ)
 def test_every_answer_may_be_read_by_a_page(site: Site, endpoint: str) -> None:
-    """CONTRACT: CORS; "Retry-After, ETag, Link and RateLimit-* are exposed", on refusals too."""
+    """CORS; Retry-After, ETag, Link and RateLimit-* are exposed, on refusals too."""
     path = path_of(endpoint, site.id)
     for answer, status in (
         (site.library.get(path, site.key, {"Origin": "https://a.example"}), 200),
@@ -319,7 +319,7 @@ def test_every_answer_may_be_read_by_a_page(site: Site, endpoint: str) -> None:
 
 @pytest.mark.parametrize("endpoint", [*READ, "events?format=csv", "top/os?format=csv"])
 def test_head_is_get_without_a_body(site: Site, endpoint: str) -> None:
-    """CONTRACT: "HEAD works": the headers of GET, its length and its tag among them."""
+    """HEAD works: the headers of GET, its length and its tag among them."""
     site.send(view("10:00:00"))
     path = path_of(endpoint, site.id)
     got, head = site.library.get(path, site.key), site.library.get(path, site.key, None, "HEAD")
@@ -333,7 +333,7 @@ def test_head_is_get_without_a_body(site: Site, endpoint: str) -> None:
     ("question", "key", "status"), [("stats", "", 401), ("stats?x=1", "own", 400), ("x", "own", 404)]
 )
 def test_a_refusal_of_head_has_no_body(site: Site, question: str, key: str, status: int) -> None:
-    """CONTRACT: "HEAD works", for refusals as well."""
+    """HEAD works, for refusals as well."""
     answer = site.library.get(site.path(question), site.key if key else None, None, "HEAD")
     assert (answer.status, answer.body) == (status, b"")
 
@@ -350,7 +350,7 @@ def filled(path: str, site: Site) -> str:
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"])
 @pytest.mark.parametrize("path", PATHS)
 def test_every_method_on_every_route(site: Site, path: str, method: str) -> None:
-    """CONTRACT: "404, 405 (with Allow) and 500 have it too": the methods of Allow are those that are taken."""
+    """404, 405 (with Allow) and 500 have it too: the methods of Allow are those that are taken."""
     target = filled(path, site)
     answer = site.library.raw(request(target.encode(), site.key, method.encode()))
     if answer.status != 405:
@@ -380,7 +380,7 @@ def test_every_method_on_every_route(site: Site, path: str, method: str) -> None
 )  # fmt: skip
 @pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS"])
 def test_there_is_nothing_else(site: Site, target: str, method: str) -> None:
-    """CONTRACT: "Errors everywhere": 404 in the one shape, which repeats nothing of what was asked."""
+    """Errors everywhere: 404 in the one shape, which repeats nothing of what was asked."""
     answer = site.library.raw(request(target.replace("{id}", site.id).encode(), site.key, method.encode()))
     assert_error(answer, 404, "not_found")
     assert "Python" not in answer.headers["Server"]
@@ -404,7 +404,7 @@ def test_there_is_nothing_else(site: Site, target: str, method: str) -> None:
     ],
 )
 def test_odd_requests_are_no_failures(site: Site, method: bytes, target: bytes, statuses: set[int]) -> None:
-    """CONTRACT: 500 is for failures of the inside; whatever is sent is the client's fault; the server goes on."""
+    """500 is for failures of the inside; whatever is sent is the client's fault; the server goes on."""
     assert site.library.raw(request(target, site.key, method)).status in statuses
     assert site.ask("stats").status == 200
 
@@ -421,7 +421,7 @@ def test_odd_requests_are_no_failures(site: Site, method: bytes, target: bytes, 
 )
 @pytest.mark.parametrize("path", ["/api/v1/openapi.yaml", "/healthz", "/api/v1/websites"])
 def test_whatever_is_refused_is_refused_in_the_one_shape(site: Site, path: str, line: bytes) -> None:
-    """CONTRACT: "Errors everywhere": a condition that is ignored is answered, one that is not is refused in JSON."""
+    """Errors everywhere: a condition that is ignored is answered, one that is not is refused in JSON."""
     answer = site.library.raw(request(path.encode(), site.key, more=[line]))
     if answer.status >= 400:
         assert_error(answer, answer.status, answer.json["error"]["code"] if answer.json else "")
@@ -433,7 +433,7 @@ def test_whatever_is_refused_is_refused_in_the_one_shape(site: Site, path: str, 
 
 
 def test_healthz_needs_no_key(library: Library) -> None:
-    """CONTRACT: "`/api/v1/openapi.yaml` and `/healthz` need no key"."""
+    """`/api/v1/openapi.yaml` and `/healthz` need no key."""
     answer = library.get("/healthz", headers={"X-Forwarded-For": "203.0.113.9"})
     assert answer.status == 200
     assert answer.json["ok"] is True
@@ -443,7 +443,7 @@ def test_healthz_needs_no_key(library: Library) -> None:
 
 
 def test_the_api_describes_itself(library: Library) -> None:
-    """CONTRACT: "`openapi.yaml`, which the server itself serves, says the same thing to machines"; without a key."""
+    """`openapi.yaml`, which the server itself serves, says the same thing to machines; without a key."""
     answer = library.get("/api/v1/openapi.yaml", headers={"X-Forwarded-For": "203.0.113.9"})
     assert answer.status == 200
     assert "yaml" in answer.headers["Content-Type"]
@@ -461,7 +461,7 @@ def counters(answer: Answer) -> dict[str, float]:
 
 
 async def test_metrics_count(app: App) -> None:
-    """CONTRACT: "`/metrics` answers loopback"; evictions from memory are "counted in a metric"."""
+    """`/metrics` answers loopback; evictions from memory are counted in a metric."""
     website = await app.website()
     before = counters(await app.get("/metrics"))
     await app.collect({"website_id": website, "events": [view("10:00:00"), view("10:00:00", who="bob"), {"type": "x"}]})
@@ -506,7 +506,7 @@ TOKEN = "a-token-of-the-settings"
     ],
 )
 async def test_who_may_see_metrics(make_app: MakeApp, token: str, headers: dict[str, str], status: int) -> None:
-    """CONTRACT: "`/metrics` answers loopback, or a token from the settings"."""
+    """`/metrics` answers loopback, or a token from the settings."""
     app = await make_app(metrics_token=token)
     answer = await app.get("/metrics", headers=headers)
     assert answer.status == status
@@ -549,7 +549,7 @@ async def test_metrics_answer_no_request_with_a_sign_of_a_proxy(app: App) -> Non
 
 
 async def test_an_api_key_is_no_metrics_token(make_app: MakeApp) -> None:
-    """CONTRACT: "a token from the settings", and nothing else; nor is that token an API key."""
+    """A token from the settings, and nothing else; nor is that token an API key."""
     app = await make_app(metrics_token=TOKEN)
     key = await app.key()
     assert (await app.get("/metrics", key, headers=FAR)).status == 403
@@ -557,7 +557,7 @@ async def test_an_api_key_is_no_metrics_token(make_app: MakeApp) -> None:
 
 
 async def test_a_header_of_bytes_is_no_failure(app: App) -> None:
-    """CONTRACT: what is sent makes no 500, bytes in headers included."""
+    """What is sent makes no 500, bytes in headers included."""
     website, key = await app.website(), await app.key()
     target = f"/api/v1/websites/{website}/events".encode()
     for name in (b"Accept", b"If-None-Match", b"User-Agent", b"X-Forwarded-For", b"Origin", b"Cookie"):

@@ -114,7 +114,7 @@ DATA = {"a": 1, "b": "é", "c": None, "d": True, "e": 0.5}
     ],
 )  # fmt: skip
 def test_a_row_of_each_type(site: Site, sent: dict[str, Any], own: dict[str, Any]) -> None:
-    """CONTRACT: the columns of /events, null where unset or not theirs; only traffic has a visit."""
+    """The columns of /events, null where unset or not theirs; only traffic has a visit."""
     site.send(sent)
     (row,) = site.data(f"events?{ALL_DAY}")
     assert list(row) == COLUMNS
@@ -126,14 +126,14 @@ def test_a_row_of_each_type(site: Site, sent: dict[str, Any], own: dict[str, Any
 
 
 def test_heatmaps_have_no_row(site: Site) -> None:
-    """CONTRACT: "every type but heatmap, whose points are binned as they arrive"."""
+    """Every type but heatmap, whose points are binned as they arrive."""
     site.send(event("heatmap", "10:00:00", "ann", points=[{"x": 0, "y": 0, "kind": "click"}], viewport_width=800))
     assert site.data(f"events?{ALL_DAY}") == site.data(f"events?{ALL_DAY}&filter_type=heatmap") == []
 
 
 @pytest.mark.parametrize("type_", ["pageview", "event", "vitals", "ab_assign"])
 def test_rows_by_type(site: Site, type_: str) -> None:
-    """CONTRACT: filter_type, on events for the types of measurements too."""
+    """filter_type, on events for the types of measurements too."""
     every = [
         view("10:00:00"),
         custom("10:00:00"),
@@ -150,7 +150,7 @@ def test_rows_by_type(site: Site, type_: str) -> None:
 
 
 def test_a_visit_is_the_same_for_all_its_events(site: Site) -> None:
-    """CONTRACT: `visit`: another one for another visitor, another visit and another day; two that join become one."""
+    """`visit`: another one for another visitor, another visit and another day; two that join become one."""
     site.send(
         view("10:00:00", "/1"), custom("10:20:00", **{"url": "https://example.com/2"}), view("11:00:00", "/3"),
         view("10:00:00", "/4", "bob"), view("2026-11-18T10:00:00Z", "/5"),
@@ -165,7 +165,7 @@ def test_a_visit_is_the_same_for_all_its_events(site: Site) -> None:
 
 
 def test_nothing_of_the_client_is_shown(site: Site) -> None:
-    """CONTRACT: "Never a session_id, an address or a User-Agent"."""
+    """Never a session_id, an address or a User-Agent."""
     site.send(view("10:00:00", session_id="canary-session"), ip="198.51.100.77", ua="canary-agent/1")
     text = site.ask(f"events?{ALL_DAY}").text + site.ask(f"events?{ALL_DAY}&format=csv").text
     assert not any(word in text for word in ("canary", "198.51.100.77"))
@@ -175,7 +175,7 @@ def test_nothing_of_the_client_is_shown(site: Site) -> None:
 
 
 def test_newest_first_then_the_later_arrival(site: Site) -> None:
-    """CONTRACT: "newest first (timestamp, then id)", over all the types; ids grow with arrival."""
+    """Newest first (timestamp, then id), over all the types; ids grow with arrival."""
     site.send(
         view("10:00:00.001", "/2"),
         event("vitals", "10:00:00.001", "ann", vitals={"lcp": 1}, url="https://example.com/3"),
@@ -206,7 +206,7 @@ def seven(at: str = "10:00:00") -> list[dict[str, Any]]:
     ("limit", "sizes"), [(1, [1] * 7), (2, [2, 2, 2, 1]), (3, [3, 3, 1]), (6, [6, 1]), (7, [7]), (8, [7]), (1000, [7])]
 )
 def test_pages_are_the_list_cut(site: Site, limit: int, sizes: list[int]) -> None:
-    """CONTRACT: `cursor` from `meta.next_cursor` (null at the end): nothing twice, nothing missing, ties included."""
+    """`cursor` from `meta.next_cursor` (null at the end): nothing twice, nothing missing, ties included."""
     site.send(*seven())
     whole = site.data(f"events?{ALL_DAY}&limit=1000")
     cut = pages(site, f"{ALL_DAY}&limit={limit}")
@@ -216,7 +216,7 @@ def test_pages_are_the_list_cut(site: Site, limit: int, sizes: list[int]) -> Non
 
 
 def test_pages_of_a_filter(site: Site) -> None:
-    """CONTRACT: filters hold on every page."""
+    """Filters hold on every page."""
     site.send(*(view(f"10:00:{n:02}", f"/{n % 2}", f"{n}") for n in range(20)))
     cut = pages(site, f"{ALL_DAY}&limit=3&filter_pathname=/1")
     assert [len(page) for page in cut] == [3, 3, 3, 1]
@@ -224,7 +224,7 @@ def test_pages_of_a_filter(site: Site) -> None:
 
 
 def test_the_default_is_100_a_page_and_no_page_is_empty(site: Site) -> None:
-    """CONTRACT: "limit 1 to 1000, default 100"; next_cursor is null where nothing follows."""
+    """Limit 1 to 1000, default 100; next_cursor is null where nothing follows."""
     site.send(*(view("10:00:00", f"/{n}", f"{n}") for n in range(200)))
     assert [len(page) for page in pages(site, ALL_DAY)] == [100, 100]
     assert [len(page) for page in pages(site, f"{ALL_DAY}&limit=200")] == [200]
@@ -232,7 +232,7 @@ def test_the_default_is_100_a_page_and_no_page_is_empty(site: Site) -> None:
 
 @pytest.mark.parametrize("question", ["limit=2", f"{ALL_DAY}&limit=2", f"from={DAY}&limit=2", "tz=Asia/Tokyo&limit=2"])
 def test_pages_are_stable_while_events_arrive(site: Site, question: str) -> None:
-    """CONTRACT: "stable while events arrive"; "Now is fixed when the request arrives, and inside a cursor"."""
+    """Stable while events arrive; Now is fixed when the request arrives, and inside a cursor."""
     site.send(*seven())
     first = site.answer(f"events?{question}")
     expected = paths(site.data(f"events?{question.replace('limit=2', 'limit=1000')}"))
@@ -252,7 +252,7 @@ def test_pages_are_stable_while_events_arrive(site: Site, question: str) -> None
 
 
 async def test_pages_go_on_after_a_restart(make_app: MakeApp) -> None:
-    """CONTRACT: "stable while events arrive": whoever reads page by page is not stopped by an update of the server."""
+    """Stable while events arrive: whoever reads page by page is not stopped by an update of the server."""
     app = await make_app()
     website, key = await app.website(), await app.key()
     path = f"/api/v1/websites/{website}/events"
@@ -268,7 +268,7 @@ async def test_pages_go_on_after_a_restart(make_app: MakeApp) -> None:
 
 
 async def test_pages_begun_while_the_first_events_arrive_are_stable(app: App) -> None:
-    """CONTRACT: "stable while events arrive": also where the first page waited for its turn meanwhile."""
+    """Stable while events arrive: also where the first page waited for its turn meanwhile."""
     website, key = await app.website(), await app.key()
     path = f"/api/v1/websites/{website}/events"
     free = threading.Event()
@@ -287,14 +287,14 @@ async def test_pages_begun_while_the_first_events_arrive_are_stable(app: App) ->
 
 
 def test_the_limit_may_change_on_the_way(site: Site) -> None:
-    """CONTRACT: a cursor goes with "the same website, from, to, tz and filters"; the limit is the page's own."""
+    """A cursor goes with the same website, from, to, tz and filters; the limit is the page's own."""
     site.send(*seven())
     cursor = site.answer(f"events?{ALL_DAY}&limit=2")["meta"]["next_cursor"]
     assert paths(site.data(f"events?{ALL_DAY}&limit=3&cursor={cursor}")) == ["/3", "/2", "/1"]
 
 
 def test_the_order_of_parameters_is_no_part_of_the_question(site: Site) -> None:
-    """CONTRACT: the same filters in another order are the same question, so its cursor goes on."""
+    """The same filters in another order are the same question, so its cursor goes on."""
     site.send(*(view("10:00:00", f"/{n}") for n in range(3)))
     one = f"{ALL_DAY}&filter_os=Windows&filter_browser=Chrome&filter_os="
     other = f"filter_browser=Chrome&filter_os=&filter_os=Windows&{ALL_DAY}"
@@ -319,7 +319,7 @@ def test_the_order_of_parameters_is_no_part_of_the_question(site: Site) -> None:
     ],
 )
 def test_a_cursor_of_another_question_is_refused(site: Site, question: str) -> None:
-    """CONTRACT: a cursor is of one question: 400 `invalid_parameter`, field cursor."""
+    """A cursor is of one question: 400 `invalid_parameter`, field cursor."""
     site.send(*seven())
     asked = (ALL_DAY, f"{ALL_DAY}&filter_os=Windows&filter_browser=Firefox&filter_browser=Chrome")
     for own in asked:
@@ -331,7 +331,7 @@ def test_a_cursor_of_another_question_is_refused(site: Site, question: str) -> N
 
 
 def test_a_damaged_cursor_is_refused(site: Site) -> None:
-    """CONTRACT: what is no cursor of ours is a bad value: 400 with `field`, whatever was done to it."""
+    """What is no cursor of ours is a bad value: 400 with `field`, whatever was done to it."""
     site.send(*seven())
     cursor = site.answer(f"events?{ALL_DAY}&limit=1")["meta"]["next_cursor"]
     flipped = [cursor[:n] + ("A" if cursor[n] != "A" else "B") + cursor[n + 1 :] for n in range(len(cursor))]
@@ -345,7 +345,7 @@ def test_a_damaged_cursor_is_refused(site: Site) -> None:
 
 
 def test_a_cursor_needs_no_quoting(site: Site) -> None:
-    """CONTRACT: `cursor` from `meta.next_cursor`: it can be put into a URL as it is."""
+    """`cursor` from `meta.next_cursor`: it can be put into a URL as it is."""
     site.send(*seven())
     for page_size in range(1, 7):
         cursor = site.answer(f"events?{ALL_DAY}&limit={page_size}")["meta"]["next_cursor"]
@@ -363,7 +363,7 @@ def table(answer: Answer) -> list[list[str]]:
 
 
 def test_series_and_lists_as_csv(site: Site) -> None:
-    """CONTRACT: "`Accept: text/csv` or `format=csv` gives timeseries, top and events as CSV with a header row"."""
+    """`Accept: text/csv` or `format=csv` gives timeseries, top and events as CSV with a header row."""
     site.send(view("10:00:00", "/a,b"), view("10:00:00", '/"x"', "bob"), custom("10:00:01", who="bob"))
     assert table(site.ask(f"timeseries?{ALL_DAY}&format=csv")) == [
         ["time", "visitors", "visits", "pageviews", "events"],
@@ -378,7 +378,7 @@ def test_series_and_lists_as_csv(site: Site) -> None:
 
 
 def test_events_as_csv(site: Site) -> None:
-    """CONTRACT: CSV of events has the same columns; event_data and vitals as compact JSON, unset is empty."""
+    """CSV of events has the same columns; event_data and vitals as compact JSON, unset is empty."""
     site.send(
         custom("10:00:00", "buy", event_data={"a": 1, "b": 'x,"y"\r\nz', "c": "é"}, url="https://example.com/p"),
         event("vitals", "09:00:00", "ann", vitals={"lcp": 1.5}),
@@ -398,7 +398,7 @@ def test_events_as_csv(site: Site) -> None:
 
 @pytest.mark.parametrize("value", ["=1+1", "+1", "-1", "@x", "\tx", "\rx", "=cmd|' /C calc'!A0", "-"])
 def test_formulas_are_made_harmless(site: Site, value: str) -> None:
-    """CONTRACT: "cells that a spreadsheet would run as a formula are made harmless"; JSON stays as it is."""
+    """Cells that a spreadsheet would run as a formula are made harmless; JSON stays as it is."""
     site.send(view("10:00:00", "/a", platform=value), custom("10:00:01", value))
     assert table(site.ask(f"top/platform?{ALL_DAY}&format=csv"))[1][0] == "'" + value
     rows = table(site.ask(f"events?{ALL_DAY}&format=csv"))[1:]
@@ -427,7 +427,7 @@ def test_formulas_are_made_harmless(site: Site, value: str) -> None:
 )
 @pytest.mark.parametrize("endpoint", ["timeseries", "top/os", "events"])
 def test_accept_or_format(site: Site, endpoint: str, accept: str, format_: str, is_csv: bool) -> None:
-    """CONTRACT: "`Accept: text/csv` or `format=csv`"; what the address says wins over the header."""
+    """`Accept: text/csv` or `format=csv`; what the address says wins over the header."""
     asked = f"{endpoint}?{ALL_DAY}" + (f"&format={format_}" if format_ else "")
     answer = site.ask(asked, {"Accept": accept} if accept else {"Accept": "*/*"})
     assert answer.headers["Content-Type"] == ("text/csv; charset=utf-8" if is_csv else "application/json")
@@ -435,7 +435,7 @@ def test_accept_or_format(site: Site, endpoint: str, accept: str, format_: str, 
 
 @pytest.mark.parametrize("endpoint", ["stats", "realtime"])
 def test_what_is_no_table_stays_json(site: Site, endpoint: str) -> None:
-    """CONTRACT: CSV is for "timeseries, top and events"; refusals are JSON whatever is accepted."""
+    """CSV is for timeseries, top and events; refusals are JSON whatever is accepted."""
     assert site.ask(endpoint, {"Accept": "text/csv"}).json["data"]
     refused = site.ask("top/nothing", {"Accept": "text/csv"})
     assert (refused.status, refused.json["error"]["field"]) == (400, "field")
@@ -453,7 +453,7 @@ HARD = (
 @pytest.mark.parametrize("range_", [ALL_DAY, f"from={DAY}T02:00:00+01:00&to={DAY}T23:00:00%2B00:00", "tz=Etc/GMT%2B5"])
 @pytest.mark.parametrize("by_header", [True, False], ids=["Accept", "format"])
 def test_a_link_can_be_followed_as_it_is(site: Site, filter_: str, range_: str, by_header: bool) -> None:
-    """CONTRACT: next_cursor is "in CSV as a Link header" (RFC 8288), absent at the end; nothing is lost on the way."""
+    """next_cursor is in CSV as a Link header (RFC 8288), absent at the end; nothing is lost on the way."""
     name = "ä&b=c+d %2F>,;\"<'"
     site.send(*(event("screen_view", f"10:00:0{n}", f"{n}", name=name) for n in range(5)))
     question, accept = f"events?{range_}{filter_}", {"Accept": "text/csv" if by_header else "*/*"}
@@ -475,7 +475,7 @@ def test_a_link_can_be_followed_as_it_is(site: Site, filter_: str, range_: str, 
 
 
 def test_json_has_no_link_and_csv_no_meta(site: Site) -> None:
-    """CONTRACT: meta.next_cursor in JSON, Link in CSV."""
+    """meta.next_cursor in JSON, Link in CSV."""
     site.send(*seven())
     assert "Link" not in site.ask(f"events?{ALL_DAY}&limit=2").headers
     csv_answer = site.ask(f"events?{ALL_DAY}&limit=2&format=csv")

@@ -76,7 +76,7 @@ def test_an_endpoint_takes_its_own_parameters(site: Site, endpoint: str, name: s
 )  # fmt: skip
 @pytest.mark.parametrize("endpoint", [*ENDPOINTS, "websites"])
 def test_an_unknown_parameter_is_refused(site: Site, endpoint: str, name: str) -> None:
-    """CONTRACT: "An unknown parameter ...: 400 `invalid_parameter` with `field`"; names have a case."""
+    """An unknown parameter ...: 400 `invalid_parameter` with `field`; names have a case."""
     path = "/api/v1/websites" if endpoint == "websites" else site.path(endpoint)
     answer = site.library.get(f"{path}?{name}=1", site.key)
     assert (answer.status, answer.json["error"]["code"]) == (400, "invalid_parameter")
@@ -86,18 +86,18 @@ def test_an_unknown_parameter_is_refused(site: Site, endpoint: str, name: str) -
 @pytest.mark.parametrize("name", [name for name in GOOD if name != "cursor"])
 @pytest.mark.parametrize("endpoint", RANGED)
 def test_a_single_valued_parameter_twice_is_refused(site: Site, endpoint: str, name: str) -> None:
-    """CONTRACT: "a single-valued parameter twice", with the same value too."""
+    """A single-valued parameter twice, with the same value too."""
     assert site.refused(f"{endpoint}?{name}={GOOD[name]}&{name}={GOOD[name]}") == name
 
 
 def test_a_cursor_twice_is_refused(site: Site) -> None:
-    """CONTRACT: "a single-valued parameter twice"."""
+    """A single-valued parameter twice."""
     assert site.refused("events?cursor=a&cursor=a") == "cursor"
 
 
 @pytest.mark.parametrize("name", ["from", "to", "tz", "compare", "interval", "limit", "cursor", "format"])
 def test_an_empty_value_is_no_default(site: Site, name: str) -> None:
-    """CONTRACT: "Nothing is ever replaced by a default in silence"; for filters alone, empty has a meaning."""
+    """Nothing is ever replaced by a default in silence; for filters alone, empty has a meaning."""
     for endpoint in RANGED:
         if name in TAKEN[endpoint]:
             assert site.refused(f"{endpoint}?{name}=") == name
@@ -114,13 +114,13 @@ def test_an_empty_value_is_no_default(site: Site, name: str) -> None:
 )  # fmt: skip
 @pytest.mark.parametrize("endpoint", RANGED)
 def test_an_unknown_filter_is_refused(site: Site, endpoint: str, filter_: str) -> None:
-    """CONTRACT: "an unknown filter"; filters are "any of the 14 fields of :field, and event_name, type"."""
+    """An unknown filter; filters are any of the 14 fields of :field, and event_name, type."""
     assert site.refused(f"{endpoint}?{filter_}=x").startswith("filter_")
 
 
 @pytest.mark.parametrize("field", [*FIELDS, "event_name", "type"])
 def test_realtime_and_websites_take_no_filters(site: Site, field: str) -> None:
-    """CONTRACT: "(realtime takes none: 400)"."""
+    """(realtime takes none: 400)."""
     assert site.refused(f"realtime?filter_{field}=event") == f"filter_{field}"
     answer = site.library.get(f"/api/v1/websites?filter_{field}=event", site.key)
     assert (answer.status, answer.json["error"]["field"]) == (400, f"filter_{field}")
@@ -128,13 +128,13 @@ def test_realtime_and_websites_take_no_filters(site: Site, field: str) -> None:
 
 @pytest.mark.parametrize("value", ["Pageview", "pageviews", "view", "0", "event ", "event,pageview"])
 def test_an_unknown_type_is_refused(site: Site, value: str) -> None:
-    """CONTRACT: "a bad value"; seed: type is "One of: pageview, event, ..."."""
+    """A bad value; type is One of: pageview, event, ..."""
     assert site.refused(f"stats?filter_type={value.replace(' ', '%20')}") == "filter_type"
 
 
 @pytest.mark.parametrize(("length", "taken"), [(1, True), (8_192, True), (8_193, False), (20_000, False)])
 def test_a_filter_is_as_long_as_a_url(site: Site, length: int, taken: bool) -> None:
-    """CONTRACT, Sizes: "url at most 8,192 ... characters": all that can be stored can be asked for."""
+    """Url at most 8,192 ... characters: all that can be stored can be asked for."""
     question = f"stats?filter_pathname={'x' * length}"
     if taken:
         assert site.answer(question)["meta"]["filters"] == {"pathname": ["x" * length]}
@@ -143,7 +143,7 @@ def test_a_filter_is_as_long_as_a_url(site: Site, length: int, taken: bool) -> N
 
 
 def test_many_filters_are_taken(site: Site) -> None:
-    """CONTRACT: "The same field again: any may hold"; seed: "any number of query parameters"."""
+    """The same field again: any may hold; any number of query parameters."""
     values = [f"{n}" for n in range(400)]
     asked = "&".join(f"filter_os={value}" for value in values)
     for endpoint in RANGED:
@@ -159,7 +159,7 @@ NOT_UTF_8 = ("%FF", "%ED%A0%80", "%C3", "a%80b", "%F5%80%80%80")
 @pytest.mark.parametrize("value", NOT_UTF_8)
 @pytest.mark.parametrize("endpoint", RANGED)
 def test_a_value_that_is_no_utf_8_is_refused(site: Site, endpoint: str, value: str) -> None:
-    """CONTRACT: "Nothing is ever replaced by a default in silence": %FF and %FE are not one value."""
+    """Nothing is ever replaced by a default in silence: %FF and %FE are not one value."""
     answer = site.ask(f"{endpoint}?filter_pathname={value}")
     assert (answer.status, answer.json.get("error", {}).get("code")) == (400, "invalid_parameter")
 
@@ -186,7 +186,7 @@ RAW = (
 
 @pytest.mark.parametrize("value", RAW, ids=lambda value: repr(value[:20]))
 def test_no_bytes_in_a_query_are_a_failure(site: Site, value: bytes) -> None:
-    """CONTRACT: a bad value is a 400; "a 500 tells nothing of the inside", but no question may make one."""
+    """A bad value is a 400; a 500 tells nothing of the inside, but no question may make one."""
     for question in (
         b"stats?filter_pathname=%s",
         b"stats?%s=1",
@@ -208,7 +208,7 @@ def test_no_bytes_in_a_query_are_a_failure(site: Site, value: bytes) -> None:
 @pytest.mark.parametrize("endpoint", ["top/pathname", "events", *LISTS])
 @pytest.mark.parametrize("limit", ["1", "10", "100", "1000"])
 def test_a_limit_is_taken(site: Site, endpoint: str, limit: str) -> None:
-    """CONTRACT: "limit 1 to 1000", on top and on events."""
+    """Limit 1 to 1000, on top and on events."""
     assert site.answer(f"{endpoint}?limit={limit}")["meta"]["limit"] == int(limit)
 
 
@@ -221,7 +221,7 @@ def test_a_limit_is_taken(site: Site, endpoint: str, limit: str) -> None:
     ],
 )  # fmt: skip
 def test_another_limit_is_refused(site: Site, endpoint: str, limit: str) -> None:
-    """CONTRACT: "limit 1 to 1000"; ASCII digits and nothing else."""
+    """Limit 1 to 1000; ASCII digits and nothing else."""
     assert site.refused(f"{endpoint}?limit={limit}") == "limit"
 
 
@@ -236,7 +236,7 @@ def test_another_limit_is_refused(site: Site, endpoint: str, limit: str) -> None
     ],
 )
 def test_another_choice_is_refused(site: Site, question: str, field: str) -> None:
-    """CONTRACT: "interval `day` (default) or `hour`", "compare=previous", "format=csv"."""
+    """Interval `day` (default) or `hour`, compare=previous, format=csv."""
     assert site.refused(question) == field
 
 
@@ -249,7 +249,7 @@ def test_another_choice_is_refused(site: Site, question: str, field: str) -> Non
     ],
 )  # fmt: skip
 def test_an_unknown_list_is_refused(site: Site, field: str) -> None:
-    """CONTRACT, top: "Unknown field: 400"."""
+    """Unknown field: 400."""
     assert site.refused(f"top/{field}") == "field"
 
 
@@ -266,7 +266,7 @@ def test_an_unknown_list_is_refused(site: Site, field: str) -> None:
     ],
 )
 def test_a_refusal_says_what_is_allowed(site: Site, fault: str, named: str) -> None:
-    """CONTRACT: "400 `invalid_parameter` with `field` and what was allowed"; the one shape of errors."""
+    """400 `invalid_parameter` with `field` and what was allowed; the one shape of errors."""
     answer = site.ask(f"top/pathname?{fault}")
     assert answer.json["ok"] is False
     assert set(answer.json) == {"ok", "error"}
@@ -404,12 +404,12 @@ def test_a_range_is_understood(site: Site, endpoint: str, asked: str, expected: 
 )  # fmt: skip
 @pytest.mark.parametrize("endpoint", RANGED)
 def test_another_range_is_refused(site: Site, endpoint: str, asked: str, field: str) -> None:
-    """CONTRACT: "ISO 8601, years 1970 to 2100", "from not before to: 400"."""
+    """ISO 8601, years 1970 to 2100, from not before to: 400."""
     assert site.refused(f"{endpoint}?{asked}") == field
 
 
 def test_a_range_is_half_open(library: Library) -> None:
-    """CONTRACT: "a half-open range [from, to)", to the millisecond."""
+    """A half-open range [from, to), to the millisecond."""
     library.clock.set_wall(NOON_MS)
     site = library.site()
     site.send(*(view(f"10:00:00.00{n}", f"/{n}", f"{n}") for n in range(6)))
@@ -434,13 +434,13 @@ def test_a_range_is_half_open(library: Library) -> None:
 )  # fmt: skip
 @pytest.mark.parametrize("endpoint", RANGED)
 def test_a_hostile_zone_is_refused(site: Site, endpoint: str, name: str) -> None:
-    """CONTRACT: tz is "an IANA name"."""
+    """Tz is an IANA name."""
     assert site.refused(f"{endpoint}?tz={name}") == "tz"
 
 
 @pytest.mark.parametrize("name", ["UTC", "Etc/GMT%2B5", "Asia/Kathmandu", "Africa/Abidjan", "America/Port-au-Prince"])
 def test_a_zone_is_taken(site: Site, name: str) -> None:
-    """CONTRACT: tz is an IANA name, of a zone without changes too; it comes back in meta."""
+    """Tz is an IANA name, of a zone without changes too; it comes back in meta."""
     assert site.answer(f"timeseries?tz={name}")["meta"]["tz"] == name.replace("%2B", "+")
 
 
@@ -495,7 +495,7 @@ def rows(site: Site, question: str) -> list[tuple[str, int]]:
 def test_hours_of_a_day(
     library: Library, now: str, tz: str, day: str, hours: int, instants: list[str], found: list[str]
 ) -> None:
-    """CONTRACT: "an hour begins at every full local hour and at every change of offset"; events fall where they are."""
+    """An hour begins at every full local hour and at every change of offset; events fall where they are."""
     library.clock.set_wall(ms(now))
     site = library.site()
     site.send(*(view(instant, who=f"{n}") for n, instant in enumerate(instants)))
@@ -508,7 +508,7 @@ def test_hours_of_a_day(
 
 
 def test_a_day_that_does_not_exist_has_no_row(library: Library) -> None:
-    """CONTRACT: "a day that does not exist has no row": Apia went from 29 to 31 December 2011."""
+    """A day that does not exist has no row: Apia went from 29 to 31 December 2011."""
     library.clock.set_wall(ms("2011-12-31T12:00:00Z"))
     site = library.site()
     site.send(view("2011-12-30T09:59:59.999Z", "/29", "a"), view("2011-12-30T10:00:00Z", "/31", "b"))
@@ -523,7 +523,7 @@ def test_a_day_that_does_not_exist_has_no_row(library: Library) -> None:
 
 
 def test_events_show_their_times_in_tz(library: Library) -> None:
-    """CONTRACT: "times are ISO 8601 with an offset, to the millisecond", in the zone that was asked for."""
+    """Times are ISO 8601 with an offset, to the millisecond, in the zone that was asked for."""
     library.clock.set_wall(ms("2026-10-26T12:00:00Z"))
     site = library.site()
     site.send(view("2026-10-25T00:30:00.007Z"), view("2026-10-25T01:30:00.007Z"))
@@ -548,7 +548,7 @@ def test_events_show_their_times_in_tz(library: Library) -> None:
     ],
 )
 def test_at_most_10000_buckets(site: Site, asked: str, count: int) -> None:
-    """CONTRACT: "More than 10,000 buckets: 400"."""
+    """More than 10,000 buckets: 400."""
     if count:
         assert len(site.data(f"timeseries?{asked}")) == count
     else:

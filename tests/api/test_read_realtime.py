@@ -77,13 +77,13 @@ def ago(seconds: float) -> int:
     ],
 )  # fmt: skip
 def test_who_is_here(site: Site, sent: list[dict[str, Any]], expected: tuple[int, Pages]) -> None:
-    """CONTRACT: a traffic event in the last 300 seconds; the page of the visit's latest view."""
+    """A traffic event in the last 300 seconds; the page of the visit's latest view."""
     site.send(*sent)
     assert here(site) == expected
 
 
 def test_time_goes_on(site: Site) -> None:
-    """CONTRACT: "the last 300 seconds" from the moment of asking."""
+    """The last 300 seconds from the moment of asking."""
     site.send(view(NOON_MS))
     for later_ms, active in ((0, 1), (299_999, 1), (300_000, 1), (300_001, 0)):
         site.library.clock.set_wall(NOON_MS + later_ms)
@@ -105,7 +105,7 @@ def test_time_goes_on(site: Site) -> None:
     ],
 )
 def test_midnight(library: Library, seconds: float, expected: tuple[int, Pages]) -> None:
-    """CONTRACT: "a visit under way at midnight UTC counts as two"; pages are those of each visit."""
+    """A visit under way at midnight UTC counts as two; pages are those of each visit."""
     midnight = ms("2026-11-18T00:00:00Z")
     library.clock.set_wall(midnight + round(seconds * 1000))
     site = library.site()
@@ -118,7 +118,7 @@ def test_midnight(library: Library, seconds: float, expected: tuple[int, Pages])
 
 
 def test_at_most_100_pages(site: Site) -> None:
-    """CONTRACT: "at most 100 pages"; all visitors are counted."""
+    """At most 100 pages; all visitors are counted."""
     site.send(*(view(ago(5), f"/{n:03}", f"{n}") for n in range(120)), view(ago(5), "/119", "one more"))
     active, pages = here(site)
     assert active == 121
@@ -126,14 +126,14 @@ def test_at_most_100_pages(site: Site) -> None:
 
 
 def test_pages_of_equal_count_come_by_code_point(site: Site) -> None:
-    """CONTRACT, top lists: "then value ascending by code point"; pages likewise."""
+    """Then value ascending by code point; pages likewise."""
     names = ["\U0001f600", "\uffff", "z", "Z", "é", "e\u0301", "a"]
     site.send(*(event("screen_view", ago(5), f"{n}", name=name) for n, name in enumerate(names)))
     assert here(site) == (7, [(f"/{name}", 1) for name in ["Z", "a", "e\u0301", "z", "é", "\uffff", "\U0001f600"]])
 
 
 def test_a_clock_set_back_shows_nothing_of_the_future(site: Site) -> None:
-    """CONTRACT: "in the last 300 seconds": what is stamped later than now is not."""
+    """In the last 300 seconds: what is stamped later than now is not."""
     site.send(view(NOON_MS, "/later"))
     site.library.clock.set_wall(NOON_MS - MINUTE_MS)
     assert here(site) == (0, [])
@@ -142,7 +142,7 @@ def test_a_clock_set_back_shows_nothing_of_the_future(site: Site) -> None:
 
 
 def test_visitors_of_other_visits_in_the_same_day(site: Site) -> None:
-    """CONTRACT: "each on the page of its visit's latest view": not on that of an earlier or later visit's."""
+    """Each on the page of its visit's latest view: not on that of an earlier or later visit's."""
     site.send(view(ago(7200), "/morning"), view(ago(600), "/now"), custom(ago(1)))
     assert here(site) == (1, [("/now", 1)])
     site.send(view(ago(7300), "/earlier"))

@@ -234,7 +234,7 @@ async def test_memory_is_bounded(bounded: App) -> None:
 
 
 def test_limits_by_default() -> None:
-    """CONTRACT-2 H: 10,000 a field, 1,000 names."""
+    """10,000 a field, 1,000 names."""
     ingest = Ingest(Sessions(1), lambda plan: None, ManualClock())
     assert ingest.value_limits._limits == Limits(10_000, 1_000) == Limits()
 

@@ -21,9 +21,9 @@ sys.path.insert(0, str(HERE.parent.parent))
 
 from tests.fuzz import corpora  # noqa: E402
 
-# our choice: a request's body is 64 KB, but what reads it is found out by less, and small inputs run faster.
+# A request's body is 64 KB, but what reads it is found out by less, and small inputs run faster.
 MOST_BYTES = 2_048
-# our choice: what a test suite replays in a moment and a person can read.
+# What a test suite replays in a moment and a person can read.
 MOST_KEPT_BYTES = 400
 
 

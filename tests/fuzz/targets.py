@@ -166,7 +166,7 @@ def _agents() -> Agents:
     return Agents()
 
 
-# our choice: as many buckets as can be looked at in a millisecond; test_timerange looks at long ranges.
+# As many buckets as can be looked at in a millisecond; test_timerange looks at long ranges.
 _LONGEST_MS = 8 * instants.DAY_MS
 
 

@@ -32,12 +32,12 @@ from zoneinfo import ZoneInfo
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
-VISIT_GAP_MS = 30 * MINUTE_MS  # contract, visit: a gap of exactly 30:00.000 joins
-LATE_MS = 72 * HOUR_MS  # seed, timestamp: at most 72 hours old
-AHEAD_MS = 5 * MINUTE_MS  # contract, an event is rejected when: more than 5 minutes ahead
-CLAIM_MS = 72 * HOUR_MS  # contract, event_id: for 72 hours from the last copy's arrival
-ACTIVE_MS = 300_000  # contract, realtime: the last 300 seconds
-MOST_BUCKETS = 10_000  # contract, timeseries: more than 10,000 buckets: 400
+VISIT_GAP_MS = 30 * MINUTE_MS  # a gap of exactly 30:00.000 joins
+LATE_MS = 72 * HOUR_MS  # at most 72 hours old
+AHEAD_MS = 5 * MINUTE_MS  # more than 5 minutes ahead
+CLAIM_MS = 72 * HOUR_MS  # for 72 hours from the last copy's arrival
+ACTIVE_MS = 300_000  # the last 300 seconds
+MOST_BUCKETS = 10_000  # more than 10,000 buckets: 400
 
 VIEWS = ("pageview", "screen_view")
 CUSTOM = ("event", "app_event")
@@ -75,10 +75,10 @@ MEASURED = {
 }
 FROM_CONTEXT = ("platform", "app_version", "os_version", "language", "browser", "os", "device")
 DEVICES = ("desktop", "mobile", "tablet", "tv", "console", "other")
-SESSIONS = range(8, 65)  # seed, session_id: 8 to 64 characters
-EVENT_NAME_LIMIT = 200  # seed, event_name: at most 200 characters
-LABEL_LIMIT = 100  # contract, sizes: every other label 100 characters
-NAME_LIMIT = 500  # contract, sizes: name 500
+SESSIONS = range(8, 65)  # 8 to 64 characters
+EVENT_NAME_LIMIT = 200  # at most 200 characters
+LABEL_LIMIT = 100  # every other label 100 characters
+NAME_LIMIT = 500  # name 500
 
 Json = Any
 
@@ -391,7 +391,7 @@ def rounded(value: Fraction | None, places: int) -> int | float | None:
 
 
 OF_VISITS = ("bounce_rate", "views_per_visit", "visit_duration")
-PLACES = {"bounce_rate": 1, "views_per_visit": 2}  # contract, visits: decimals; all else is whole
+PLACES = {"bounce_rate": 1, "views_per_visit": 2}  # decimals; all else is whole
 
 
 def mean(values: Sequence[int]) -> Fraction | None:

@@ -65,8 +65,8 @@ from tests.model.strategies import (
 )
 from tests.support.app import App, ManualClock
 
-EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "600"))  # our choice: with two kinds of world, 1,200 in a run
-EXAMPLES_A_FILE = 100  # our choice: every new website makes the server read all of its file's websites again
+EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "600"))  # With two kinds of world, 1,200 in a run
+EXAMPLES_A_FILE = 100  # Every new website makes the server read all of its file's websites again
 NO_LIMIT = 10**9  # requests a minute; the limits have tests of their own
 BETWEEN = "arrived-between-pages"
 
@@ -417,7 +417,7 @@ def match(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 )
 @given(data=st.data())
 def test_every_answer_is_the_models(match: Match, about: str, data: st.DataObject) -> None:
-    """Contract, Words: "gives the same number as the plain query over raw events, and a test proves it"."""
+    """Gives the same number as the plain query over raw events, and a test proves it."""
     match.loop.run_until_complete(play(match, data.draw(worlds(about))))
 
 
@@ -526,7 +526,7 @@ KEYS = ("visitors", "visits", "pageviews", "events", "bounce_rate", "views_per_v
     ],
 )
 def test_model_key_figures(events: list[dict[str, Any]], figures: tuple[Any, ...]) -> None:
-    """Contract, Words: visitor, visit, bounce, duration and the list below them."""
+    """visitor, visit, bounce, duration and the list below them."""
     assert stats_of(*events) == dict(zip(KEYS, figures, strict=True))
 
 
@@ -562,7 +562,7 @@ def test_model_key_figures(events: list[dict[str, Any]], figures: tuple[Any, ...
     ],
 )
 def test_model_ranges_and_filters(params: tuple[tuple[str, str], ...], figures: tuple[Any, ...]) -> None:
-    """Contract, Words: "visits that begin in the range and have at least one event in E"; and the filters."""
+    """Visits that begin in the range and have at least one event in E; and the filters."""
     events = [view("10:00:00", path="/a"), view("10:20:00", path="/b"), view("10:40:00", path="/a")]
     assert stats_of(*events, question=Question("stats", params)) == dict(zip(KEYS, figures, strict=True))
 
@@ -579,12 +579,12 @@ def test_model_ranges_and_filters(params: tuple[tuple[str, str], ...], figures: 
     ],
 )
 def test_model_rounding(value: Fraction | None, places: int, result: float | None) -> None:
-    """Contract: "rounded half away from zero from exact integers"."""
+    """Rounded half away from zero from exact integers."""
     assert rounded(value, places) == result
 
 
 def test_model_change() -> None:
-    """Contract, /stats: "from unrounded values, one decimal; null where the previous figure is 0 or null"."""
+    """From unrounded values, one decimal; null where the previous figure is 0 or null."""
     assert change(Fraction(1), Fraction(3)) == -66.7
     assert change(Fraction(0), Fraction(3)) == -100.0
     assert [change(Fraction(1), Fraction(0)), change(Fraction(1), None), change(None, Fraction(1))] == [None] * 3
@@ -606,14 +606,14 @@ HOURS = [  # zone, local day, its first instant, its length in hours; None: a da
 
 @pytest.mark.parametrize(("zone", "day", "begin", "hours"), HOURS)
 def test_model_days(zone: str, day: str, begin: str, hours: float) -> None:
-    """Contract, /timeseries: "A day runs from its first existing local instant to the next day's"."""
+    """A day runs from its first existing local instant to the next day's."""
     moment = read(f"{day}T00:00Z").date()
     assert day_begin(zone, moment) == ms(begin)
     assert buckets(zone, "day", ms(begin), ms(begin) + 1) == [(ms(begin), ms(begin) + int(hours * HOUR_MS))]
 
 
 def test_model_hours() -> None:
-    """Contract, /timeseries: "an hour begins at every full local hour and at every change of offset"."""
+    """An hour begins at every full local hour and at every change of offset."""
     # Lord Howe, 2026-04-05: at 02:00+11:00 the clock goes back to 01:30+10:30.
     edges = buckets("Australia/Lord_Howe", "hour", ms("2026-04-04T14:00Z"), ms("2026-04-04T16:00Z"))
     assert [written(begin, "Australia/Lord_Howe") for begin, _ in edges] == [
@@ -642,12 +642,12 @@ def test_model_hours() -> None:
     ],
 )
 def test_model_times(zone: str, text: str, utc: str) -> None:
-    """Contract, Read API: "a time without offset is in tz (ambiguous: the first; missing: after the gap)"."""
+    """A time without offset is in tz (ambiguous: the first; missing: after the gap)."""
     assert read_time(text, zone, up=True) == ms(utc)
 
 
 def test_model_series_visits_add_up() -> None:
-    """Contract, Words: "the visits of the buckets add up to the visits of the range, with filters too"."""
+    """The visits of the buckets add up to the visits of the range, with filters too."""
     # One visit from 10:50 on /a to 11:10 on /b: it counts at 10:00, where it begins, also for /b alone.
     model = model_of(view("10:50:00", path="/a"), view("11:10:00", path="/b"))
     params = (("from", "2026-11-18T10:00Z"), ("to", "2026-11-18T12:00Z"), ("interval", "hour"))
@@ -659,7 +659,7 @@ def test_model_series_visits_add_up() -> None:
 
 
 def test_model_top_list() -> None:
-    """Contract, /top: "by visitors, pageviews, events descending, then value ascending by code point"."""
+    """By visitors, pageviews, events descending, then value ascending by code point."""
     sent = [("a", "/x"), ("b", "/x"), ("a", "/é"), ("a", "/Z"), ("a", "/z"), ("a", "/y"), ("a", "/y")]
     names = {"a": "visitor-a", "b": "visitor-b"}
     events = [view("10:00:00", names[who], path) for who, path in sent]
@@ -748,14 +748,14 @@ def test_model_labels() -> None:
     ],
 )
 def test_model_faults(event: dict[str, Any], code: str | None) -> None:
-    """Contract, Collect: "An event is rejected when"."""
+    """An event is rejected when."""
     verdict = Model([WEBSITE]).collect(event, PHONE, ms(NOON))
     assert verdict.faults == (((0, code),) if code else ())
     assert verdict.status == (400 if code else 202)
 
 
 def test_model_copies() -> None:
-    """Contract, event_id: for 72 hours from the last copy's arrival copies of the same content are not stored again."""
+    """For 72 hours from the last copy's arrival copies of the same content are not stored again."""
     model, now_ms = Model([WEBSITE]), ms(NOON)
     event = {key: value for key, value in view("", event_id="copy").items() if key != "timestamp"}
     for wait_ms, stored in [(0, 1), (1, 1), (72 * HOUR_MS, 1), (72 * HOUR_MS, 1), (72 * HOUR_MS + 1, 2), (DAY_MS, 2)]:
@@ -769,7 +769,7 @@ def test_model_copies() -> None:
 
 
 def test_model_realtime() -> None:
-    """Contract, /realtime: within 300 seconds, "each on the page of its visit's latest view"."""
+    """Within 300 seconds, each on the page of its visit's latest view."""
     model = model_of(
         view("11:40:00", "visitor-1", "/a"),
         custom("11:56:00", "visitor-1"),  # active; latest view of the visit is /a
@@ -783,7 +783,7 @@ def test_model_realtime() -> None:
 
 
 def test_model_events() -> None:
-    """Contract, /events: "newest first (timestamp, then id), every type but heatmap"."""
+    """Newest first (timestamp, then id), every type but heatmap."""
     heatmap = {"type": "heatmap", "points": [{"x": 0, "y": 0, "kind": "click"}], "viewport_width": 1}
     model = model_of(
         view("10:00:00", path="/first"),

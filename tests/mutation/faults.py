@@ -25,7 +25,7 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
-# our choice: one for each core of the smallest machine that runs this.
+# One for each core of the smallest machine that runs this.
 AT_ONCE = 2
 NOTICED = ROOT / "tests" / "mutation" / "noticed.json"
 

@@ -238,7 +238,7 @@ def test_events_are_taken_beside_questions_without_end(start: Callable[..., Aske
 
 
 def test_the_server_ends_though_somebody_waits(start: Callable[..., Asked], tmp_path: Path) -> None:
-    """CONTRACT: "SIGTERM: no new connections, what was accepted is answered and committed, exit 0"."""
+    """SIGTERM: no new connections, what was accepted is answered and committed, exit 0."""
     asked = start("--query-seconds", "100000")
     lengthen(tmp_path / "analytics.db", ENDLESS)
     is_busy = asked.is_busy(READERS)

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 SECTOR = 512
-# our choice: beside nothing and everything.
+# Beside nothing and everything.
 BY_CHANCE = 3
 _NAME = re.compile(rb"/cut-[0-9]+-[0-9]+-[0-9]+/")
 _CALL = re.compile(r"(\w+)\((?:(\d+)<([^>]*)>|\"([^\"]*)\")(.*)\) += (-?\d+)", re.DOTALL)

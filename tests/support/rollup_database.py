@@ -45,8 +45,8 @@ MINUTE_MS = 60_000
 QUARTER_MS = 15 * MINUTE_MS
 HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
-LATE_MS = 72 * HOUR_MS  # seed, timestamp: at most 72 hours old
-GAP_MS = 30 * MINUTE_MS  # CONTRACT, Words: a gap of exactly 30:00.000 joins
+LATE_MS = 72 * HOUR_MS  # at most 72 hours old
+GAP_MS = 30 * MINUTE_MS  # a gap of exactly 30:00.000 joins
 FINAL = range(rollups.FINAL, KEPT + 1)
 
 

@@ -47,7 +47,7 @@ def blamed(call: Callable[..., object], *args: object) -> str:
 
 
 def test_every_iana_zone_is_taken() -> None:
-    """Contract: tz is "an IANA name"."""
+    """Tz is an IANA name."""
     assert {"UTC", "Europe/Berlin", "Asia/Kathmandu", "America/Argentina/Ushuaia"} <= zone_names()
     assert len(zone_names()) > 590
     for name in zone_names():
@@ -95,7 +95,7 @@ def test_every_iana_zone_is_taken() -> None:
     ids=lambda name: ascii(name)[:24],
 )
 def test_no_other_text_is_a_zone(name: str) -> None:
-    """Contract: a bad value is 400 with `field` and what was allowed."""
+    """A bad value is 400 with `field` and what was allowed."""
     assert blamed(zone, name) == "tz"
     assert blamed(asked, "2026-11-01", "2026-11-02", name) == "tz"
 
@@ -138,7 +138,7 @@ TEN = "2026-11-21T10:00:00.000"
     ids=lambda value: ascii(value)[:34],
 )
 def test_an_event_time_is_read(value: int | float | str, utc: str) -> None:
-    """Contract: "integer milliseconds (a float only where integral), or ISO 8601; without an offset UTC"."""
+    """Integer milliseconds (a float only where integral), or ISO 8601; without an offset UTC."""
     assert event_time_ms(value) == ms(utc)
 
 
@@ -225,7 +225,7 @@ NO_TIMES = [
     ids=lambda value: ascii(value)[:34] if not isinstance(value, int) or value < 2**70 else "5001 digits",
 )
 def test_what_is_no_event_time_is_a_value_error(value: int | float | str) -> None:
-    """Contract: rejected when "not a time"; whatever was sent, it is this error and no other."""
+    """Rejected when not a time; whatever was sent, it is this error and no other."""
     assert blamed(event_time_ms, value) == "timestamp"
 
 
@@ -258,7 +258,7 @@ def test_no_timestamp_raises_anything_else(value: int | float | str) -> None:
     ids=lambda value: value,
 )
 def test_a_time_is_written(utc: str, tz: str, text: str) -> None:
-    """Contract: "times are ISO 8601 with an offset, to the millisecond"."""
+    """Times are ISO 8601 with an offset, to the millisecond."""
     assert iso(ms(utc), ZoneInfo(tz)) == text
     offset = ZoneInfo(tz).utcoffset(datetime.fromisoformat(text).replace(tzinfo=None))
     assert offset is not None
@@ -361,7 +361,7 @@ def test_what_is_written_can_be_asked_for(name: str, at: int) -> None:
     ],
 )
 def test_a_range_is_read(raw_from: str | None, raw_to: str | None, tz: str | None, utc_from: str, utc_to: str) -> None:
-    """Contract: `from`, `to`, `tz`; the sentence above each group of rows."""
+    """`from`, `to`, `tz`; the sentence above each group of rows."""
     found = asked(raw_from, raw_to, tz)
     assert (iso(found.from_ms), iso(found.to_ms)) == (iso(ms(utc_from)), iso(ms(utc_to)))
     assert found.tz.key == (tz or "UTC")
@@ -399,13 +399,13 @@ def test_a_range_is_read(raw_from: str | None, raw_to: str | None, tz: str | Non
     ],
 )
 def test_a_bad_range_names_its_field(raw_from: str | None, raw_to: str | None, tz: str | None, field: str) -> None:
-    """Contract: "a bad value, ..., from not before to: 400 with `field` and what was allowed"."""
+    """A bad value, ..., from not before to: 400 with `field` and what was allowed."""
     assert blamed(asked, raw_from, raw_to, tz) == field
 
 
 @pytest.mark.parametrize("text", NO_TIMES, ids=lambda text: ascii(text)[:34])
 def test_what_is_no_time_is_neither_from_nor_to(text: str) -> None:
-    """Contract: "Nothing is ever replaced by a default in silence"."""
+    """Nothing is ever replaced by a default in silence."""
     assert blamed(asked, text, None) == "from"
     assert blamed(asked, None, text) == "to"
 
@@ -540,7 +540,7 @@ def ranges(draw: st.DrawFn) -> Range:
 @settings(deadline=None, max_examples=250)
 @given(ranges(), st.sampled_from(["day", "hour"]))
 def test_buckets_are_those_of_a_slow_walk(asked: Range, interval: Interval) -> None:
-    """Contract: the whole row of /timeseries on days, hours, `time` and what lies in the range."""
+    """The whole row of /timeseries on days, hours, `time` and what lies in the range."""
     assert buckets(asked, interval) == slow_buckets(asked, interval)
 
 
@@ -552,7 +552,7 @@ def test_buckets_are_those_of_a_slow_walk(asked: Range, interval: Interval) -> N
     st.sampled_from(["day", "hour"]),
 )
 def test_buckets_tile_their_range(name: str, begin: datetime, days: int, interval: Interval) -> None:
-    """Contract: "one row a bucket, no gaps, in order"."""
+    """One row a bucket, no gaps, in order."""
     from_ms = ms(begin.isoformat())
     asked = Range(from_ms, from_ms + days * DAY_MS + 1, zone(name), None)
     found = buckets(asked, interval)
@@ -568,7 +568,7 @@ def test_buckets_tile_their_range(name: str, begin: datetime, days: int, interva
     st.data(),
 )
 def test_local_times_are_those_that_clocks_show(name: str, data: st.DataObject) -> None:
-    """Contract: "a time without offset is in tz (ambiguous: the first; missing: after the gap)"."""
+    """A time without offset is in tz (ambiguous: the first; missing: after the gap)."""
     year = data.draw(st.sampled_from([year for odd, year in ODD if odd == name] or [1973, 2026, 2090]))
     days = changes(zone(name), year) or [ms(f"{year}-06-01T00:00:00") // 1000]
     at = data.draw(st.sampled_from(days)) + 60 * data.draw(st.integers(-36 * 60, 12 * 60))
@@ -819,7 +819,7 @@ def test_a_gap_around_midnight_begins_the_day_after_it() -> None:
     ],
 )
 def test_hours(tz: str, times: tuple[str, str], expected: list[tuple[str, str, float]]) -> None:
-    """Contract: "an hour begins at every full local hour and at every change of offset"."""
+    """An hour begins at every full local hour and at every change of offset."""
     assert rows(buckets(asked(*times, tz), "hour")) == expected
 
 
@@ -865,7 +865,7 @@ def test_hours(tz: str, times: tuple[str, str], expected: list[tuple[str, str, f
     ],
 )
 def test_first_and_last_buckets_are_cut(times: tuple[str, str], interval: Interval, expected: list[Bucket]) -> None:
-    """Contract: "First and last buckets count only what lies in the range"; `time` is not cut."""
+    """First and last buckets count only what lies in the range; `time` is not cut."""
     assert buckets(asked(*times, "Europe/Berlin"), interval) == expected
 
 
@@ -886,7 +886,7 @@ def test_first_and_last_buckets_are_cut(times: tuple[str, str], interval: Interv
 def test_more_than_10000_buckets_are_refused(
     interval: Interval, fits: tuple[str, str], too_long: tuple[str, str]
 ) -> None:
-    """Contract: "More than 10,000 buckets: 400"."""
+    """More than 10,000 buckets: 400."""
     assert len(buckets(asked(*fits, "Europe/Berlin"), interval)) == 10_000
     assert blamed(buckets, asked(*too_long, "Europe/Berlin"), interval) == "interval"
 
@@ -944,7 +944,7 @@ def test_the_most_can_be_set() -> None:
     ],
 )
 def test_the_range_before(raw_from: str, raw_to: str, tz: str, utc_from: str, utc_to: str) -> None:
-    """Contract: "of equal length just before, or as many local days before where both ends are dates"."""
+    """Of equal length just before, or as many local days before where both ends are dates."""
     assert [iso(each) for each in previous(asked(raw_from, raw_to, tz))] == [
         iso(ms(utc_from)),
         iso(ms(utc_to)),
@@ -963,7 +963,7 @@ def test_the_range_before(raw_from: str, raw_to: str, tz: str, utc_from: str, ut
     ],
 )
 def test_only_two_dates_make_days(raw_from: str | None, raw_to: str | None, days: tuple[date, date] | None) -> None:
-    """Contract: "local days before where both ends are dates"."""
+    """Local days before where both ends are dates."""
     assert asked(raw_from, raw_to, "Europe/Berlin").days == days
 
 

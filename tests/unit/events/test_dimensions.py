@@ -69,12 +69,12 @@ def test_the_fields_are_the_seeds() -> None:
     ],
 )
 def test_pathname(type_: int, fields: dict[str, Any], path: str | None) -> None:
-    """CONTRACT: "of screen_view `/` + name, of other types the URL's path ..., else `/` + name"."""
+    """Of screen_view `/` + name, of other types the URL's path ..., else `/` + name."""
     assert told(type_, **fields).get("pathname") == path
 
 
 def test_hostname_is_the_urls() -> None:
-    """CONTRACT: "hostname: of `url`", of a screen_view too; a name has none."""
+    """hostname: of `url`, of a screen_view too; a name has none."""
     assert told(url=url(host="www.example.com"))["hostname"] == "www.example.com"
     assert told(SCREEN_VIEW, name="Home", url=url(host="app.example.com"))["hostname"] == "app.example.com"
     assert "hostname" not in told(SCREEN_VIEW, name="Home")
@@ -94,7 +94,7 @@ def test_hostname_is_the_urls() -> None:
     ],
 )
 def test_referrer(referrer: str, kept: bool) -> None:
-    """CONTRACT: "the website's own domain and its subdomains are no referrer"."""
+    """The website's own domain and its subdomains are no referrer."""
     assert told(url=url(), referrer=referrer).get("referrer") == (referrer if kept else None)
 
 
@@ -110,7 +110,7 @@ def test_referrer(referrer: str, kept: bool) -> None:
     ],
 )
 def test_utm(query: str, found: tuple[str | None, ...]) -> None:
-    """CONTRACT: "utm_source, utm_medium, utm_campaign: from the URL's query; the rest ... is dropped"."""
+    """utm_source, utm_medium, utm_campaign: from the URL's query; the rest ... is dropped."""
     about = told(url=url(query=query))
     assert tuple(about.get(f"utm_{name}") for name in ("source", "medium", "campaign")) == found
     assert set(about) - {"utm_source", "utm_medium", "utm_campaign"} == {"pathname", "hostname"}
@@ -130,27 +130,27 @@ def test_utm(query: str, found: tuple[str | None, ...]) -> None:
     ],
 )  # fmt: skip
 def test_what_the_event_says_wins(fields: dict[str, str], agent: Agent, expected: tuple[str | None, ...]) -> None:
-    """CONTRACT: "browser, os, os_version, device: what event or context say, else from the User-Agent"."""
+    """browser, os, os_version, device: what event or context say, else from the User-Agent."""
     about = told(EVENT, agent, **fields)
     assert tuple(about.get(name) for name in ("browser", "os", "device", "os_version")) == expected
 
 
 def test_what_only_events_say() -> None:
-    """Seed: platform and app_version are labels of the event; no header knows them."""
+    """Platform and app_version are labels of the event; no header knows them."""
     assert told(EVENT, COLLECTOR).keys() == {"browser", "os", "device", "os_version"}
     about = told(EVENT, platform="ios", app_version="1.2")
     assert about == {"platform": "ios", "app_version": "1.2"}
 
 
 def test_country_and_language_of_the_request() -> None:
-    """CONTRACT: country "from the client address"; language: "otherwise the first of Accept-Language"."""
+    """Country from the client address; language: otherwise the first of Accept-Language."""
     assert told(EVENT, country="DE", language="de") == {"country": "DE", "language": "de"}
     spoken = dimensions(Event(EVENT, 0, language="pt-BR"), RequestContext(NOBODY, "", "de"), "example.com")
     assert spoken[enrich.FIELDS.index("language")] == "pt-BR"
 
 
 def test_the_context_is_what_the_event_does_not_say() -> None:
-    """CONTRACT: what `context` may fill; "Where event and context both speak the event wins"."""
+    """What `context` may fill; Where event and context both speak the event wins."""
     context = {
         "platform": "ios",
         "app_version": "2",
@@ -193,5 +193,5 @@ def test_the_context_is_what_the_event_does_not_say() -> None:
     ],
 )
 def test_first_language(header: str, language: str) -> None:
-    """CONTRACT: language is a "BCP 47 tag; otherwise the first of Accept-Language", in its usual case; '' is unset."""
+    """Language is a BCP 47 tag; otherwise the first of Accept-Language, in its usual case; '' is unset."""
     assert first_language(header) == language

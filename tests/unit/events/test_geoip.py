@@ -185,7 +185,7 @@ def test_licence_lies_beside_the_data() -> None:
 
 
 def test_countries_are_those_of_iso_3166_and_kosovo() -> None:
-    """CONTRACT.md, dimensions: "country: ISO 3166-1 alpha-2"; tzdata carries the list."""
+    """country: ISO 3166-1 alpha-2; tzdata carries the list."""
     table = importlib.resources.files("tzdata").joinpath("zoneinfo", "iso3166.tab").read_text(encoding="utf-8")
     assigned = {line.split("\t")[0] for line in table.splitlines() if not line.startswith("#")}
     assert assigned == COUNTRIES - {"XK"}
@@ -218,7 +218,7 @@ def test_countries_are_those_of_iso_3166_and_kosovo() -> None:
     ids=str,
 )
 def test_reads_every_known_shape_of_record(record: object, country: str) -> None:
-    """our choice: the shapes of DB-IP, GeoLite2 and IPinfo; stand-ins for unknown are no countries."""
+    """The shapes of DB-IP, GeoLite2 and IPinfo; stand-ins for unknown are no countries."""
     assert country_of(record) == country
 
 
@@ -230,7 +230,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_another_database_replaces_the_bundled_one(tmp_path: Path, shape: str) -> None:
-    """CONTRACT.md, options: --geoip-db takes any MMDB."""
+    """--geoip-db takes any MMDB."""
     record = SHAPES[shape]
     path = tmp_path / "own.mmdb"
     path.write_bytes(mmdb({"8.8.0.0/16": record("IS"), "10.0.0.0/8": record("XX"), "2001:db8::/32": record("NZ")}))

@@ -129,7 +129,7 @@ def test_like_a_sorted_list(events: list[tuple[int, bool, bool]]) -> None:
 @settings(deadline=None)
 @given(events=EVENTS)
 def test_the_page_of_a_visit(events: list[tuple[int, bool, bool]]) -> None:
-    """CONTRACT, realtime: "the page of its visit's latest view": by time, then by arrival."""
+    """The page of its visit's latest view: by time, then by arrival."""
     sessions = Sessions(10)
     kept: list[tuple[int, int]] = []
     for page, (offset_ms, is_view, holds) in enumerate(events, 1):

@@ -341,14 +341,14 @@ def agents(request: pytest.FixtureRequest) -> Agents:
 def test_says_what_the_header_says(
     agents: Agents, user_agent: str, browser: str, os: str, os_version: str, device: str
 ) -> None:
-    """CONTRACT.md, dimensions: every field from the User-Agent; no person and no HTTP library is a crawler."""
+    """Every field from the User-Agent; no person and no HTTP library is a crawler."""
     expected = Agent(browser=browser, os=os, os_version=os_version, device=device, crawler=False)
     assert agents.of(user_agent) == expected
 
 
 @pytest.mark.parametrize("user_agent", CRAWLERS)
 def test_crawlers_are_known_by_their_own_name(agents: Agents, user_agent: str) -> None:
-    """CONTRACT.md: "Crawlers (by User-Agent) on web requests: answered 202, their events in rejected"."""
+    """Crawlers (by User-Agent) on web requests: answered 202, their events in rejected."""
     assert agents.of(user_agent).crawler
 
 
@@ -431,7 +431,7 @@ def test_general_words_count_at_a_word_end(agents: Agents, word: str, crawler: b
     ids=lambda text: text[:20].strip() or "blank",
 )
 def test_a_long_header_is_cut_before_anything_looks_at_it(hostile: str) -> None:
-    """our choice: MAX_CHARACTERS; all work is done on that much, however much was sent."""
+    """MAX_CHARACTERS; all work is done on that much, however much was sent."""
     engine = Recorder()
     agents = Agents(engine)
     assert agents.of(hostile) == agents.of(hostile[:MAX_CHARACTERS])
@@ -444,7 +444,7 @@ def test_what_stands_beyond_the_cut_is_not_read(agents: Agents) -> None:
 
 
 def test_remembers_a_bounded_number() -> None:
-    """our choice: REMEMBERED; the least recently used goes first."""
+    """REMEMBERED; the least recently used goes first."""
     engine = Recorder()
     agents = Agents(engine)
     for number in range(REMEMBERED):

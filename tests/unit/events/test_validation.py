@@ -157,7 +157,7 @@ BODIES: list[tuple[str, bytes, tuple[list[Any], Any, dict[str, Any]]]] = [
 
 @pytest.mark.parametrize(("body", "batch"), [b[1:] for b in BODIES], ids=[b[0] for b in BODIES])
 def test_bodies(body: bytes, batch: tuple[list[Any], Any, dict[str, Any]]) -> None:
-    """Seed, request rules 3 and 4: the single-event form, and the batch form, at most 50 events a request."""
+    """The single-event form, and the batch form, at most 50 events a request."""
     read = parse_body(body)
     single = batch[1] is None and "events" not in json.loads(body)
     assert (read.items, None if single else read.website_id, read.context) == batch
@@ -197,7 +197,7 @@ def test_bad_types(item: Any) -> None:
 
 @pytest.mark.parametrize("kind", LEAST)
 def test_types(kind: str) -> None:
-    """Seed, type: one of pageview, event, screen_view, app_event, vitals, heatmap, ab_assign, ab_convert."""
+    """One of pageview, event, screen_view, app_event, vitals, heatmap, ab_assign, ab_convert."""
     event = read(kind)
     assert isinstance(event, Event)
     assert TYPES[event.type] == kind
@@ -205,7 +205,7 @@ def test_types(kind: str) -> None:
 
 
 def test_there_are_eight_types() -> None:
-    """Seed, type: eight of them."""
+    """Eight of them."""
     assert set(TYPES) == set(LEAST)
 
 

@@ -62,7 +62,7 @@ def test_a_cell(value: Any, written: str) -> None:
 @pytest.mark.parametrize("first", ["=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20"])
 @pytest.mark.parametrize("rest", ["", "1", "cmd|' /C calc'!A0", 'HYPERLINK("http://x")', "1,2"])
 def test_what_begins_like_a_formula_gets_an_apostrophe(first: str, rest: str) -> None:
-    """CONTRACT: "cells that a spreadsheet would run as a formula are made harmless"."""
+    """Cells that a spreadsheet would run as a formula are made harmless."""
     (row,) = csv.reader(io.StringIO(cell(first + rest), newline=""))
     assert row == ["'" + first + rest]
 
@@ -93,13 +93,13 @@ def test_no_delimiter_makes_a_formula_of_a_part_of_a_cell(delimiter: str, rows: 
 
 
 def test_lines_end_with_crlf_and_a_header_stands_alone() -> None:
-    """CONTRACT: "with a header row", without rows too."""
+    """With a header row, without rows too."""
     assert csv_text(("a", "b"), []) == "a,b\r\n"
     assert csv_text(("a", "b"), [(1, 2), (3, None)]) == "a,b\r\n1,2\r\n3,\r\n"
 
 
 def test_as_json() -> None:
-    """CONTRACT: `{"data": ..., "meta": ...}`, keys in the order of the columns, nothing made harmless."""
+    """`{"data": ..., "meta": ...}`, keys in the order of the columns, nothing made harmless."""
     response = answer(("b", "a"), [("=1", None), ("x", orjson.Fragment("[1]"))], {"limit": 2}, as_csv=False)
     assert (response.status, response.content_type) == (200, "application/json")
     assert isinstance(response.body, bytes)
@@ -110,7 +110,7 @@ def test_as_json() -> None:
 
 
 def test_as_csv() -> None:
-    """CONTRACT: text/csv in UTF-8."""
+    """text/csv in UTF-8."""
     response = answer(("a",), [("é",), ("=1",)], {"limit": 2}, as_csv=True)
     assert (response.status, response.headers["Content-Type"]) == (200, "text/csv; charset=utf-8")
     assert response.body == "a\r\né\r\n'=1\r\n".encode()

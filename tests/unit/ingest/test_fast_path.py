@@ -259,7 +259,7 @@ async def test_what_is_sent_ahead_is_answered_in_order(app: App, connect: Connec
 
 
 async def test_a_token_is_taken_and_given_back(app: App, connect: Connect) -> None:
-    """CONTRACT: a refused request takes no token, one that is taken one of each bucket, on either way."""
+    """A refused request takes no token, one that is taken one of each bucket, on either way."""
     website = await app.website()
     client = await connect()
     desk = app.client.server.runner.server.desk

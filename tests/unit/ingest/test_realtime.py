@@ -220,7 +220,7 @@ COMMITS: list[tuple[str, list[Sent], list[list[Sent]], Answer]] = [
 
 @pytest.mark.parametrize(("before", "after", "expected"), [c[1:] for c in COMMITS], ids=[c[0] for c in COMMITS])
 def test_what_a_commit_changes(world: World, before: list[Sent], after: list[list[Sent]], expected: Answer) -> None:
-    """CONTRACT: "An event answered 202 is in every answer begun after it": by what is handed over alone."""
+    """An event answered 202 is in every answer begun after it: by what is handed over alone."""
     world.send(*before)
     world.load()
     for group in after:
@@ -265,7 +265,7 @@ def test_commits_while_a_snapshot_is_read(
 
 
 def test_visitors_leave(world: World) -> None:
-    """CONTRACT: "in the last 300 seconds": to the millisecond, whoever was seen since stays."""
+    """In the last 300 seconds: to the millisecond, whoever was seen since stays."""
     world.load()
     world.send(*(Sent(NOON_MS + n, f"/{n}", f"{n}") for n in (-1500, -999, -1, 0)))
     world.now_ms += 298_500
@@ -295,7 +295,7 @@ def test_a_chain_of_events_older_than_the_window(world: World) -> None:
 
 
 def test_midnight(connection: sqlite3.Connection) -> None:
-    """CONTRACT: "a visit under way at midnight UTC counts as two"."""
+    """A visit under way at midnight UTC counts as two."""
     world = World(connection, Realtime(), MIDNIGHT_MS - 1)
     world.send(Sent(MIDNIGHT_MS - 20 * MINUTE_MS, "/before"), Sent(MIDNIGHT_MS - 1))
     world.load()
@@ -469,7 +469,7 @@ def test_bytes_of_a_visitor() -> None:
 
 
 def test_pages_that_tie() -> None:
-    """CONTRACT: "at most 100 pages", by visitors, then by path: of those that tie with the last, all are looked at."""
+    """At most 100 pages, by visitors, then by path: of those that tie with the last, all are looked at."""
     live = Realtime()
     watch = live.begin(W, NOON_MS)
     assert watch is not None
@@ -569,7 +569,7 @@ def play(world: World, steps: Sequence[tuple[str, Any]]) -> Counter[str]:
 def test_anything_in_any_order(
     empty: sqlite3.Connection, steps: list[tuple[str, Any]], begin_ms: int, identities: int, visitors: int
 ) -> None:
-    """CONTRACT, Words: "Any faster way to compute one ... gives the same number as the plain query over raw events"."""
+    """Any faster way to compute one ... gives the same number as the plain query over raw events."""
     copy = copied(empty)
     try:
         play(World(copy, Realtime(most_visitors=visitors), begin_ms, identities), steps)

@@ -33,7 +33,7 @@ def write_lock(app: App) -> Iterator[sqlite3.Connection]:
 
 
 async def test_commits_reach_the_disk(app: App) -> None:
-    """CONTRACT: committed with fsync (`synchronous=FULL`), which SQLite numbers 2."""
+    """Committed with fsync (`synchronous=FULL`), which SQLite numbers 2."""
     for pragma, value in (("synchronous", 2), ("journal_mode", "wal"), ("foreign_keys", 1), ("temp_store", 2)):
         assert await app.store._writer.run(lambda c, p=pragma: c.execute(f"pragma {p}").fetchone()) == (value,)
 
@@ -46,7 +46,7 @@ async def test_readers_cannot_write(app: App) -> None:
 
 
 async def test_no_answer_comes_before_the_commit(app: App) -> None:
-    """CONTRACT: "The answer is sent after the transaction that holds the events has been committed"."""
+    """The answer is sent after the transaction that holds the events has been committed."""
     website = await app.website()
     with write_lock(app):
         sent = asyncio.create_task(app.collect(view(website)))
@@ -60,7 +60,7 @@ async def test_no_answer_comes_before_the_commit(app: App) -> None:
 
 
 async def test_concurrent_requests_share_a_commit(app: App) -> None:
-    """CONTRACT: "Concurrent requests share one commit": what gathers during one commit is the next."""
+    """Concurrent requests share one commit: what gathers during one commit is the next."""
     website = await app.website()
     before = app.store.counters.took.count
     with write_lock(app):
@@ -166,7 +166,7 @@ async def test_a_failed_job_leaves_nothing_behind(app: App, poison: None) -> Non
 
 
 async def test_a_question_that_takes_too_long_is_given_up(make_app: MakeApp) -> None:
-    """CONTRACT: 503 `query_timeout` with Retry-After; the connection goes on to serve others."""
+    """503 `query_timeout` with Retry-After; the connection goes on to serve others."""
     app = await make_app(query_seconds=1)
     endless = "with recursive n(x) as (select 1 union all select x + 1 from n) select count(*) from n"
     for _ in range(3):
@@ -178,7 +178,7 @@ async def test_a_question_that_takes_too_long_is_given_up(make_app: MakeApp) -> 
 
 
 async def test_what_waits_is_bounded(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    """CONTRACT: 503 `overloaded` with Retry-After; what waited before it is stored."""
+    """503 `overloaded` with Retry-After; what waited before it is stored."""
     monkeypatch.setattr("tally.ingest.group_commit.MOST_EVENTS_WAITING", 30)
     website = await app.website()
     batch = {"website_id": website, "events": [view(website)] * 10}
@@ -238,7 +238,7 @@ async def test_close_writes_what_waits(app: App) -> None:
 
 
 async def test_a_question_waits_no_longer_than_it_may_take(make_app: MakeApp) -> None:
-    """CONTRACT: 503 `overloaded` with Retry-After, not a line without end; who is being answered is answered."""
+    """503 `overloaded` with Retry-After, not a line without end; who is being answered is answered."""
     app = await make_app(query_seconds=1)
     go_on = threading.Event()
     busy = [asyncio.create_task(app.store.read(lambda _: go_on.wait(60))) for _ in range(READERS)]
@@ -299,7 +299,7 @@ async def test_a_log_that_has_grown_is_emptied(app: App, monkeypatch: pytest.Mon
 
 
 async def test_a_month_that_fills_up_while_others_have_room(make_app: MakeApp) -> None:
-    """CONTRACT 6: 429 where every account concerned has its month full; else 7, the errors of each event."""
+    """429 where every account concerned has its month full; else 7, the errors of each event."""
     app = await make_app(free_events=1)
     full, roomy = await app.website(plan="free"), await app.website(account="other@example.com")
     mixed = {"events": [view(full), {"type": "pageview", "website_id": roomy}]}

@@ -392,7 +392,7 @@ def test_a_series_that_was_remembered_within_a_longer_one(works: Works, interval
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 5])
 def test_ties_go_by_text_whatever_the_number_of_a_label(works: Works, limit: int) -> None:
-    """CONTRACT: "by visitors, pageviews, events descending, then value ascending by code point"."""
+    """By visitors, pageviews, events descending, then value ascending by code point."""
     for minute, text in enumerate(("\U0001f600", "\uffff", "b", "a", "b")):
         works.send(seen_on(0, (text, *WEB[1:]), minute))
     works.advance(2 * DAY_MS)

@@ -315,7 +315,7 @@ def seen() -> Iterator[Counter[str]]:
 def test_every_figure_is_the_plain_one(
     template: Path, seen: Counter[str], zone: int, after: int, identities: int, steps: list[Any], drawn: list[Any]
 ) -> None:
-    """CONTRACT: "the same number as the plain query over raw events", after every step and while days are built."""
+    """The same number as the plain query over raw events, after every step and while days are built."""
     path = template.with_name("example.db")
     shutil.copyfile(template, path)
     change_ms = instant(ZONES[NAMES[zone]])

@@ -105,7 +105,7 @@ def test_a_new_file_only_where_asked(path: Path) -> None:
 
 
 def test_commits_reach_the_disk(path: Path) -> None:
-    """CONTRACT: committed with fsync, `synchronous=FULL`, which SQLite numbers 2. Each connection sets it anew."""
+    """Committed with fsync, `synchronous=FULL`, which SQLite numbers 2. Each connection sets it anew."""
     make(path)
     with closing(open_database(path, create=False)) as connection:
         assert connection.execute("pragma synchronous").fetchone() == (2,)

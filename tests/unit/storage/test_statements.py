@@ -103,7 +103,7 @@ IOS = (("platform", ("ios",)),)
 def test_stats(
     filled: sqlite3.Connection, scope: Scope, expected_traffic: tuple[int, ...], expected_visits: tuple[int, ...]
 ) -> None:
-    """CONTRACT: visitors, pageviews, events of E; visits that begin in the range and have an event in E."""
+    """visitors, pageviews, events of E; visits that begin in the range and have an event in E."""
     assert run(filled, queries.stats(scope)) == [(*expected_traffic, *expected_visits)]
     assert run(filled, queries.visitors(scope)) == [expected_traffic[:1]]
 
@@ -117,7 +117,7 @@ def added_up(rows: list[tuple[int, ...]]) -> dict[int, tuple[int, ...]]:
 
 
 def test_series(filled: sqlite3.Connection) -> None:
-    """CONTRACT: "a visit counts in the bucket in which it begins", with E of the whole range."""
+    """A visit counts in the bucket in which it begins, with E of the whole range."""
     edges = [(0, 2_000), (2_000, 3_000), (3_000, 4_000), (4_000, 9_000), (9_000, 9_001)]
     scope = Scope(W, 0, 9_001)
     found = added_up(run(filled, queries.series(scope, edges)))
@@ -137,7 +137,7 @@ def test_in_order(filled: sqlite3.Connection) -> None:
 
 
 def test_counts(filled: sqlite3.Connection) -> None:
-    """CONTRACT: a row for each value in E; the row of unset is label 0's. In no order: tally/reports/stats.py sorts."""
+    """A row for each value in E; the row of unset is label 0's. In no order: tally/reports/stats.py sorts."""
     pathname = queries.counts(Scope(W, 0, 10_000), "pathname")
     assert sorted(run(filled, pathname)) == [(0, 1, 0, 1), (1, 2, 3, 0), (2, 1, 1, 1)]
     assert run(filled, queries.counts(Scope(W, 0, 10_000, IOS), "pathname")) == [(1, 2, 2, 0)]
@@ -370,12 +370,12 @@ def asked(field: str, *values: str) -> Scope:
     ],
 )
 def test_events(measured: sqlite3.Connection, scope: Scope, place: Place, limit: int, ids: list[int]) -> None:
-    """CONTRACT: "newest first (timestamp, then id), every type but heatmap"; a page begins where the last one ended."""
+    """Newest first (timestamp, then id), every type but heatmap; a page begins where the last one ended."""
     assert listed(measured, scope, place, limit) == ids
 
 
 def test_columns_of_events(measured: sqlite3.Connection) -> None:
-    """CONTRACT: the columns of /events, null where not theirs; labels come as their texts."""
+    """The columns of /events, null where not theirs; labels come as their texts."""
     rows = {row[0]: row[1:] for row in run(measured, queries.events(Scope(W, 0, 10_000), Place(FIRST, FIRST, 9), 100))}
     unset = ("",) * 13
     nothing = (None,) * 5
@@ -385,7 +385,7 @@ def test_columns_of_events(measured: sqlite3.Connection) -> None:
 
 
 def test_latest(database: sqlite3.Connection) -> None:
-    """CONTRACT, realtime: traffic of a stretch, newest first, by time and then by id; of all visitors or of some."""
+    """Traffic of a stretch, newest first, by time and then by id; of all visitors or of some."""
     traffic(database, 100, 9, pathname=1)  # on the edge, out
     traffic(database, 101, 1, visitor=2, pathname=1)
     traffic(database, 500, -2, visitor=3, pathname=1)
@@ -400,7 +400,7 @@ def test_latest(database: sqlite3.Connection) -> None:
 
 
 def test_newest(database: sqlite3.Connection) -> None:
-    """CONTRACT, realtime: what is later than now, if anything is."""
+    """What is later than now, if anything is."""
     traffic(database, 100, 9)
     traffic(database, 101, 1)
     found = [run(database, queries.newest(W, after_ms)) for after_ms in (99, 100, 101)]
@@ -462,7 +462,7 @@ def test_every_query_is_looked_at_here() -> None:
 
 
 def test_filters_are_the_fields_and_two_more() -> None:
-    """CONTRACT: "any of the 14 fields of :field, and `event_name`, `type`"."""
+    """Any of the 14 fields of :field, and `event_name`, `type`."""
     assert (*SEED_FIELDS, "event_name", "type") == FILTERS
 
 

@@ -104,7 +104,7 @@ def test_what_is_null_or_empty_is_absent(value: Any) -> None:
     ids=str,
 )
 def test_times_up_to_now_are_taken(timestamp: Any, ms: int) -> None:
-    """CONTRACT: "any age up to now"; "Ahead by up to 5 minutes: taken as now"."""
+    """Any age up to now; Ahead by up to 5 minutes: taken as now."""
     assert read(a_line(timestamp=timestamp), now_ms=max(NOON_MS, min(ms, NOON_MS + 500))).ts_ms == ms
 
 
@@ -233,7 +233,7 @@ def test_what_may_be_an_export_of_a_row(line: dict[str, Any], row: tuple[int, in
 
 
 def test_a_visitor_is_the_files_visitor_and_a_utc_day() -> None:
-    """CONTRACT: "A visitor is (the file's visitor, UTC day)"."""
+    """A visitor is (the file's visitor, UTC day)."""
     late = MIDNIGHT_MS - 1
     ann = read(a_line(timestamp=MIDNIGHT_MS)).visitor
     others = [
@@ -348,7 +348,7 @@ def test_a_target_that_failed_leaves_nothing(tmp_path: Path) -> None:
 
 
 def runs(times: Sequence[int]) -> list[list[int]]:
-    """CONTRACT: "a maximal run ... in which no gap is longer than 30 minutes (a gap of exactly 30:00.000 joins)"."""
+    """A maximal run ... in which no gap is longer than 30 minutes (a gap of exactly 30:00.000 joins)."""
     found: list[list[int]] = []
     for ts_ms in sorted(times):
         if found and ts_ms - found[-1][-1] <= 30 * MINUTE:
@@ -572,7 +572,7 @@ def whole(port: Port) -> list[list[tuple[Any, ...]]]:
 
 
 def test_a_second_import_changes_nothing(port: Port) -> None:
-    """CONTRACT: "`id` makes a second import of the same line harmless": in any order, in one file, of an export."""
+    """`id` makes a second import of the same line harmless: in any order, in one file, of an export."""
     port.take(VARIETY)
     before = whole(port)
     assert port.take([*VARIETY, *VARIETY]) == (0, 16, 0)
@@ -672,7 +672,7 @@ AB: dict[str, tuple[list[Any], list[str | None], int]] = {
 
 @pytest.mark.parametrize(("lines", "variants", "bad"), AB.values(), ids=AB)
 def test_assignments(port: Port, lines: list[Any], variants: list[str], bad: int) -> None:
-    """CONTRACT: "without one it needs the assignment that its visitor sent that day, else `no_assignment`"."""
+    """Without one it needs the assignment that its visitor sent that day, else `no_assignment`."""
     assert port.take(lines).bad == bad
     assert sorted(line["variant"] for line in port.lines() if line["type"][:2] == "ab") == sorted(variants)
     assert len(port.told) == bad
@@ -1196,7 +1196,7 @@ async def test_histories_that_are_exported_and_imported_give_equal_reports(make_
 
 
 def test_the_commands_beside_a_running_server(serve: Serve, command: Command, tmp_path: Path) -> None:
-    """CONTRACT: "All commands but restore work while the server runs, and the running server sees the result"."""
+    """All commands but restore work while the server runs, and the running server sees the result."""
     server = serve()
     website = command("website", "add", "example.com").stdout.strip()
     key = command("key", "create").stdout.strip()
