@@ -37,7 +37,7 @@ MARKER = "bench.json"
 SHAPE = 1
 # In an older file too little of the last 7 days is left.
 MOST_AGE_MS = 36 * 3_600_000
-# The seed's limit for late events: as long are event_ids kept.
+# The limit for late events, for which event_ids are kept.
 EVENT_ID_MS = 72 * 3_600_000
 _POLL_S = 0.5
 # A step takes a second or so; this is for a machine that is busy otherwise.

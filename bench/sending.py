@@ -22,7 +22,7 @@ USER_AGENTS = (
     " Mobile/15E148 Safari/604.1",
     "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
 )
-EVENTS_A_BATCH = 50  # the seed's most
+EVENTS_A_BATCH = 50  # the maximum of a request
 # Enough that caches of labels and User-Agents see a busy hour, few enough to be made in a second.
 _MADE = 2_000
 _MARK = "event-id-goes-here"

@@ -4,8 +4,9 @@ The shape is the one that the targets name: 3.5 events a visit, 5,000 paths by Z
 12 % of the visitors back on the same day, 80 % pageviews, 10 % custom events, the rest from an app. Weekends are
 quieter, nights too. One browser is in 6 % of the events, one in 55 %, one hostname in all: the filters that are timed.
 
-What comes out follows the product's rules (CONTRACT, Words): a visitor is a random number, another one every UTC day; a
-visit has no gap over 30 minutes, its row says exactly what its events do, and none crosses midnight UTC.
+What comes out follows the product's rules (docs/reference/definitions.md): a visitor is a random number, another one
+every UTC day; a visit has no gap over 30 minutes, its row says exactly what its events do, and none crosses midnight
+UTC.
 
 How: drawing is most of the cost of building the data set, so every distribution is laid out once as a table of
 equally likely places (`spread_out`), and one draw is one look into it: 2 µs an event with all its fields.

@@ -1,7 +1,7 @@
 """POST /api/collect through the application: requests, the order of checks, origins, copies, durability.
 
-Fields are in test_collect_fields.py, buckets, months and body sizes in test_collect_limits.py. Quoted lines are the
-seed's and CONTRACT.md's.
+Fields are in test_collect_fields.py, buckets, months and body sizes in test_collect_limits.py. The rules are in
+docs/reference/collect-api.md.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """What is stored of an event: fields, context, times, identity and visits, seen through the read API and the file.
 
-Every value a field may have is in test_validation.py; here is what the application makes of them. Quoted lines are the
-seed's and CONTRACT.md's.
+Every value a field may have is in test_validation.py; here is what the application makes of them. The rules are in
+docs/reference/collect-api.md.
 """
 
 import json
@@ -98,7 +98,7 @@ async def test_every_type_is_stored(app: App) -> None:
 
 
 async def test_every_field_of_an_event(app: App) -> None:
-    """Seed and contract, fields of event: taken as sent."""
+    """The fields of an event are stored as sent."""
     website, key = await app.website(), await app.key()
     sent = event(
         "event",

@@ -1,6 +1,6 @@
 """How much a client, an account and a body may be: buckets, the monthly limit, sizes, and whose address counts.
 
-The buckets' own arithmetic is in test_rate_limit.py. Quoted lines are the seed's and CONTRACT.md's.
+The buckets' own arithmetic is in test_rate_limit.py. The rules are in docs/reference/collect-api.md.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ def used(app: App) -> dict[tuple[str, int], int]:
 
 
 async def test_120_a_minute_a_client_and_website(app: App) -> None:
-    """Seed, Limits: 120 a minute per IP and website; refilled evenly, full at start. Retry-After: sent then, the
+    """120 a minute per IP and website; refilled evenly, full at start. Retry-After: sent then, the
     request passes."""
     website, other = await app.website(), await app.website("example.org")
     assert await codes(app, 150, view(website)) == {OK: 120, LIMITED: 30}
@@ -501,7 +501,7 @@ async def chunked(app: App, body: bytes, **headers: str) -> Answer:
 
 
 async def test_body_sizes(app: App) -> None:
-    """Seed, Limits: body size 64 KB, 65,536 bytes: by Content-Length before a byte is read; chunked bodies as they
+    """Body size 64 KB, 65,536 bytes: by Content-Length before a byte is read; chunked bodies as they
     arrive. The client sees the answer."""
     website = await app.website()
     sizes = {65_535: OK, 65_536: OK, 65_537: (413, "body_too_large"), 500_000: (413, "body_too_large")}

@@ -1,7 +1,7 @@
-"""A client that was written from the seed alone is accepted, and so is what such clients send with good reason.
+"""Events of clients that send only the required fields are accepted, and so are common variants of the fields.
 
-The seed's tables name the fields of each type; what this project adds for measurements is optional. An event without
-those fields is stored, shown in /events, and counts in no statistic.
+The fields of measurements are optional (docs/reference/collect-api.md, Event types). An event without those fields is
+stored, shown in /events, and counts in no statistic.
 """
 
 import json
@@ -41,12 +41,12 @@ DAY = "from=2026-11-18&to=2026-11-18"
 
 
 def least(kind: str) -> dict[str, Any]:
-    """An event with the fields that the seed requires."""
+    """An event with the required fields."""
     return {"type": kind, **{field: value for field, _, value in SEED if field in REQUIRED.get(kind, ())}}
 
 
 def whole(kind: str) -> dict[str, Any]:
-    """An event with all fields that the seed has for its type."""
+    """An event with all fields of its type."""
     return {"type": kind, **{field: value for field, kinds, value in SEED if kind in kinds}}
 
 

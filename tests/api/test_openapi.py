@@ -1,9 +1,8 @@
 """static/openapi.yaml says what the server does.
 
-CONTRACT: "`openapi.yaml`, which the server itself serves, says the same thing to machines". First the
-document alone (valid, complete, its examples true), then the document against the code's tables, then
-against a real server: asked by hand for each status that chance does not meet, and asked at random. Answers
-are held against a closed copy of the document, in which an object may have no key that is not described.
+First the document alone (valid, complete, its examples true), then the document against the code's tables, then against
+a real server: asked by hand for each status that chance does not meet, and asked at random. Answers are held against a
+closed copy of the document, in which an object may have no key that is not described.
 """
 
 import json
@@ -56,7 +55,7 @@ CHECKS = [
     response_headers_conformance,
 ]
 
-# The seed's row ":field".
+# docs/reference/read-api.md, Filters: the 14 dimensions.
 FIELDS = (
     *("pathname", "referrer", "country", "browser", "os", "device", "language", "hostname"),
     *("utm_source", "utm_medium", "utm_campaign", "platform", "app_version", "os_version"),
@@ -154,7 +153,7 @@ def test_every_component_is_used() -> None:
     assert defined - schemes == referred(DOCUMENT["paths"])
 
 
-# CONTRACT, "Collect" 1 to 8, "Read API" and "Errors everywhere": what each status may say.
+# docs/reference/errors.md: the codes of each status.
 COLLECT_CODES = {
     "400": {"invalid_json", "invalid_body", "too_many_events", "no_valid_event"},
     "403": {"origin_not_allowed"},
@@ -246,7 +245,7 @@ def test_top_takes_the_14_fields() -> None:
 
 
 def test_the_columns_of_events_are_the_contracts() -> None:
-    """CONTRACT, row /websites/:id/events."""
+    """The columns of /websites/:id/events."""
     columns = ["id", "type", "timestamp", *FIELDS, "event_name", "event_data", "visit", "vitals"]
     columns += ["experiment", "variant", "goal", "value"]
 

@@ -1,7 +1,7 @@
 """The read API's figures over HTTP, each worked out by hand; shapes, filters, comparison, lists, freshness.
 
-Quoted: CONTRACT, "Words" (what a view, a visit, a bounce is; "For a website, a half-open range [from, to) and filters,
-let E be ...") and "Read API" (the table of endpoints). What a question may say is in test_read_parameters.py.
+The rules are in docs/reference/definitions.md and docs/reference/read-api.md. What a question may say is in
+test_read_parameters.py.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ def site(library: Library) -> Site:
 
 
 def figures(site: Site, question: str) -> list[Any]:
-    """The seven key figures, in the contract's order."""
+    """The seven key figures, in the order of the response."""
     return [site.data(question)[name] for name in SEVEN]
 
 
@@ -473,7 +473,7 @@ LABELS = {
 
 @pytest.mark.parametrize("field", FIELDS)
 def test_every_field_has_a_list_and_a_filter(site: Site, field: str) -> None:
-    """Seed, the row :field: its 14 names; CONTRACT: filter_<field> takes any of the 14."""
+    """The 14 dimensions, as :field and as filter_<field>."""
     url = "https://www.example.com/p?utm_source=a+b&utm_medium=mail&utm_campaign=50%25%20off"
     more = {"referrer": "https://www.news.example.net/x", "language": "pt-br", "platform": "web", "app_version": "1.2"}
     site.send(event("pageview", "10:00:00", "ann", url=url, os_version="11", **more), ip="8.8.8.8")

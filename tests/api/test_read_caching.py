@@ -1,7 +1,7 @@
 """ETag and If-None-Match of the read API.
 
-Quoted: CONTRACT: "`ETag` is a hash of the question and of the website's change counter; `If-None-Match` gives 304."
-A default range moves with now, so its answer is another one each time.
+docs/reference/read-api.md, Caching: `ETag` is a hash of the request and of the website's change counter;
+`If-None-Match` gives 304. A default range moves with now, so its answer is another one each time.
 """
 
 from collections.abc import Iterator

@@ -1,9 +1,6 @@
 """Who may read, how often, and what a refusal looks like; and the routes that need no key.
 
-Quoted: CONTRACT, "Read API": "missing or wrong: 401 with `WWW-Authenticate: Bearer`; a key whose account fell to a plan
-without keys: 403 `plan_has_no_keys`. A website that is unknown or another account's: 404 `unknown_website`, the same
-answer for both." "600 requests a minute a key; RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset on every
-answer; 429 with Retry-After." "CORS is open ... HEAD works." "Errors everywhere: {"ok": false, "error": {...}}".
+The rules are in docs/reference/read-api.md (Authentication, Responses) and docs/reference/errors.md.
 """
 
 import re

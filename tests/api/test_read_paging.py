@@ -1,8 +1,6 @@
 """GET /api/v1/websites/:id/events: rows, order, pages; and the three tables as CSV.
 
-Quoted: CONTRACT: "newest first (timestamp, then id), every type but heatmap ...; limit 1 to 1000, default 100; `cursor`
-from `meta.next_cursor` (null at the end; in CSV as a Link header), stable while events arrive. Never a session_id, an
-address or a User-Agent".
+The rules are in docs/reference/read-api.md, Events.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
 """What a question to the read API may say: every parameter, good and bad; ranges and zones.
 
-Quoted: CONTRACT, "Read API": "An unknown parameter, a bad value, a single-valued parameter twice, an unknown filter,
-from not before to: 400 `invalid_parameter` with `field` and what was allowed. Nothing is ever replaced by a default in
-silence." The pure rules of time have a test of their own, test_timeranges.py; here they arrive over HTTP.
+The rules are in docs/reference/read-api.md, Responses: no invalid value is ever replaced by a default. The pure rules
+of time have a test of their own, test_timeranges.py; here they arrive over HTTP.
 """
 
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ GOOD = {
     "cursor": "",
     "format": "json",
 }
-# CONTRACT, "`from`, `to`, `tz`: on stats, timeseries, top and events", and the table of endpoints.
+# docs/reference/read-api.md: the parameters of each endpoint.
 TAKEN = {
     "stats": {"from", "to", "tz", "compare"},
     "timeseries": {"from", "to", "tz", "interval", "format"},
@@ -59,7 +58,7 @@ def site(library: Library, shared: Site) -> Site:
 @pytest.mark.parametrize("name", [name for name in GOOD if name != "cursor"])
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_an_endpoint_takes_its_own_parameters(site: Site, endpoint: str, name: str) -> None:
-    """CONTRACT, the table of endpoints; what another endpoint takes is unknown here, with a good value too."""
+    """A parameter of another endpoint is unknown here, with a valid value too."""
     question = f"{endpoint}?{name}={GOOD[name]}"
     if name in TAKEN[endpoint]:
         assert site.ask(question).status == 200
@@ -379,7 +378,7 @@ def at(text: str, offset: str = "+00:00") -> str:
 )  # fmt: skip
 @pytest.mark.parametrize("endpoint", ["stats", "events"])
 def test_a_range_is_understood(site: Site, endpoint: str, asked: str, expected: tuple[str, str]) -> None:
-    """CONTRACT, the paragraph on `from`, `to`, `tz`; meta shows the instants in tz."""
+    """docs/reference/read-api.md, Ranges; meta shows the instants in tz."""
     meta = site.answer(f"{endpoint}?{asked}")["meta"]
     assert (meta["from"], meta["to"]) == expected
 

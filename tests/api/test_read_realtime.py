@@ -1,7 +1,6 @@
 """GET /api/v1/websites/:id/realtime: who is here, and on which page.
 
-Quoted: CONTRACT: "visitors with a traffic event whose timestamp lies in the last 300 seconds, each on the page of its
-visit's latest view; at most 100 pages". Pages come by visitors descending, then pathname by code point.
+The rules are in docs/reference/read-api.md, Realtime. Pages come by visitors descending, then pathname by code point.
 """
 
 from collections.abc import Iterator

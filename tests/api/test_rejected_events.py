@@ -145,7 +145,7 @@ TOLD = (
 
 
 def test_every_reason_is_one_that_collect_tells_and_the_other_way_round() -> None:
-    """CONTRACT, "Codes", and the whole refusals that are met when the website is known; but for what has no website."""
+    """Every code of a rejected event, and the refusals of whole requests whose website is known."""
     assert [code for code, _ in REASONS] == [*TOLD]
     reasons = {"crawler", "origin", "rate", "quota", "too_late", "invalid", "unavailable"}
     assert {reason for _, reason in REASONS} == reasons

@@ -39,12 +39,12 @@ CODES = {
     *("timestamp_too_old", "timestamp_in_future"),
 }
 AROUND = RequestContext(Agent("Firefox", "Linux", "", "desktop", False), "DE", "en")
-# The longest of the contract's texts is a path, of a URL of 8,192 characters.
+# The longest text is a path, of a URL of 8,192 characters.
 MOST_CHARACTERS = 8_192
 
 
 def body(data: bytes) -> None:
-    """A collect request's body: a refusal that CONTRACT names, or events that can be stored and shown."""
+    """A collect request's body: a documented refusal, or events that can be stored and shown."""
     try:
         batch = events.parse_body(data)
     except BadBody as bad:

@@ -2,7 +2,7 @@
 
 Purpose: `test_model.py` asks the server and this file the same questions and wants the same answers.
 Rules of this file:
-- it imports nothing of the server: what it knows, it knows from CONTRACT.md;
+- it imports nothing of the server: it follows docs/reference/ alone;
 - it keeps what was accepted as a plain list, in order of arrival, and counts by loops, lists and sets;
 - there is no index, no rollup and no clever step. Visits are cut anew from sorted lists for every question;
 - days and hours are found by walking over instants minute by minute (all zones have changed on whole minutes
@@ -131,7 +131,7 @@ class Answer:
 
 
 class Refused(Exception):
-    """The question is a 400 by the contract."""
+    """The request is answered 400."""
 
 
 # --- time: instants are integer milliseconds since 1970 in UTC

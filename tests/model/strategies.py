@@ -395,7 +395,7 @@ def own_fields(draw: st.DrawFn, kind: str, session: str | None, at_once: bool) -
         own |= {"goal": pick(draw, ("buy", None)), "value": pick(draw, VALUES)}
         own["variant"] = own["variant"] if at_once else pick(draw, (own["variant"], None))
     if kind in MEASURED and not draw(below(6)):
-        # As a client does that knows the seed's fields alone.
+        # As a client does that sends the required fields alone.
         own = {name: value for name, value in own.items() if name not in MEASURED[kind] or draw(below(3)) == 0}
     return own
 

@@ -1,8 +1,8 @@
 """The server against the model over HTTP, every answer compared; and the model against figures made by hand.
 
-CONTRACT.md, Words: "Every figure about traffic is exact. Any faster way to compute one (a rollup, a cache)
-gives the same number as the plain query over raw events, and a test proves it." This is that test. One real
-server on a real SQLite file serves many examples, each of which has two websites of its own.
+docs/reference/definitions.md: "Every figure about traffic is exact. Rollups and caches give the same number as the
+plain query over raw events". This is that test. One real server on a real SQLite file serves many examples, each of
+which has two websites of its own.
 
 EXAMPLES are played of each of the two kinds of world, or as many as the variable MODEL_EXAMPLES says. Where
 the environment says CI, and with --hypothesis-profile=ci, they are the same in every run; elsewhere they are

@@ -1,8 +1,7 @@
 """The system's clock set forward and back, by an hour and by 40 days, over midnights, month, year and leap day.
 
-RELIABILITY, T5: "buckets and timeouts on time.monotonic(); event time wall clock; backward jump never gives negative
-Retry-After or frozen buckets"; T4: no time zone database on the host; T6: "reset at 00:00 UTC on the 1st".
-docs/monitoring.md, Clock: "Deletions do not follow it at once".
+Rate limits and timeouts use the monotonic clock, events the system clock, and monthly limits are reset at 00:00 UTC on
+the 1st. docs/monitoring.md, Clock: "Deletions do not follow it at once".
 
 The whole application at work with a clock that the tests set: one shows the time, the other measures waiting. A real
 process under `faketime`, where that is installed, does the same once more.

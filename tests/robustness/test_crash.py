@@ -1,8 +1,8 @@
 """The real server, killed at random moments while many send to it, and told to end while many send to it.
 
-CONTRACT: "202 means on disk"; event_id "holds across restarts and crashes"; "SIGTERM: no new connections, what was
-accepted is answered and committed, exit 0 within 10 seconds". What this means for one who sends: what was acknowledged
-is there exactly once, a request is there whole or not at all, and what is sent again with its event_id counts once.
+Events are fsynced before the 202 response, copies are recognised across crashes, and SIGTERM ends the server in 10
+seconds. For a client this means: what was acknowledged is there exactly once, a request is there whole or not at all,
+and what is sent again with its event_id counts once.
 
 tests/support/ledgers.py keeps the ledger and does the counting. TALLY_KILLS=1000 makes a long run of it.
 """
@@ -126,7 +126,7 @@ def test_told_to_end_under_load(part: int, serve: Serve, db: Path, tmp_path: Pat
             begun = time.monotonic()
             assert server.terminate() == 0
             took_s = time.monotonic() - begun
-        assert took_s < 10, "CONTRACT: exit 0 within 10 seconds"
+        assert took_s < 10, "docs/cli.md: it ends within 10 seconds"
         cut_off = [client.failure for client in clients if not isinstance(client.failure, ConnectionError | None)]
         assert cut_off == [], "an answer is whole, or there is none"
         check_dead(db, tmp_path / "dead", ledger)

@@ -1,7 +1,7 @@
 """A disk that fails: full, read-only, faulty at one call or for good; a database that is damaged, deleted, replaced.
 
-CONTRACT: "503 with Retry-After: `storage_unavailable`". What was answered 202 is in the file exactly once and what was
-answered 503 is not, reads go on where they can, and when the fault is over the server goes on by itself.
+What was answered 202 is in the file exactly once and what was answered 503 is not, reads go on where they can, and when
+the fault is over the server goes on by itself.
 
 Faults at single calls are planted into the running server by strace, call by call until one request no longer reaches
 that many: at each write and fsync once, and from each on for good. TALLY_FAULTS=N tries N of them whatever happens.

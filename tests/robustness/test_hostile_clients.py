@@ -1,7 +1,7 @@
 """The real server under attack, with honest clients in between who are answered rightly and about as fast as before.
 
-RELIABILITY L6 to L9, I15 and figures 8, 10 and 11. How fast the machine is decides nothing: the median of the honest
-requests' time is compared with that before the attack, memory with what it was, and what ends is waited for.
+How fast the machine is decides nothing: the median of the honest requests' time is compared with that before the
+attack, memory with what it was, and what ends is waited for.
 """
 
 import gzip

@@ -32,7 +32,7 @@ from tests.support.process import Serve, Server, need_strace
 
 EVIL = "evil.example"
 
-# --- lines broken into headers (RELIABILITY W20)
+# --- lines broken into headers (response splitting)
 
 BREAKS = ("\r\n", "\n", "\r", "\u2028", "\x85", "\0")
 BAD_TEXTS = {

@@ -1,8 +1,8 @@
 """Memory stays bounded, whoever comes: many honest visitors without an eviction, and floods of strangers.
 
-CONTRACT, Words: "Identities are kept up to a bound (200,000 by default, at least 100,000 without an eviction; least
-recently used go first, counted in a metric)". At most 120 MB with 100,000 visitors (docs/benchmarks.md). The first is
-a real server and 100,000 visitors; the second the same modules in a process of their own, and millions of clients.
+Identities are kept up to a bound: 200,000 by default, the least recently used are evicted first, counted in a metric
+(docs/reference/definitions.md). At most 120 MB with 100,000 visitors (docs/benchmarks.md). The first is a real server
+and 100,000 visitors; the second the same modules in a process of their own, and millions of clients.
 """
 
 import asyncio

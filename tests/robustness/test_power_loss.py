@@ -1,4 +1,4 @@
-"""A power cut loses nothing that was answered 202 (CONTRACT: "202 means on disk", committed with fsync).
+"""A power cut loses nothing that was answered 202 (committed with fsync).
 
 A server's calls are recorded while clients post and its log is copied into the database again and again, then played
 back up to each fsync and each answer, without what no fsync had covered, or with any part of it

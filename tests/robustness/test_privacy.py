@@ -1,8 +1,7 @@
 """What must never be written down is looked for everywhere, in every shape it could have: the whole stay of a server.
 
-CONTRACT, Words: "Identities, salts, addresses, User-Agents and session_ids live in memory only. What is stored is a
-random number drawn for the identity". docs/privacy.md: "Never: address, User-Agent, `session_id`, event_id as text,
-cookies, the rest of a URL's query, nor a hash of any of these." API keys and passwords are stored as hashes.
+docs/privacy.md lists what is not stored: addresses, User-Agents, `session_id`, cookies, the rest of a URL's query,
+hashes of these. API keys and passwords are stored as hashes.
 
 A real server is sent distinctive values (canaries), answers 202, 400, 403, 413, 429 and 500 to them, is restarted and
 killed, and is backed up. After each step all that it wrote is kept: the database with its log, shared memory and lock,

@@ -1,7 +1,7 @@
 """The real process: how it starts, what it does with signals, loads, bad clients and a failing disk, and what is left.
 
-CONTRACT: "202 means on disk", "SIGTERM: no new connections, what was accepted is answered and committed, exit 0",
-"A second server on the same file: refused at once". RELIABILITY of servers of this kind lists how such promises break.
+Events are fsynced before the 202 response, SIGTERM answers and commits what was accepted, and a second server on the
+same file is refused (docs/cli.md).
 """
 
 import gzip
@@ -425,7 +425,7 @@ def full_disk(server: Server) -> Iterator[None]:
 
 
 def test_a_full_disk(serve: Serve, website: str, db: Path) -> None:
-    """CONTRACT: "503 with Retry-After: `storage_unavailable`". Nothing of a refused request is kept, reads go on,
+    """503 `storage_unavailable` with Retry-After. Nothing of a refused request is kept, reads go on,
     and it works again by itself when there is room."""
     key = new_key(db)
     server = serve(*UNLIMITED)

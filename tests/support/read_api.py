@@ -31,7 +31,7 @@ NOON = "2026-11-18T12:00:00.000+00:00"
 DAY = "2026-11-17"  # the day before NOON: all of it can still be sent
 NO_LIMIT = 10_000_000
 
-# The seed's row ":field", in its order.
+# The 14 dimensions, in the order of the documentation.
 FIELDS = (
     *("pathname", "referrer", "country", "browser", "os", "device", "language", "hostname"),
     *("utm_source", "utm_medium", "utm_campaign", "platform", "app_version", "os_version"),

@@ -4,9 +4,9 @@
 handed over without threads of their own (`Hand`), so that a test may look, write or kill before any step of the
 builder: a step is one transaction, so being killed in its middle is being killed before it.
 
-`Plain` is the second answer. CONTRACT, Words: "Every figure about traffic is exact. Any faster way to compute one (a
-rollup, a cache) gives the same number as the plain query over raw events, and a test proves it." It counts by loops
-over the rows of table `event`: visits are cut anew from the times of events, no total and no rollup is looked at.
+`Plain` is the second answer. docs/reference/definitions.md: "Every figure about traffic is exact. Rollups and caches
+give the same number as the plain query over raw events". It counts by loops over the rows of table `event`: visits are
+cut anew from the times of events, no total and no rollup is looked at.
 """
 
 import random

@@ -1,4 +1,4 @@
-"""Token buckets (tally/rate_limit.py). Quoted lines are CONTRACT.md's."""
+"""Token buckets (tally/rate_limit.py). The rules are in docs/reference/collect-api.md."""
 
 from fractions import Fraction
 

@@ -1,7 +1,7 @@
 """tally/timestamps.py and tally/timeranges.py: tables worked out by hand, a walk over every minute as oracle.
 
-Quoted throughout: the contract's Read API, its paragraph on `from`, `to`, `tz` and the row of /timeseries,
-and Collect, "Timestamps". UTC instants are written out, so that no table leans on the code that it checks.
+The rules are in docs/reference/read-api.md, Ranges and Time series, and docs/reference/collect-api.md, Fields. UTC
+instants are written out, so that no table leans on the code that it checks.
 """
 
 import struct
@@ -477,7 +477,7 @@ def beginnings(tz: ZoneInfo, first: int, end: int, interval: Interval) -> Iterat
 
 
 def slow_buckets(asked: Range, interval: Interval) -> list[Bucket]:
-    """The rows of /timeseries by the contract's words alone."""
+    """The rows of /timeseries by their definition alone."""
     first = (asked.from_ms // 1000 - (3 if interval == "hour" else 72) * 3600) // 60 * 60
     starts = [
         (int(local.timestamp()) * 1000, local.isoformat(timespec="milliseconds"))

@@ -1,8 +1,8 @@
 """The command `analytics-server`: what it prints, what it answers with, what it makes, what it refuses.
 
-CONTRACT, The command: "Values go to standard output alone, words to standard error, so that scripts can capture them;
-exit status 0, 1 for a failure, 2 for wrong usage." `command` runs it as a process of its own, which takes a third of a
-second; `here` calls the same `main` in this process, for the tables of cases.
+docs/cli.md: values go to standard output, messages to standard error; exit status 0, 1 for a failure, 2 for wrong
+usage. `command` runs it as a process of its own, which takes a third of a second; `here` calls the same `main` in this
+process, for the tables of cases.
 """
 
 import io

@@ -1,4 +1,4 @@
-"""Who is calling (tally/events/client.py). Quoted lines are CONTRACT.md's."""
+"""Who is calling (tally/events/client.py). The rules are in docs/reference/collect-api.md."""
 
 from ipaddress import ip_address, ip_network
 

@@ -1,7 +1,6 @@
 """tally/events/dimensions.py: a checked event and its request -> the 14 dimensions.
 
-Quoted: CONTRACT, "Dimensions", the rows `referrer` and `language` of "Fields beyond the seed", and the seed's rows
-`name` ("stored as the path formed by a leading slash followed by the name") and `:field`.
+The rules are in docs/reference/collect-api.md, Dimensions.
 """
 
 from typing import Any
@@ -43,7 +42,7 @@ def told(
 
 
 def test_the_fields_are_the_seeds() -> None:
-    """Seed, the row :field: 14 names, in its order."""
+    """The 14 dimensions, in the order of the documentation."""
     assert enrich.FIELDS == SEED_FIELDS
 
 

@@ -1,7 +1,6 @@
 """tally/events/geoip.py, over the database that comes with the code and over small ones written here byte by byte.
 
-CONTRACT.md, dimensions: "country: ISO 3166-1 alpha-2, from the client address by a database on this
-machine; no lookup leaves the process".
+A country is an ISO 3166-1 alpha-2 code, from a database on this machine; no lookup leaves the process.
 """
 
 from __future__ import annotations

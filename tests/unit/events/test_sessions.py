@@ -1,4 +1,6 @@
-"""Identities, visitors and visits in memory (tally/events/sessions.py). Quoted lines are CONTRACT.md's."""
+"""Identities, visitors and visits in memory (tally/events/sessions.py). The rules are in
+docs/reference/collect-api.md.
+"""
 
 import itertools
 
@@ -43,7 +45,7 @@ class Shelf:
 
 
 def cut(events: list[tuple[int, bool]]) -> list[Shape]:
-    """The visits of one visitor's events by the contract's words, from a sorted list."""
+    """The visits of one visitor's events by the definition, from a sorted list."""
     visits: list[Shape] = []
     for ts_ms, is_view in sorted(events):
         if visits and ts_ms - visits[-1][1] <= GAP_MS:

@@ -1,7 +1,6 @@
-"""Hosts and URLs (tally/events/urls.py). Quoted lines are CONTRACT.md's.
+"""Hosts and URLs (tally/events/urls.py).
 
-"The host must be the registered domain or a subdomain, compared as lowercase IDNA labels without port or
-trailing dot, parsed strictly."
+docs/reference/collect-api.md, Origin, says how hosts are compared.
 """
 
 import ipaddress

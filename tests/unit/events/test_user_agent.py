@@ -1,9 +1,7 @@
 # ruff: noqa: E501 (User-Agents are quoted whole, one a line)
 """tally/events/user_agent.py, over real User-Agents: every row is held to by both of ua-parser's engines.
 
-CONTRACT.md, "Dimensions": "browser, os, os_version, device: ... else from the User-Agent (os_version only where it is
-true: frozen User-Agents tell nothing)"; "Crawlers (by User-Agent) on web requests: ... HTTP libraries without a web
-request are not crawlers: apps and servers use them".
+The rules are in docs/reference/collect-api.md, Dimensions and Origin (crawlers).
 """
 
 from __future__ import annotations
@@ -308,7 +306,7 @@ CRAWLERS = [
 ]
 
 # fmt: on
-DEVICES = {"", "desktop", "mobile", "tablet", "tv", "console", "other"}  # CONTRACT.md, fields beyond the seed
+DEVICES = {"", "desktop", "mobile", "tablet", "tv", "console", "other"}
 
 
 class Recorder(Resolver):

@@ -1,4 +1,4 @@
-"""What a collect request may hold (tally/events/validation.py). Quoted lines are the seed's and CONTRACT.md's."""
+"""What a collect request may hold (tally/events/validation.py). The rules are in docs/reference/collect-api.md."""
 
 import json
 from typing import Any
@@ -216,7 +216,7 @@ REQUIRED = [
     ("screen_view", "name"),
     ("event", "event_name"),
 ]
-# The seed requires nothing of these types beyond type and website_id.
+# These types require nothing beyond type and website_id.
 OPTIONAL = [
     ("vitals", "vitals"),
     ("heatmap", "points"),

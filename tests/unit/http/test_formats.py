@@ -1,7 +1,6 @@
 """tally/http/formats.py: rows as JSON objects or as CSV.
 
-Quoted: CONTRACT: "`Accept: text/csv` or `format=csv` gives timeseries, top and events as CSV with a header row; cells
-that a spreadsheet would run as a formula are made harmless". Lines end with CRLF (RFC 4180).
+The rules are in docs/reference/read-api.md, Responses (CSV). Lines end with CRLF (RFC 4180).
 """
 
 import csv

@@ -1,8 +1,7 @@
 """tally/ingest/realtime.py: what is kept in memory of who is here, against a plain reference over the rows of the file.
 
-Quoted: CONTRACT, realtime: "visitors with a traffic event whose timestamp lies in the last 300 seconds, each on the
-page of its visit's latest view; at most 100 pages". The events go through the real writer (tally/ingest/writer.py) into
-the product's tables; who reads when, and what is handed over when, is up to each test. Over HTTP:
+The rules are in docs/reference/read-api.md, Realtime. The events go through the real writer (tally/ingest/writer.py)
+into the product's tables; who reads when, and what is handed over when, is up to each test. Over HTTP:
 test_read_realtime.py.
 """
 
@@ -66,7 +65,7 @@ def row(sent: Sent) -> Row:
 
 
 def reference(connection: sqlite3.Connection, website: int, now_ms: int) -> Answer:
-    """By the contract's words, over all rows there are: visits are cut anew, the column `visit` is not looked at."""
+    """By the definition, over all rows: visits are computed again, without the column `visit`."""
     rows = connection.execute(
         "select visitor, ts, event.id, type <= 1, text from event join label on label.id = pathname"
         " where website = ? and ts <= ? order by ts, event.id",

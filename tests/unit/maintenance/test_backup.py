@@ -1,8 +1,7 @@
 """backup, backup --keep, the nightly backup, restore: a copy is whole or not there, and nothing of anybody else's goes.
 
-CONTRACT, The command: "`backup FILE`, `restore FILE`: a consistent copy while the server runs; and back, refused while
-a server holds the file". What a copy of a running server holds is tested in tests/unit/cli/test_commands.py. Kills are
-real ones: a process gets SIGKILL at each line it comes to, one line after the other.
+The rules are in docs/backup.md. What a copy of a running server holds is tested in tests/unit/cli/test_commands.py.
+Kills are real ones: a process gets SIGKILL at each line it comes to, one line after the other.
 """
 
 import fcntl

@@ -1,8 +1,7 @@
 """compact: gives the space of deleted rows back to the disk, changes nothing, and nobody waits for it.
 
-The row that this checks: "`compact` gives disk back"; CONTRACT, The command: "disk back in small steps", and "All
-commands but restore work while the server runs". A collect request is answered 202 all the while: the server's writer
-gives up a commit that has to wait for two seconds.
+docs/cli.md: it works in small steps, beside a running server. A collect request is answered 202 all the while: the
+server's writer gives up a commit that has to wait for two seconds.
 """
 
 import sqlite3

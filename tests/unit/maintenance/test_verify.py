@@ -1,8 +1,6 @@
 """verify: a right file is called right, every kind of damage is found and told, and what was found is made right again.
 
-The row that this checks: "`analytics-server verify` recomputes rollups from raw rows and compares"; days of which only
-rollups are kept are "passed over by verify, which says so". CONTRACT, The command: "Values go to standard output alone,
-words to standard error"; "exit status 0, 1 for a failure".
+`verify` recomputes rollups from raw events and compares; it skips days of which only rollups are kept, and says so.
 """
 
 import threading

@@ -1,8 +1,8 @@
 """tally/reports/partial_days.py against counting by sets: any part of a day, to the millisecond.
 
-CONTRACT, Words: "Every figure about traffic is exact. Any faster way to compute one (a rollup, a cache) gives the same
-number as the plain query over raw events, and a test proves it." How a question comes to it, and what makes a list
-another one, is in test_rollups.py and test_stats.py.
+docs/reference/definitions.md: "Every figure about traffic is exact. Rollups and caches give the same number as the
+plain query over raw events". How a question comes to it, and what makes a list another one, is in test_rollups.py and
+test_stats.py.
 """
 
 import sqlite3

@@ -1,8 +1,8 @@
 """tally/reports/stats.py where a question meets days in different states: what is remembered, what is gone, what ties.
 
-CONTRACT, Words: "Every figure about traffic is exact. Any faster way to compute one (a rollup, a cache) gives the same
-number as the plain query over raw events, and a test proves it." At random that is tests/unit/rollups/test_rollups.py;
-here are the ways in which what was complete changes, one by one, each after a question has been asked.
+docs/reference/definitions.md: "Every figure about traffic is exact. Rollups and caches give the same number as the
+plain query over raw events". At random that is tests/unit/rollups/test_rollups.py; here are the ways in which what was
+complete changes, one by one, each after a question has been asked.
 """
 
 import sqlite3

@@ -1,10 +1,9 @@
 """Totals, rollups and remembered sums against plain counting, whatever happens in whatever order.
 
-CONTRACT, Words: "Every figure about traffic is exact. Any faster way to compute one (a rollup, a cache) gives the same
-number as the plain query over raw events, and a test proves it." Here the limits are small, so that in a handful of
-events everything occurs that takes months otherwise: folds in several steps, late events, days that become final,
-blocks of all levels that are built, become stale and are built anew, a process killed in the middle of it.
-test_model.py asks the same over HTTP.
+docs/reference/definitions.md: "Every figure about traffic is exact. Rollups and caches give the same number as the
+plain query over raw events". Here the limits are small, so that in a handful of events everything occurs that takes
+months otherwise: folds in several steps, late events, days that become final, blocks of all levels that are built,
+become stale and are built anew, a process killed in the middle of it. test_model.py asks the same over HTTP.
 
 EXAMPLES are played, or as many as the variable ROLLUP_EXAMPLES says; each asks all of its questions after every step.
 """

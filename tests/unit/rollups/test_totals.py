@@ -1,8 +1,8 @@
 """tally/rollups/totals.py: the nine numbers of a quarter of an hour, kept by what changes and counted anew, are the
 same.
 
-CONTRACT, Words: "Every figure about traffic is exact. Any faster way to compute one (a rollup, a cache) gives the same
-number as the plain query over raw events, and a test proves it."
+docs/reference/definitions.md: "Every figure about traffic is exact. Rollups and caches give the same number as the
+plain query over raw events".
 """
 
 from collections import defaultdict

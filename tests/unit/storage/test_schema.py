@@ -470,7 +470,7 @@ HOLDS = {
 
 @pytest.mark.parametrize("statement", BITES.values(), ids=BITES)
 def test_constraints_bite(statement: str, filled: Path) -> None:
-    """schema.sql: CHECKs for the contract's limits, strict types, foreign keys."""
+    """schema.sql: CHECKs for the limits of fields, strict types, foreign keys."""
     with closing(connect_writer(filled)) as connection, pytest.raises(sqlite3.IntegrityError):
         connection.execute(statement)
 

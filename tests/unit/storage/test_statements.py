@@ -1,8 +1,7 @@
 """tally/storage/sql/events.py on rows put in by hand: each statement alone, and the wall around all of them.
 
-Quoted: CONTRACT, Words: "let E be the traffic events in the range that match all the filters", and the table of
-endpoints. How the figures read over HTTP is in test_read_api.py, how the statements find their rows in
-test_query_plans.py.
+The rules are in docs/reference/definitions.md, Figures of a range. How the figures read over HTTP is in
+test_read_api.py, how the statements find their rows in test_query_plans.py.
 """
 
 import inspect
@@ -478,7 +477,7 @@ def test_a_name_that_is_no_filter_never_reaches_sql(query: Callable[[Scope], Que
 
 @pytest.mark.parametrize("field", ["type", "visitor", "OS", "", "os, visitor", *HOSTILE])
 def test_a_name_that_is_no_field_has_no_list(field: str) -> None:
-    """Seed, the row :field: the 14; event_name has an endpoint of its own."""
+    """The 14 dimensions; event_name has an endpoint of its own."""
     with pytest.raises(KeyError):
         queries.counts(Scope(W, 0, 1), field)
     if field:  # without one it is about all traffic

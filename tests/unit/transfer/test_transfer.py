@@ -1,8 +1,6 @@
 """Export and import: a line of a file both ways, what an import leaves in the tables after each commit, equal answers.
 
-CONTRACT: "NDJSON, one event a line in the shape of /events plus `visitor` (a string; lines without one are visitors of
-their own), any order, any age up to now, `.gz` understood. A visitor is (the file's visitor, UTC day); visits follow
-the 30-minute rule, a `visit` in the file is ignored; `id` makes a second import of the same line harmless".
+The rules are in docs/importing.md, Format.
 """
 
 import contextlib
@@ -1052,7 +1050,7 @@ def imported(app: App, lines: Sequence[Any], website: int = 1) -> Summary:
 
 
 async def test_pages_of_events_stand_still_beside_imports(app: App) -> None:
-    """CONTRACT: the cursor is "stable while events arrive", whoever brings them, while and after imports and across
+    """The cursor is stable while events arrive, whoever brings them, while and after imports and across
     restarts; a first page shows what was imported just now."""
     website, key = await app.website(), await app.key()
     path = f"/api/v1/websites/{website}/events?limit=2"
