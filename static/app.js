@@ -30,7 +30,7 @@ const ROUTES = [
   [/^\/websites\/(?<id>[0-9a-f-]{36})\/vitals$/, null, "vitals", true],
   [/^\/websites\/(?<id>[0-9a-f-]{36})\/heatmaps$/, null, "heatmaps", true],
   [/^\/websites\/(?<id>[0-9a-f-]{36})\/experiments$/, null, "experiments", true],
-  [/^\/websites\/(?<id>[0-9a-f-]{36})\/left-out$/, null, "left_out", true],
+  [/^\/websites\/(?<id>[0-9a-f-]{36})\/rejected$/, null, "left_out", true],
   [/^\/account(?:\/(?<section>[a-z-]+))?$/, null, "account", true],
   [/^\/share\/(?<token>[A-Za-z0-9_-]+)$/, null, "share", false],
 ];

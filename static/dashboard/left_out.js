@@ -8,7 +8,7 @@ import { at } from "../shared/paths.js";
 
 /** Gives { element, redraw(), load() }. `path`: where the page is. */
 export function leftOut(board, path) {
-  const element = h("a", { class: "left-out-link no-print" }, "What was left out");
+  const element = h("a", { class: "rejected-link no-print" }, "What was left out");
   let asking = null;
 
   function redraw() {
@@ -22,7 +22,7 @@ export function leftOut(board, path) {
     asking?.abort();
     const mine = (asking = new AbortController());
     const question = questionOf({ ...board.view(), filters: [] }, board.span());
-    const answer = await get(`${board.base}/left-out?${question}`, { signal: mine.signal });
+    const answer = await get(`${board.base}/rejected?${question}`, { signal: mine.signal });
     if (mine !== asking) return;
     const events = answer.ok ? answer.data.events : null;
     fill(

@@ -38,7 +38,7 @@ function full(root, context, website) {
     name: website.name || website.domain,
     zone: context.account.time_zone,
     tools: [share, settings],
-    leftOut: `/websites/${website.id}/left-out`,
+    leftOut: `/websites/${website.id}/rejected`,
   });
 }
 

@@ -1,4 +1,4 @@
-// What was left out of a website's figures (/websites/{id}/left-out): how much, by day and reason, what each means and
+// What was left out of a website's figures (/websites/{id}/rejected): how much, by day and reason, what each means and
 // what to do, and recent examples. The owner's alone. It asks, and changes nothing.
 //
 // Days, time zone and the chosen reason are in the address, in the dashboard's words.
@@ -28,7 +28,7 @@ const PAGE = {
     write: ({ reason }) => (reason ? [["reason", reason]] : []),
   },
   csv: (board) => [
-    ["CSV of what was left out by day", `${board.base}/left-out?${board.question({ format: "csv" })}`, "left-out.csv"],
+    ["CSV of what was left out by day", `${board.base}/rejected?${board.question({ format: "csv" })}`, "rejected-events.csv"],
   ],
   foot: "An event counts on the day it arrives, each time that it is sent. Days are kept for 400 days, examples for 30. Nothing here tells of a person: no address, no browser, no session, no path.",
   build,
@@ -45,7 +45,7 @@ function build(board) {
     draw: (answer) => draw(drawing, answer),
   });
   return {
-    element: h("div", { class: "left-out" }, places.answer),
+    element: h("div", { class: "rejected" }, places.answer),
     load({ quietly, last }) {
       if (last && drawing.answer && isAlike(last, board.view())) return draw(drawing, drawing.answer);
       return ask({ quietly });
@@ -70,7 +70,7 @@ function placesOf() {
 
 /** What was left out, and how much was taken in the same days. */
 async function asked(board, signal) {
-  const [answer, stats] = await Promise.all([board.ask("left-out", {}, signal), board.ask("stats", {}, signal)]);
+  const [answer, stats] = await Promise.all([board.ask("rejected", {}, signal), board.ask("stats", {}, signal)]);
   // Beside it only: where it cannot be told, this page goes without.
   return { ...answer, previous: stats.ok ? stats.data.pageviews + stats.data.events : null };
 }

@@ -26,7 +26,7 @@ const PAGES = [
       ["/experiments", "Experiments"],
     ],
   ],
-  [null, [["/left-out", "Left out"]]],
+  [null, [["/rejected", "Left out"]]],
 ];
 const SECTIONS = [
   ["/account/keys", "API keys", "key"],

@@ -85,7 +85,7 @@ async def _shared_answer(
 
 def _etag(reader: Reader, view: View, asked: Question, field: str) -> str:
     version: object = reader.store.version_of(view.website.number)
-    if asked.endpoint == "left-out":
+    if asked.endpoint == "rejected":
         number, limits = view.website.number, reader.store.ingest.value_limits
         version = reader.store.left_out.version_of(number), limits.versions[number]
     return reader.etag(view.website.id, view.is_shared, version, field, asked.identity())

@@ -35,7 +35,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     **dict.fromkeys(("event-names", "entry-pages", "exit-pages"), frozenset(("from", "to", "tz", "limit", "format"))),
     "events": frozenset(("from", "to", "tz", "limit", "cursor", "format")),
     "realtime": frozenset(),
-    "left-out": frozenset(("from", "to", "tz", "format")),
+    "rejected": frozenset(("from", "to", "tz", "format")),
     "vitals": frozenset(("from", "to", "tz", "by", "metric", "limit", "format")),
     "experiments": frozenset(("from", "to", "tz", "format")),
     "heatmap": frozenset(("from", "to", "tz", "pathname", "format")),
@@ -139,7 +139,7 @@ def question(request: web.Request, endpoint: str, now_ms: int, types: Sequence[s
         _refuse_other_than_widths(filters)
     try:
         # The end of this millisecond, not its beginning: what was answered 202 in it is in the answer.
-        read = parse_days if endpoint == "left-out" else parse_range
+        read = parse_days if endpoint == "rejected" else parse_range
         asked = read(single.get("from"), single.get("to"), single.get("tz"), now_ms + 1)
     except BadTime as bad:
         raise _bad(bad.field, str(bad)) from None

@@ -87,7 +87,7 @@ async def websites(request: web.Request) -> web.Response:
 
 
 stats, timeseries, top, events, realtime, left_out = (
-    endpoint(name, by_key) for name in ("stats", "timeseries", "top", "events", "realtime", "left-out")
+    endpoint(name, by_key) for name in ("stats", "timeseries", "top", "events", "realtime", "rejected")
 )
 vitals, experiments = (endpoint(name, by_key) for name in ("vitals", "experiments"))
 event_names, entry_pages, exit_pages = (endpoint(name, by_key) for name in ("event-names", "entry-pages", "exit-pages"))

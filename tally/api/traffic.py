@@ -315,5 +315,5 @@ ANSWERS: dict[str, Answer] = {
     "exit-pages": _visit_pages,
     "events": _events,
     "realtime": _realtime,
-    "left-out": _left_out,
+    "rejected": _left_out,
 }

@@ -262,7 +262,7 @@ async def by_link(request: web.Request) -> View:
 _NAMES = ("stats", "timeseries", "top", "events", "realtime")
 stats, timeseries, top, events, realtime = (endpoint(name, by_session) for name in _NAMES)
 # The owner's alone: a shared link has no twin of it.
-left_out, vitals, experiments = (endpoint(name, by_session) for name in ("left-out", "vitals", "experiments"))
+left_out, vitals, experiments = (endpoint(name, by_session) for name in ("rejected", "vitals", "experiments"))
 heatmap, heatmap_pages = (endpoint(name, by_session) for name in ("heatmap", "heatmap-pages"))
 funnel, event_data = (endpoint(name, by_session) for name in ("funnel", "event-data"))
 shared_stats, shared_timeseries, shared_top, shared_events, shared_realtime = (

@@ -72,7 +72,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "funnel": {"step": ["pathname:/", "event_name:signup"]},
     "event-data": {"event_name": "signup"},
 }
-ABOUT_ONE = (*FILTERED, "realtime", *MEASURED, *HEATMAPS, *FOLLOWED, "left-out")
+ABOUT_ONE = (*FILTERED, "realtime", *MEASURED, *HEATMAPS, *FOLLOWED, "rejected")
 READ_PATHS = ("/api/v1/websites", *(f"/api/v1/websites/{{id}}/{name}" for name in ABOUT_ONE))
 COLLECT_PATHS = ("/api/collect", "/api/v1/collect")
 
@@ -180,7 +180,7 @@ CODES = (
     # /websites names no website, so none can be unknown.
     + [("get", READ_PATHS[0], {status: codes for status, codes in READ_CODES.items() if status != "404"})]
     + [
-        ("get", path, READ_CODES if path.endswith(("realtime", "left-out", *HEATMAPS)) else RANGE_CODES)
+        ("get", path, READ_CODES if path.endswith(("realtime", "rejected", *HEATMAPS)) else RANGE_CODES)
         for path in READ_PATHS[1:]
     ]
 )
@@ -491,9 +491,9 @@ READ_CASES = [
     pytest.param(f"{SITE}/event-data", NEEDED["event-data"], {}, 200, id="event_data"),
     pytest.param(f"{SITE}/event-data", NEEDED["event-data"] | {"format": "csv"}, {}, 200, id="event_data as csv"),
     pytest.param(f"{SITE}/event-data", {}, {}, 400, id="event_data of no name"),
-    pytest.param(f"{SITE}/left-out", {}, {}, 200, id="what was left out"),
-    pytest.param(f"{SITE}/left-out", {"tz": "Asia/Kolkata", "format": "csv"}, {}, 200, id="what was left out as csv"),
-    pytest.param(f"{SITE}/left-out", {"from": "2026-11-01T10:00"}, {}, 400, id="no day"),
+    pytest.param(f"{SITE}/rejected", {}, {}, 200, id="what was left out"),
+    pytest.param(f"{SITE}/rejected", {"tz": "Asia/Kolkata", "format": "csv"}, {}, 200, id="what was left out as csv"),
+    pytest.param(f"{SITE}/rejected", {"from": "2026-11-01T10:00"}, {}, 400, id="no day"),
     pytest.param("/api/v1/websites", {"page": "2"}, {}, 400, id="websites takes nothing"),
     pytest.param(f"{SITE}/stats", {"filter_city": ["Bonn"]}, {}, 400, id="an unknown filter"),
     pytest.param(f"{SITE}/stats", {"tz": ["UTC", "UTC"]}, {}, 400, id="a single value twice"),
@@ -584,15 +584,15 @@ def test_what_was_left_out_is_told_as_described(site: Site) -> None:
     told: list[Any] = []
 
     def has_all() -> bool:
-        told[:] = [ask(site, "GET", f"{SITE}/left-out").json()["data"]]
+        told[:] = [ask(site, "GET", f"{SITE}/rejected").json()["data"]]
         expected = {"crawler", "origin_not_allowed", "invalid_type", "invalid_url", "timestamp_too_old"}
         return expected <= {row["code"] for row in told[0]["reasons"]}
 
     until(has_all)
     assert {"Googlebot"} <= {sample["crawler"] for sample in told[0]["samples"]}
     assert [{code for code, _ in left_out.REASONS}, {reason for _, reason in left_out.REASONS}] == [
-        {*SCHEMAS["LeftOutCode"]["enum"]},
-        {*SCHEMAS["LeftOutReasonName"]["enum"]},
+        {*SCHEMAS["RejectedCode"]["enum"]},
+        {*SCHEMAS["RejectedReasonName"]["enum"]},
     ]
 
 

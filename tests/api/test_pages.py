@@ -78,7 +78,7 @@ async def test_the_heatmaps_of_a_website_may_frame_its_own_pages(app: App) -> No
     assert frames(answer) == f"{own} http://localhost:3000 https://shop.example.net"
     assert answer.body == (STATIC / "app.html").read_bytes()
     assert answer.headers["Cache-Control"] == "private, no-cache"
-    for other in (f"/websites/{website}", f"/websites/{website}/left-out", "/", "/login"):
+    for other in (f"/websites/{website}", f"/websites/{website}/rejected", "/", "/login"):
         assert frames(await owner("GET", other)) is None
     for browser, asked in (
         (Browser(app), path),

@@ -406,7 +406,7 @@ def test_a_running_server(serve: Serve, tmp_path: Path) -> None:
 
     def told(server: Server) -> Any:
         bearer = {"Authorization": f"Bearer {key}"}
-        return server.request("GET", f"/api/v1/websites/{website}/left-out", headers=bearer).json["data"]
+        return server.request("GET", f"/api/v1/websites/{website}/rejected", headers=bearer).json["data"]
 
     def send(server: Server, times: int) -> None:
         for n in range(times):
@@ -463,7 +463,7 @@ def test_an_answer(site: Site) -> None:
     leave_out(site, at=NOON_MS - DAY_MS, times=3)
     leave_out(site, at=NOON_MS - 500, code="origin_not_allowed")
     leave_out(site, at=NOON_MS, times=2)
-    assert site.answer("left-out?from=2026-11-17&tz=Europe/Berlin") == {
+    assert site.answer("rejected?from=2026-11-17&tz=Europe/Berlin") == {
         "data": {
             "events": 6,
             "reasons": [
@@ -500,7 +500,7 @@ def sample(time: str, **more: Any) -> dict[str, Any]:
 
 
 def test_nothing(site: Site) -> None:
-    answer = site.answer("left-out")
+    answer = site.answer("rejected")
     assert answer["data"]["events"] == 0
     assert (answer["data"]["reasons"], answer["data"]["samples"]) == ([], [])
     assert answer["meta"]["from"] == "2026-11-12T00:00:00.000+00:00"
@@ -510,7 +510,7 @@ def test_nothing(site: Site) -> None:
 def test_csv(site: Site) -> None:
     leave_out(site, at=NOON_MS - DAY_MS, times=3)
     leave_out(site, at=NOON_MS, code="origin_not_allowed")
-    for question, headers in (("left-out?format=csv", {}), ("left-out", {"Accept": "text/csv"})):
+    for question, headers in (("rejected?format=csv", {}), ("rejected", {"Accept": "text/csv"})):
         answer = site.ask(question, headers)
         assert answer.headers["Content-Type"] == "text/csv; charset=utf-8"
         assert answer.text.split("\r\n") == [
@@ -538,12 +538,12 @@ def test_days_are_exact_in_every_zone(site: Site, zone: str) -> None:
         expected[datetime.fromtimestamp(ms / 1000, ZoneInfo(zone)).date().isoformat()] += 1
     library.clock.set_wall(begin + 210 * DAY_MS)
     library.run(library.app.store.tick())
-    days = site.data(f"left-out?from=2026-09-29&to=2027-04-25&tz={zone}")["days"]
+    days = site.data(f"rejected?from=2026-09-29&to=2027-04-25&tz={zone}")["days"]
     found = {day["time"][:10]: day["events"] for day in days if day["events"]}
     assert found == expected
     assert len(days) == 209
     # A part of it is that part.
-    part = site.data(f"left-out?from=2026-11-01&to=2026-11-30&tz={zone}")["days"]
+    part = site.data(f"rejected?from=2026-11-01&to=2026-11-30&tz={zone}")["days"]
     assert part == [day for day in days if day["time"].startswith("2026-11")]
 
 
@@ -560,7 +560,7 @@ def test_days_are_exact_in_every_zone(site: Site, zone: str) -> None:
     ],
 )
 def test_which_days(site: Site, question: str, first: str, last: str) -> None:
-    days = site.data(f"left-out{question}")["days"]
+    days = site.data(f"rejected{question}")["days"]
     assert (days[0]["time"][:10], days[-1]["time"][:10]) == (first, last)
 
 
@@ -582,16 +582,16 @@ def test_which_days(site: Site, question: str, first: str, last: str) -> None:
     ],
 )
 def test_what_is_refused(site: Site, question: str, field: str) -> None:
-    assert site.refused(f"left-out{question}") == field
+    assert site.refused(f"rejected{question}") == field
 
 
 def test_an_etag_lasts_until_something_is_left_out(site: Site) -> None:
-    tag = site.ask("left-out").headers["ETag"]
-    assert site.ask("left-out", {"If-None-Match": tag}).status == 304
+    tag = site.ask("rejected").headers["ETag"]
+    assert site.ask("rejected", {"If-None-Match": tag}).status == 304
     site.send(VIEW)
-    assert site.ask("left-out", {"If-None-Match": tag}).status == 304
+    assert site.ask("rejected", {"If-None-Match": tag}).status == 304
     leave_out(site)
-    assert site.ask("left-out", {"If-None-Match": tag}).status == 200
+    assert site.ask("rejected", {"If-None-Match": tag}).status == 200
 
 
 async def test_who_may_see_it(app: App) -> None:
@@ -601,11 +601,11 @@ async def test_who_may_see_it(app: App) -> None:
     await app.collect(bad(website_id=website, url="x"))
     await app.store.tick()
     link = (await browser("POST", f"/api/account/websites/{website}/share")).json["data"]["share"]
-    by_key = await app.get(f"/api/v1/websites/{website}/left-out", key)
-    by_login = await browser("GET", f"/api/account/websites/{website}/left-out")
+    by_key = await app.get(f"/api/v1/websites/{website}/rejected", key)
+    by_login = await browser("GET", f"/api/account/websites/{website}/rejected")
     assert by_key.json == by_login.json
     assert by_key.json["data"]["events"] == 1
-    by_link = await app.get(f"/api{link}/left-out")
+    by_link = await app.get(f"/api{link}/rejected")
     assert (by_link.status, by_link.json["error"]["code"]) == (404, "not_found")
 
 

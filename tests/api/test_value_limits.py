@@ -44,7 +44,7 @@ async def top(app: App, website: str, key: str, field: str = "pathname") -> dict
 
 
 async def folded(app: App, website: str, key: str) -> list[tuple[str, int, int]]:
-    answer = await app.get(f"/api/v1/websites/{website}/left-out", key)
+    answer = await app.get(f"/api/v1/websites/{website}/rejected", key)
     return [(row["field"], row["new_values"], row["events"]) for row in answer.json["data"]["folded"]]
 
 
@@ -205,7 +205,7 @@ async def test_a_failed_commit_leaves_no_value_known(bounded: App) -> None:
 async def test_the_owner_is_told(bounded: App) -> None:
     """By the endpoint of rejected events, also by session, with an ETag that changes; and by a metric."""
     website, key = await bounded.website(), await bounded.key()
-    path = f"/api/v1/websites/{website}/left-out"
+    path = f"/api/v1/websites/{website}/rejected"
     before = (await bounded.get(path, key)).headers["ETag"]
     await send(bounded, website, *[view(f"/{n}") for n in range(5)])
     answer = await bounded.get(path, key, headers={"If-None-Match": before})
@@ -213,7 +213,7 @@ async def test_the_owner_is_told(bounded: App) -> None:
     row = {"day": "2026-11-18", "field": "pathname", "new_values": 3, "events": 2}
     assert answer.json["data"]["folded"] == [row]
     browser = await logged_in(bounded)
-    assert (await browser("GET", f"/api/account/websites/{website}/left-out")).json["data"]["folded"] == [row]
+    assert (await browser("GET", f"/api/account/websites/{website}/rejected")).json["data"]["folded"] == [row]
     earlier = {"from": "2026-11-10", "to": "2026-11-16"}
     assert (await bounded.get(path, key, earlier)).json["data"]["folded"] == []
     metrics = text_string_to_metric_families((await bounded.get("/metrics")).text)

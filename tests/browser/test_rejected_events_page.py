@@ -50,7 +50,7 @@ def refuse(site: Told) -> int:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
     with told(tmp_path_factory.mktemp("left_out")) as one:
         events = refuse(one)
-        until(lambda: one.ask("left-out")["data"]["events"] == events)
+        until(lambda: one.ask("rejected")["data"]["events"] == events)
         quarter = int(time.time() // 900)
         with closing(sqlite3.connect(one.server.db, isolation_level=None)) as connection:
             [(number,)] = connection.execute("select number from website where id = ?", (one.website,)).fetchall()
@@ -59,7 +59,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
                     row = (number, quarter - QUARTERS_A_DAY * days, NUMBER_OF[code], count)
                     connection.execute("insert into left_out select ?1, ?2, ?3, ?4 where ?4", row)
         # The server notices that somebody else has written.
-        until(lambda: one.ask(f"left-out?{question(30)}")["data"]["events"] > 1_000)
+        until(lambda: one.ask(f"rejected?{question(30)}")["data"]["events"] > 1_000)
         yield one
 
 
@@ -69,7 +69,7 @@ def shown(site: Told, open_page: OpenPage) -> Shown:
 
     def show(query: str = "range=30d", **options: Any) -> Any:
         page = site.log_in(open_page(**options))
-        page.goto(f"{site.url}/websites/{site.website}/left-out?{query}")
+        page.goto(f"{site.url}/websites/{site.website}/rejected?{query}")
         return drawn(page)
 
     return show
@@ -106,7 +106,7 @@ def bucket(page: Any) -> str:
 
 def test_figures_and_rows_are_those_of_the_read_api(site: Told, shown: Shown) -> None:
     page = shown()
-    data = site.ask(f"left-out?{question(30)}")["data"]
+    data = site.ask(f"rejected?{question(30)}")["data"]
     expected = Counter({"all": data["events"]})
     for row in data["reasons"]:
         expected[row["reason"]] += row["events"]
@@ -168,7 +168,7 @@ def test_examples_tell_when_and_what(shown: Shown) -> None:
 def test_a_day_on_the_chart(site: Told, shown: Shown) -> None:
     """By keyboard: each day with its sum; Enter goes to that day alone."""
     page = shown()
-    days = site.ask(f"left-out?{question(30)}")["data"]["days"]
+    days = site.ask(f"rejected?{question(30)}")["data"]["days"]
     slider = page.get_by_role("slider")
     slider.focus()
     slider.press("Home")
@@ -180,7 +180,7 @@ def test_a_day_on_the_chart(site: Told, shown: Shown) -> None:
     slider.press("ArrowLeft")
     slider.press("Enter")
     yesterday = today() - timedelta(days=1)
-    page.wait_for_url(f"**/left-out?from={yesterday}&to={yesterday}&tz={ZONE}")
+    page.wait_for_url(f"**/rejected?from={yesterday}&to={yesterday}&tz={ZONE}")
     expect(page.locator(".figure[data-reason=all]")).to_have_attribute("data-value", str(days[-2]["events"]))
 
 
@@ -192,7 +192,7 @@ def test_a_reason_chooses_the_chart(site: Told, shown: Shown) -> None:
     expect(page.locator(".figure[data-reason=rate]")).to_have_attribute("aria-pressed", "true")
     expect(page.locator(".figure[data-reason=rate]")).to_be_focused()
     expect(page.get_by_role("slider")).to_have_attribute("aria-label", re.compile("^Too fast by day"))
-    day = site.ask(f"left-out?{question(30)}")["data"]["days"][3]
+    day = site.ask(f"rejected?{question(30)}")["data"]["days"][3]
     slider = page.get_by_role("slider")
     slider.focus()
     slider.press("Home")
@@ -229,7 +229,7 @@ def test_csv(site: Told, shown: Shown) -> None:
     lines = download.value.path().read_text().splitlines()
     assert lines[0] == "time,reason,code,events"
     sums = sum(int(line.rpartition(",")[2]) for line in lines[1:])
-    assert sums == site.ask(f"left-out?{question(30)}")["data"]["events"]
+    assert sums == site.ask(f"rejected?{question(30)}")["data"]["events"]
 
 
 def test_the_time_zone_moves_the_days(site: Told, shown: Shown) -> None:
@@ -239,7 +239,7 @@ def test_the_time_zone_moves_the_days(site: Told, shown: Shown) -> None:
     expect(page.locator("[aria-busy=true]")).to_have_count(0)
     now = datetime.now(ZoneInfo("UTC")).date()
     asked = f"from={now - timedelta(days=29)}&to={now}&tz=UTC"
-    events = site.ask(f"left-out?{asked}")["data"]["events"]
+    events = site.ask(f"rejected?{asked}")["data"]["events"]
     expect(page.locator(".figure[data-reason=all]")).to_have_attribute("data-value", str(events))
 
 
@@ -250,9 +250,9 @@ def test_the_dashboard_leads_there_and_back(site: Told, open_page: OpenPage) -> 
     """With the days that are shown; the filters stay behind."""
     page = site.log_in(open_page())
     page.goto(f"{site.url}/websites/{site.website}?range=30d&tz={ZONE}&filter_os=Linux")
-    events = site.ask(f"left-out?{question(30)}")["data"]["events"]
+    events = site.ask(f"rejected?{question(30)}")["data"]["events"]
     page.get_by_role("link", name=f"Left out: {events:,} events").click()
-    page.wait_for_url(f"**/left-out?range=30d&tz={ZONE}")
+    page.wait_for_url(f"**/rejected?range=30d&tz={ZONE}")
     drawn(page)
     expect(page.locator(".sidebar .nav-item[aria-current=page]")).to_have_text("Left out")
     page.get_by_role("link", name="Overview").click()
@@ -264,14 +264,14 @@ def test_nothing_was_left_out(site: Told, shown: Shown) -> None:
     """A sentence and the next step; the days can still be changed."""
     first, last = today() - timedelta(days=70), today() - timedelta(days=69)
     page = shown()
-    page.goto(f"{site.url}/websites/{site.website}/left-out?from={first}&to={last}&tz={ZONE}")
+    page.goto(f"{site.url}/websites/{site.website}/rejected?from={first}&to={last}&tz={ZONE}")
     expect(page.get_by_role("heading", name="Nothing was left out")).to_be_visible()
     expect(page.locator(".empty")).to_contain_text("that came in these days were counted")
     expect(page.locator("canvas")).to_have_count(0)
     assert faults(page) == []
     page.keyboard.press("3")
     drawn(page)
-    page.goto(f"{site.url}/websites/{site.empty}/left-out")
+    page.goto(f"{site.url}/websites/{site.empty}/rejected")
     expect(page.locator(".empty")).to_contain_text("Nothing came at all in these days")
     page.get_by_role("link", name="To the dashboard").click()
     page.wait_for_url(f"**/websites/{site.empty}?range=7d&tz={ZONE}")
@@ -280,12 +280,12 @@ def test_nothing_was_left_out(site: Told, shown: Shown) -> None:
 def test_a_failure_says_so_and_can_be_tried_again(site: Told, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     body = {"ok": False, "error": {"code": "storage_unavailable", "message": "The database cannot be reached."}}
-    pattern = re.compile(r"/left-out\?")
+    pattern = re.compile(r"/rejected\?")
     page.route(
         pattern,
         lambda route: route.fulfill(status=503, json=body) if "/api/" in route.request.url else route.continue_(),
     )
-    page.goto(f"{site.url}/websites/{site.website}/left-out?range=30d")
+    page.goto(f"{site.url}/websites/{site.website}/rejected?range=30d")
     expect(page.get_by_role("alert")).to_contain_text("What was left out cannot be shown.")
     expect(page.get_by_role("alert")).to_contain_text("The database cannot be reached.")
     page.unroute(pattern)
@@ -297,7 +297,7 @@ def test_a_failure_says_so_and_can_be_tried_again(site: Told, open_page: OpenPag
 def test_it_is_asked_again_while_it_is_looked_at(site: Told, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     page.clock.install()
-    page.goto(f"{site.url}/websites/{site.second}/left-out?range=today")
+    page.goto(f"{site.url}/websites/{site.second}/rejected?range=today")
     expect(page.locator(".empty")).to_be_visible()
     wrong = {"type": "pageview", "website_id": site.second, "url": "nowhere"}
     assert site.server.request("POST", "/api/collect", wrong).status == 400
@@ -312,7 +312,7 @@ def test_it_is_asked_again_while_it_is_looked_at(site: Told, open_page: OpenPage
 
 def test_another_accounts_website_is_not_here(site: Told, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
-    page.goto(f"{site.url}/websites/00000000-0000-4000-8000-000000000000/left-out")
+    page.goto(f"{site.url}/websites/00000000-0000-4000-8000-000000000000/rejected")
     expect(page.get_by_role("heading", name="This website is not here")).to_be_visible()
 
 
@@ -327,7 +327,7 @@ def test_a_shared_link_shows_nothing_of_it(site: Told, open_page: OpenPage) -> N
     expect(guest.locator(".figure")).to_have_count(7)
     expect(guest.locator(".card-events .csv")).to_have_count(1)
     expect(guest.get_by_text("left out", exact=False)).to_have_count(0)
-    assert not [url for url in asked if "/api/" in url and "left-out" in url]
+    assert not [url for url in asked if "/api/" in url and "rejected" in url]
 
 
 # --- for everybody

@@ -97,7 +97,7 @@ def test_low_disk_refuses_events_alone(disk: Path, serve: Serve, command: Any) -
     assert browser.ask("GET", "/api/account").json["data"]["disk_is_low"] is True
     assert browser.ask("DELETE", f"/api/account/websites/{other}", {"domain": "example.org"}).status == 202
     # The refused events are counted among the rejected ones.
-    path = f"/api/account/websites/{website}/left-out"
+    path = f"/api/account/websites/{website}/rejected"
     until(lambda: [row["code"] for row in browser.ask("GET", path).json["data"]["reasons"]] == ["storage_unavailable"])
     # It goes on by itself.
     (disk / "others").unlink()

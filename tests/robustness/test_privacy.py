@@ -199,9 +199,9 @@ class Stay:
             assert answer.status == 200
             self.written[f"answer: {question}"] = answer.body
         # Written with the next second.
-        left_out = f"/api/v1/websites/{self.website}/left-out"
+        left_out = f"/api/v1/websites/{self.website}/rejected"
         until(lambda: b"rate_limited" in server.request("GET", left_out, None, asked).body)
-        self.written["answer: left-out"] = server.request("GET", left_out, None, asked).body
+        self.written["answer: rejected"] = server.request("GET", left_out, None, asked).body
         self.written["answer: metrics"] = server.request("GET", "/metrics").body
 
     def pages(self, server: Server) -> None:
@@ -390,7 +390,7 @@ def test_everything_happened(stay: Stay) -> None:
     assert "500 on /api/collect" in log
     assert "500 on /api/fails" in log
     assert "ValueError" in log, "failures are logged, by their places"
-    left_out = json.loads(stay.written["answer: left-out"])["data"]
+    left_out = json.loads(stay.written["answer: rejected"])["data"]
     assert {"crawler", "origin", "invalid", "rate"} <= {row["reason"] for row in left_out["reasons"]}
     assert {"evil.example", "ip-address"} <= {sample["host"] for sample in left_out["samples"]}
 

@@ -138,7 +138,7 @@ def test_every_page_has_something_to_show(demo: Demo) -> None:
     vitals = demo.get(f"{shop}/vitals?from={day}")["data"]
     assert all(metric["samples"] for metric in (vitals.values() if isinstance(vitals, dict) else vitals))
     assert demo.get(f"{shop}/heatmap-pages?from={day}")["data"]
-    assert demo.get(f"{shop}/left-out")["data"]["events"] > 0
+    assert demo.get(f"{shop}/rejected")["data"]["events"] > 0
     usage = demo.get("/api/account")["data"]["events_this_month"]
     assert 0 < usage < 4_600
 

@@ -322,7 +322,7 @@ async def leave_out(app: App, key: str, website: str) -> None:
     answer = await app.collect({"type": "pageview", "website_id": website, "url": "x"})
     assert answer.status == 400
     await app.store.tick()
-    await ask(app, key, website, ("left-out", f"left-out?from={DAY}&to={DAY}&tz=Asia/Kolkata"))
+    await ask(app, key, website, ("rejected", f"rejected?from={DAY}&to={DAY}&tz=Asia/Kolkata"))
     assert app.sql("select sum(events) from left_out") == [(1,)]
 
 
