@@ -14,7 +14,7 @@
 
 import { failureNotice } from "./shared/dialog.js";
 import { fill, h } from "./shared/dom.js";
-import { get, onLoggedOut } from "./shared/fetching.js";
+import { get, onLoggedOut } from "./shared/api.js";
 import { frame } from "./shared/navigation.js";
 import { at, here, local } from "./shared/paths.js";
 
@@ -30,7 +30,7 @@ const ROUTES = [
   [/^\/websites\/(?<id>[0-9a-f-]{36})\/vitals$/, null, "vitals", true],
   [/^\/websites\/(?<id>[0-9a-f-]{36})\/heatmaps$/, null, "heatmaps", true],
   [/^\/websites\/(?<id>[0-9a-f-]{36})\/experiments$/, null, "experiments", true],
-  [/^\/websites\/(?<id>[0-9a-f-]{36})\/rejected$/, null, "left_out", true],
+  [/^\/websites\/(?<id>[0-9a-f-]{36})\/rejected$/, null, "rejected", true],
   [/^\/account(?:\/(?<section>[a-z-]+))?$/, null, "account", true],
   [/^\/share\/(?<token>[A-Za-z0-9_-]+)$/, null, "share", false],
 ];
@@ -39,9 +39,9 @@ const PARTS = { dashboard: ["./dashboard/page.js"], share: ["./dashboard/page.js
 
 const app = document.getElementById("app");
 let session = null;
-let framed = null;
+let frameView = null;
 let current = null;
-let turn = 0;
+let drawCount = 0;
 
 async function load() {
   const [account, websites] = await Promise.all([get("/api/account"), get("/api/account/websites")]);
@@ -53,7 +53,7 @@ async function load() {
 
 async function refresh() {
   await load();
-  if (framed && session) framed.mark(session, { pathname: here(), hash: location.hash });
+  if (frameView && session) frameView.mark(session, { pathname: here(), hash: location.hash });
   return session;
 }
 
@@ -97,12 +97,12 @@ const policy = policyOf(route());
 
 /** Shows what the address says. */
 async function draw() {
-  const mine = ++turn;
+  const mine = ++drawCount;
   const found = route();
   if (policyOf(found) !== policy) return location.reload();
-  if (!found) return (leave(), lost());
+  if (!found) return (leave(), showNotFound());
   if (current && current.key === keyOf(found) && current.page?.update) {
-    Object.assign(current.context, place());
+    Object.assign(current.context, currentAddress());
     return current.page.update(current.context);
   }
   leave();
@@ -111,11 +111,11 @@ async function draw() {
   if (found.inFrame) {
     // Anew for each page: websites, counts and allowed origins also change by the command line and in other tabs.
     const error = await load();
-    if (mine !== turn) return;
+    if (mine !== drawCount) return;
     if (error && (!session || error.code === "not_logged_in"))
       return error.code === "not_logged_in"
         ? undefined
-        : alone(failureNotice("This page cannot be shown.", error, draw));
+        : showAlone(failureNotice("This page cannot be shown.", error, draw));
   }
   await show(found, mine);
 }
@@ -123,7 +123,7 @@ async function draw() {
 async function show(found, mine) {
   const leaving = new AbortController();
   const context = {
-    ...place(),
+    ...currentAddress(),
     params: found.params,
     account: found.inFrame ? session.account : null,
     websites: found.inFrame ? session.websites : null,
@@ -143,12 +143,12 @@ async function show(found, mine) {
   current = own;
   try {
     const module = await import(`./pages/${found.name}.js`);
-    if (mine !== turn) return;
+    if (mine !== drawCount) return;
     own.page = (await module.show(root, context)) || {};
     if (own !== current) own.page.leave?.();
   } catch (failure) {
     console.error(failure);
-    if (mine === turn)
+    if (mine === drawCount)
       fill(
         root,
         h(
@@ -164,7 +164,7 @@ const BROKEN = {
   message: "A part of it did not load, or failed. Loading it again may help; the browser's console says more.",
 };
 
-function place() {
+function currentAddress() {
   return { path: here(), query: new URLSearchParams(location.search), hash: location.hash };
 }
 
@@ -181,32 +181,32 @@ function leave() {
 }
 
 function inFrame(context) {
-  if (!framed) framed = frame(context);
-  if (!framed.element.isConnected) fill(app, framed.element);
-  framed.mark(session, { pathname: here(), hash: location.hash });
-  framed.closeDrawer();
-  const moved = framed.main.hasChildNodes();
-  fill(framed.main);
+  if (!frameView) frameView = frame(context);
+  if (!frameView.element.isConnected) fill(app, frameView.element);
+  frameView.mark(session, { pathname: here(), hash: location.hash });
+  frameView.closeDrawer();
+  const moved = frameView.main.hasChildNodes();
+  fill(frameView.main);
   window.scrollTo(0, 0);
   // Who reads by ear or moves by keyboard starts at the new page, but not when the first one opens.
-  if (moved) framed.main.focus({ preventScroll: true });
-  return framed.main;
+  if (moved) frameView.main.focus({ preventScroll: true });
+  return frameView.main;
 }
 
 function outside() {
   const main = h("main", { id: "main", class: "outside", tabindex: "-1" });
   fill(app, main);
-  framed = null;
+  frameView = null;
   return main;
 }
 
-function alone(node) {
+function showAlone(node) {
   fill(outside(), h("div", { class: "page" }, node));
 }
 
-function lost() {
+function showNotFound() {
   document.title = "Not found · Tally";
-  alone(
+  showAlone(
     h(
       "div",
       { class: "empty" },
@@ -218,15 +218,15 @@ function lost() {
 }
 
 const WEBSITE = /^\/websites\/([0-9a-f-]{36})(\/[a-z-]+)?$/;
-const KEPT = ["range", "from", "to", "tz", "interval", "figure"];
+const CARRIED = ["range", "from", "to", "tz", "interval", "figure"];
 
 /** From page to page the days stay; filters do on pages of the same website, they are of it. */
-function keptView(path) {
+function carriedQuery(path) {
   const [to, from] = [path, here()].map((one) => WEBSITE.exec(one));
   if (!to || !from || path === here()) return "";
-  const isKept = (name) => KEPT.includes(name) || (to[1] === from[1] && name.startsWith("filter_"));
+  const isKept = (name) => CARRIED.includes(name) || (to[1] === from[1] && name.startsWith("filter_"));
   const kept = [...new URLSearchParams(location.search)].filter(([name]) => isKept(name));
-  // Slashes are allowed in a query, as shared/asking.js writes them.
+  // Slashes are allowed in a query, as shared/view_state.js writes them.
   return kept.length ? `?${new URLSearchParams(kept)}`.replaceAll("%2F", "/").replaceAll("%3A", ":") : "";
 }
 
@@ -257,7 +257,7 @@ document.addEventListener("click", (event) => {
     return document.getElementById("main").focus();
   }
   event.preventDefault();
-  go(path + (url.search || keptView(path)) + url.hash);
+  go(path + (url.search || carriedQuery(path)) + url.hash);
 });
 window.addEventListener("popstate", draw);
 onLoggedOut(toLogin);

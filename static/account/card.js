@@ -3,6 +3,6 @@
 import { h } from "../shared/dom.js";
 
 /** A section with a heading. */
-export function card(title, ...content) {
+export function sectionCard(title, ...content) {
   return h("section", { class: "card roomy" }, h("h2", null, title), content);
 }

@@ -3,38 +3,46 @@
 //
 // The address is the state: a press changes the address, the router calls update, and what has changed is asked anew.
 
-import { CHEAP_DAYS, isAlike, questionOf, readView, spanOf, toggled, writeView } from "../shared/asking.js";
+import {
+  AUTOMATIC_MAX_DAYS,
+  hasSameScope,
+  reportQuery,
+  readView,
+  spanOf,
+  toggleFilter,
+  writeView,
+} from "../shared/view_state.js";
 import { failureNotice } from "../shared/dialog.js";
-import { fill, h, refill, styled } from "../shared/dom.js";
-import { get } from "../shared/fetching.js";
+import { fill, h, refill, loadStylesheet } from "../shared/dom.js";
+import { get } from "../shared/api.js";
 import { fieldName, valueText } from "../shared/fields.js";
 import { drawFilters, filterDialog } from "../shared/filters.js";
-import { counted, dayRange, usualZone } from "../shared/formats.js";
-import { keys, keysDialog } from "../shared/keys.js";
-import { part } from "../shared/part.js";
-import { drawInterval, drawRange, drawWhen, pickDays } from "../shared/range.js";
-import { CARDS } from "./cards.js";
-import { events } from "./events.js";
-import { drawFigures, figureNamed } from "./figures.js";
-import { leftOut } from "./left_out.js";
-import { listCard } from "./lists.js";
-import { live } from "./live.js";
-import { OWN } from "./own.js";
-import { worldMap } from "./places.js";
-import { series } from "./series.js";
+import { plural, dayRange, displayZone } from "../shared/formats.js";
+import { listenForShortcuts, shortcutsDialog } from "../shared/keyboard_shortcuts.js";
+import { createPanel } from "../shared/panel.js";
+import { drawInterval, drawRange, drawWhen, pickDays } from "../shared/range_picker.js";
+import { CARDS } from "./list_cards.js";
+import { recentEvents } from "./recent_events.js";
+import { drawFigures, figureNamed } from "./key_figures.js";
+import { rejectedLink } from "./rejected_link.js";
+import { listCard } from "./top_lists.js";
+import { realtimePanel } from "./realtime.js";
+import { DASHBOARD_STATE } from "./dashboard_view.js";
+import { worldMap } from "./world_map.js";
+import { timeSeriesChart } from "./time_series.js";
 import { at } from "../shared/paths.js";
 
 // A range that is not over is asked again so often, without a trace where nothing has changed.
 const EVERY_MS = 60_000;
 const FAST_MS = 250;
 
-const look = styled("/assets/dashboard/dashboard.css");
+const look = loadStylesheet("/assets/shared/website_page.css");
 
 /** Shows it in `root`. `site`: { base, name, zone, tools (nodes), home, leftOut (a path) }. Gives what the router needs. */
 export async function dashboard(root, context, site) {
   await look;
-  const zone = usualZone(site.zone);
-  let view = readView(context.query, zone, OWN);
+  const zone = displayZone(site.zone);
+  let view = readView(context.query, zone, DASHBOARD_STATE);
   let totals = null;
   const board = {
     base: site.base,
@@ -44,28 +52,28 @@ export async function dashboard(root, context, site) {
     total: (counts) => totals?.[counts] || 0,
     figures: () => figured,
     go: (next) => context.go(`${context.path}?${addressOf(next)}`),
-    toggle: (field, value) => board.go(toggled(view, field, value)),
+    toggle: (field, value) => board.go(toggleFilter(view, field, value)),
     openTab: (card, field) => board.go({ ...view, tabs: { ...view.tabs, [card]: field } }),
   };
-  const out = site.leftOut ? leftOut(board, site.leftOut) : null;
+  const out = site.leftOut ? rejectedLink(board, site.leftOut) : null;
   const places = placesOf(site, out?.element);
-  const now = live(board);
+  const now = realtimePanel(board);
   places.name.append(now.badge);
-  const chart = series(places.chart, { pick: (first, last) => pickDays(board, first, last) });
+  const chart = timeSeriesChart(places.chart, { pick: (first, last) => pickDays(board, first, last) });
   const interval = h("div");
   const csv = h("a", { class: "csv", download: "series.csv", "aria-label": "CSV of the chart" }, "CSV");
   chart.tools.append(interval, csv);
   const map = worldMap(board);
   const cards = CARDS.map((card) => listCard(card, board, card.name === "places" ? map : null));
-  const recent = events(board);
+  const recent = recentEvents(board);
   const names = cards.at(-1);
   places.cards.append(...cards.slice(0, -1).map((card) => card.element), names.element, now.card, recent.element);
 
-  const figures = part(places.figures, {
+  const figures = createPanel(places.figures, {
     what: () => "The key figures cannot be shown.",
     ask: (signal) => askFigures(board, signal),
     draw: (answer) => {
-      const words = `${dayRange(board.span().from, board.span().to)}: ${counted(answer.data.visitors, "visitor")}`;
+      const words = `${dayRange(board.span().from, board.span().to)}: ${plural(answer.data.visitors, "visitor")}`;
       if (totals?.visitors !== answer.data.visitors) places.status.textContent = words;
       totals = answer.data;
       drawFigures(places.figures, {
@@ -77,7 +85,7 @@ export async function dashboard(root, context, site) {
       });
     },
   });
-  const line = part(places.chart, {
+  const line = createPanel(places.chart, {
     what: () => "The chart cannot be shown.",
     ask: (signal) => askSeries(board, signal),
     draw: ({ data, before }) => {
@@ -95,7 +103,7 @@ export async function dashboard(root, context, site) {
     drawFilters(places.filters, board);
     drawInterval(interval, board);
     out?.redraw();
-    const question = questionOf(view, board.span(), { interval: board.span().interval, format: "csv" });
+    const question = reportQuery(view, board.span(), { interval: board.span().interval, format: "csv" });
     csv.href = at(`${site.base}/timeseries?${question}`);
     fill(places.print, printHead(site, view, board.span()));
   }
@@ -124,7 +132,7 @@ export async function dashboard(root, context, site) {
   let today = board.span().today;
   function again() {
     const span = board.span();
-    if (document.visibilityState !== "visible" || !span.isOpen || span.days > CHEAP_DAYS) return;
+    if (document.visibilityState !== "visible" || !span.isOpen || span.days > AUTOMATIC_MAX_DAYS) return;
     if (today !== span.today) drawFrame();
     today = span.today;
     load({ quietly: true });
@@ -135,20 +143,20 @@ export async function dashboard(root, context, site) {
   if (location.search.slice(1) !== addressOf(view))
     history.replaceState(null, "", at(`${context.path}?${addressOf(view)}${context.hash}`));
   load();
-  const stopKeys = keys(board, {
+  const stopKeys = listenForShortcuts(board, {
     f: () => filterDialog(board),
     "/": () => cards[0].openAll(),
-    "?": () => keysDialog(),
+    "?": () => shortcutsDialog(),
   });
   const timer = setInterval(again, EVERY_MS);
 
   return {
     update(changed) {
       const last = view;
-      view = readView(changed.query, zone, OWN);
+      view = readView(changed.query, zone, DASHBOARD_STATE);
       drawFrame();
       now.redraw();
-      if (!isAlike(last, view)) return loadSoon();
+      if (!hasSameScope(last, view)) return loadSoon();
       if (last.figure !== view.figure) (chooseFigure(places.figures, view.figure), chart.redraw(view));
       if (last.interval !== view.interval) line();
       for (const [i, card] of CARDS.entries()) if (last.tabs[card.name] !== view.tabs[card.name]) cards[i].load();
@@ -165,7 +173,7 @@ export async function dashboard(root, context, site) {
   };
 }
 
-const addressOf = (view) => writeView(view, OWN);
+const addressOf = (view) => writeView(view, DASHBOARD_STATE);
 
 function placesOf(site, out) {
   const places = {
@@ -219,7 +227,7 @@ function footer(out) {
       { class: "row" },
       out || null,
       h("a", { href: "https://db-ip.com", target: "_blank", rel: "noopener" }, "IP Geolocation by DB-IP"),
-      h("button", { class: "link-button no-print", type: "button", onclick: () => keysDialog() }, "Keys"),
+      h("button", { class: "link-button no-print", type: "button", onclick: () => shortcutsDialog() }, "Keys"),
       h("button", { class: "link-button no-print", type: "button", onclick: () => print() }, "Print"),
     ),
   );
@@ -228,7 +236,7 @@ function footer(out) {
 /** Key figures with those of the range before: as much of it as of this one, where this one is not over. */
 async function askFigures(board, signal) {
   const [view, span] = [board.view(), board.span()];
-  const own = (more) => get(`${board.base}/stats?${questionOf(view, span, more)}`, { signal });
+  const own = (more) => get(`${board.base}/stats?${reportQuery(view, span, more)}`, { signal });
   if (!span.isOpen) {
     const answer = await own({ compare: "previous" });
     return answer.ok ? { ...answer, previous: answer.data.previous, change: answer.data.change } : answer;
@@ -236,7 +244,7 @@ async function askFigures(board, signal) {
   const until = { from: span.before.from, to: span.beforeUntil };
   const [answer, before] = await Promise.all([
     own({}),
-    get(`${board.base}/stats?${questionOf(view, until)}`, { signal }),
+    get(`${board.base}/stats?${reportQuery(view, until)}`, { signal }),
   ]);
   // Where the range before is no longer kept, there is nothing to compare with; the figures are still good.
   return { ...answer, previous: before.ok ? before.data : null, change: null };
@@ -245,7 +253,7 @@ async function askFigures(board, signal) {
 async function askSeries(board, signal) {
   const [view, span] = [board.view(), board.span()];
   const ask = (days) =>
-    get(`${board.base}/timeseries?${questionOf(view, days, { interval: span.interval })}`, { signal });
+    get(`${board.base}/timeseries?${reportQuery(view, days, { interval: span.interval })}`, { signal });
   const [answer, before] = await Promise.all([ask(span), ask(span.before)]);
   return { ...answer, before: before.ok ? before.data : null };
 }

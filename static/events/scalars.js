@@ -1,6 +1,6 @@
 // How values of event_data are said: JSON scalars, text and numbers side by side. Pure.
 
-import { counted, number, numberFormat } from "../shared/formats.js";
+import { plural, number, numberFormat } from "../shared/formats.js";
 
 const measured = numberFormat({ maximumFractionDigits: 2 });
 // A mean of 0.0042 is not 0.
@@ -26,12 +26,12 @@ export function measure(value) {
 /** What the numbers of a property come to: [[name, figure, what it means], ...]. */
 export function numberWords({ samples, sum, mean, min, p50, p95, max }) {
   return [
-    ["Mean", measure(mean), `The sum of ${counted(samples, "number")}, shared out evenly`],
+    ["Mean", measure(mean), `The sum of ${plural(samples, "number")}, shared out evenly`],
     ["Median", measure(p50), "Half of the numbers are at most this"],
     ["95 % at most", measure(p95), "One number of twenty is more than this"],
     ["Least", measure(min), "The smallest of them"],
     ["Most", measure(max), "The largest of them"],
-    ["Sum", measure(sum), `Of ${counted(samples, "number")}`],
+    ["Sum", measure(sum), `Of ${plural(samples, "number")}`],
   ];
 }
 
@@ -40,6 +40,6 @@ export function coverWords({ events, distinct }, all) {
   const on =
     events === all
       ? `on ${all === 1 ? "the event" : `all ${number(all)} events`}`
-      : `on ${number(events)} of ${counted(all, "event")}`;
-  return `${on}, ${counted(distinct, "value")}`;
+      : `on ${number(events)} of ${plural(all, "event")}`;
+  return `${on}, ${plural(distinct, "value")}`;
 }

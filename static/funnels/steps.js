@@ -5,13 +5,13 @@
 import { number } from "../shared/formats.js";
 
 // CONTRACT: a funnel has 2 to 8 steps.
-export const LEAST = 2;
-export const MOST = 8;
+export const MIN_STEPS = 2;
+export const MAX_STEPS = 8;
 export const KINDS = { pathname: "Page", event_name: "Event" };
 
 /** What this page has of its own in the address; what is no step, and what is too much, is passed over. */
-export const STEPS = {
-  read: (query) => ({ steps: query.getAll("step").map(parsed).filter(Boolean).slice(0, MOST) }),
+export const STEPS_STATE = {
+  read: (query) => ({ steps: query.getAll("step").map(parsed).filter(Boolean).slice(0, MAX_STEPS) }),
   write: ({ steps }) => steps.map((step) => ["step", stepText(step)]),
 };
 
@@ -36,7 +36,7 @@ export function typedStep(field, typed) {
 }
 
 /** The steps with the one at `from` moved to `to`. */
-export function moved(steps, from, to) {
+export function moveStep(steps, from, to) {
   const rest = steps.filter((_, i) => i !== from);
   return [...rest.slice(0, to), steps[from], ...rest.slice(to)];
 }
@@ -48,7 +48,7 @@ export function stepKeys(steps) {
 }
 
 /** Which step loses most of who came to it, where there are several to compare: its index, or -1. */
-export function leakiest(rows) {
+export function largestLoss(rows) {
   const told = rows.map((row, i) => [i, row.of_previous]).filter(([i, share]) => i && share !== null);
   if (told.length < 2 || rows[0].visits === 0) return -1;
   const [at, least] = told.reduce((one, other) => (other[1] < one[1] ? other : one));

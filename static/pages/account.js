@@ -1,21 +1,21 @@
 // The account area: API keys, plan and usage, the account itself. Each is a section of its own (static/account/), with an
 // address of its own. It may change the account and its keys.
 
-import { accountSection } from "../account/own.js";
-import { keysSection } from "../account/keys.js";
-import { planSection } from "../account/plan.js";
+import { accountSection } from "../account/account_section.js";
+import { apiKeysSection } from "../account/api_keys_section.js";
+import { planSection } from "../account/plan_section.js";
 import { failureNotice } from "../shared/dialog.js";
-import { fill, h, styled } from "../shared/dom.js";
-import { get } from "../shared/fetching.js";
+import { fill, h, loadStylesheet } from "../shared/dom.js";
+import { get } from "../shared/api.js";
 
 const SECTIONS = {
-  keys: ["API keys", keysSection],
+  keys: ["API keys", apiKeysSection],
   plan: ["Plan and usage", planSection],
   "": ["Account", accountSection],
 };
 
 export async function show(root, context) {
-  await styled("/assets/account/account.css");
+  await loadStylesheet("/assets/account/account.css");
   const [title, section] = SECTIONS[context.params.section || ""] || SECTIONS[""];
   context.title(title);
   const parts = h("div", { class: "settings-parts" });

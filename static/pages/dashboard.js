@@ -2,7 +2,7 @@
 // had no event yet shows the snippet and waits instead.
 
 import { dashboard, noDashboard } from "../dashboard/page.js";
-import { shareDialog } from "../dashboard/sharing.js";
+import { shareDialog } from "../dashboard/share_dialog.js";
 import { h, icon } from "../shared/dom.js";
 import { publicUrl } from "../shared/paths.js";
 
@@ -44,7 +44,7 @@ function full(root, context, website) {
 
 /** The snippet, and the dashboard as soon as the first event has come. */
 async function untilFirst(root, context, website) {
-  const { snippet, waiting } = await import("./onboarding.js");
+  const { snippetBox, eventMonitor } = await import("../shared/onboarding.js");
   const name = website.name || website.domain;
   context.title(name);
   let page = null;
@@ -69,7 +69,7 @@ async function untilFirst(root, context, website) {
         "section",
         { class: "card roomy" },
         h("h2", null, "Put this into your pages"),
-        h("div", { class: "stack" }, snippet(website, base), waiting(website, first)),
+        h("div", { class: "stack" }, snippetBox(website, base), eventMonitor(website, first)),
       ),
     ),
   );

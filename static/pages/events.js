@@ -4,15 +4,15 @@
 // The chosen event is in the address (?event=signup), and so is the figure on the chart; without one it is the event
 // that most visitors did.
 
-import { chosenEvent } from "../events/chosen.js";
-import { MOST, askNames, drawNames, namesDialog } from "../events/names.js";
-import { dataPath, propertyCards } from "../events/properties.js";
-import { howToAdd, howToSend } from "../events/sending.js";
-import { isAlike } from "../shared/asking.js";
+import { selectedEventCard } from "../events/selected_event.js";
+import { MAX_ROWS, fetchNames, drawNames, namesDialog } from "../events/event_names.js";
+import { dataPath, propertyCards } from "../events/event_properties.js";
+import { dataInstructions, sendInstructions } from "../events/send_instructions.js";
+import { hasSameScope } from "../shared/view_state.js";
 import { fill, h, refill } from "../shared/dom.js";
-import { get } from "../shared/fetching.js";
-import { counted, number } from "../shared/formats.js";
-import { noMatch, nothing, websitePage } from "../shared/website_page.js";
+import { get } from "../shared/api.js";
+import { plural, number } from "../shared/formats.js";
+import { noMatchState, emptyState, websitePage } from "../shared/website_page.js";
 
 const FIRST = "events";
 const NARROW = "(max-width: 1080px)";
@@ -42,7 +42,7 @@ function build(board) {
   let isQuiet = false;
   let asked = "";
   const chosen = () => board.view().event || rows?.[0]?.value || "";
-  const own = chosenEvent(board, chosen);
+  const own = selectedEventCard(board, chosen);
   const places = placesOf(own);
   const choose = (event) => {
     board.go({ ...board.view(), event });
@@ -52,7 +52,7 @@ function build(board) {
   const names = board.part(places.body, {
     what: () => "The events cannot be shown.",
     ask: async (signal) => {
-      const answer = await askNames(board, signal);
+      const answer = await fetchNames(board, signal);
       // What failed is said in the list's place, also where nothing was in it before.
       if (!answer.ok && !isQuiet && !signal.aborted && !rows?.length) fill(places.page, places.list, places.main);
       return answer;
@@ -80,11 +80,11 @@ function build(board) {
   }
 
   function told(data, meta) {
-    const path = dataPath(board, chosen(), { limit: MOST, format: "csv" });
+    const path = dataPath(board, chosen(), { limit: MAX_ROWS, format: "csv" });
     const words =
       meta.properties > data.length
         ? `The ${data.length} most frequent of ${number(meta.properties)} properties of its data`
-        : `${counted(meta.properties, "property", "properties")} of its data`;
+        : `${plural(meta.properties, "property", "properties")} of its data`;
     return [
       h(
         "div",
@@ -97,7 +97,7 @@ function build(board) {
   }
 
   function noData(meta) {
-    const title = meta.events ? `${counted(meta.events, "event")}, none with data` : "Not in these days";
+    const title = meta.events ? `${plural(meta.events, "event")}, none with data` : "Not in these days";
     const words = meta.events
       ? "Events can carry properties: a plan, a price, a place on the page."
       : `Nobody did “${chosen()}” in these days${board.view().filters.length ? ", with these filters" : ""}.`;
@@ -106,7 +106,7 @@ function build(board) {
       { class: "card no-data" },
       h("h3", null, title),
       h("p", { class: "soft" }, words),
-      meta.events ? howToAdd(chosen()) : null,
+      meta.events ? dataInstructions(chosen()) : null,
     );
   }
 
@@ -120,7 +120,7 @@ function build(board) {
   async function load({ quietly, last }) {
     const view = board.view();
     isQuiet = quietly;
-    const isOwn = last && isAlike(last, view) && rows;
+    const isOwn = last && hasSameScope(last, view) && rows;
     if (isOwn && last.event === view.event && last.interval === view.interval) return own.redraw();
     if (isOwn && last.event === view.event) return (own.frame(), own.loadTrend({ quietly }));
     if (isOwn) return (drawList(), loadChosen({ quietly }));
@@ -155,12 +155,12 @@ function placesOf(own) {
 }
 
 function nothingYet(board) {
-  if (board.view().filters.length) return noMatch(board);
-  return nothing({
+  if (board.view().filters.length) return noMatchState(board);
+  return emptyState({
     title: "No event was counted in these days",
     words:
       "Views are counted by themselves; what else people do is yours to name. New events show up here within a minute.",
-    steps: [noSnippetYet(board), howToSend()],
+    steps: [noSnippetYet(board), sendInstructions()],
   });
 }
 

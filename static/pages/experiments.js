@@ -1,11 +1,11 @@
 // Experiments of a website (/websites/{id}/experiments): who had which variant, who converted, and in sentences what can be
-// concluded and what cannot. The sentences are those of measurements/conclusions.js.
+// concluded and what cannot. The sentences are those of experiments/conclusions.js.
 
-import { summaryOf, trialCard } from "../measurements/trial.js";
+import { summaryOf, experimentCard } from "../experiments/experiment_card.js";
 import { h, icon, refill } from "../shared/dom.js";
 import { FILTERS } from "../shared/fields.js";
-import { counted, dayRange } from "../shared/formats.js";
-import { noMatch, nothing, websitePage } from "../shared/website_page.js";
+import { plural, dayRange } from "../shared/formats.js";
+import { noMatchState, emptyState, websitePage } from "../shared/website_page.js";
 
 const SNIPPET = `// An even choice, the same for this visit in this tab; show what it says.
 const colour = tally.variant("button", ["control", "blue"]);
@@ -34,7 +34,7 @@ const READING = [
 
 const PAGE = {
   title: "Experiments",
-  look: ["/assets/measurements/measurements.css"],
+  look: ["/assets/experiments/experiments.css"],
   // Measurements have no event name, and are of one type.
   fields: FILTERS.filter((field) => !["event_name", "type"].includes(field)),
   csv: (board) => [
@@ -53,10 +53,10 @@ function build(board) {
     ask: (signal) => board.ask("experiments", {}, signal),
     draw({ data, meta }) {
       const { from, to } = board.span();
-      board.say(`${dayRange(from, to)}: ${counted(data.length, "experiment")}`);
-      if (!data.length) return refill(place, board.view().filters.length ? noMatch(board) : notYet(board));
+      board.say(`${dayRange(from, to)}: ${plural(data.length, "experiment")}`);
+      if (!data.length) return refill(place, board.view().filters.length ? noMatchState(board) : notYet(board));
       const isFiltered = board.view().filters.length > 0;
-      const cards = data.map((experiment, i) => trialCard(experiment, meta, i, isFiltered));
+      const cards = data.map((experiment, i) => experimentCard(experiment, meta, i, isFiltered));
       return refill(
         place,
         scopeWords(board.span()),
@@ -86,7 +86,7 @@ function leftOutWords({ experiments, variants, goals }) {
     [variants, "variant"],
     [goals, "goal"],
   ];
-  const some = kinds.filter(([count]) => count).map(([count, one]) => counted(count, one));
+  const some = kinds.filter(([count]) => count).map(([count, one]) => plural(count, one));
   if (!some.length) return null;
   const words = `Not shown: ${some.join(", ")}, those with the fewest visitors. Anybody may send names; what is said of the others leaves these out.`;
   return h("p", { class: "soft about" }, words);
@@ -138,7 +138,7 @@ function reading() {
 
 function notYet({ span }) {
   const { from, to } = span();
-  return nothing({
+  return emptyState({
     title: "No experiments in these days",
     words: `${dayRange(from, to)}. An experiment begins with the first visitor who is given a variant, in a script behind the tracker:`,
     steps: [

@@ -3,19 +3,19 @@
 //
 // The steps are in the address, so the link is the funnel: nothing is saved anywhere.
 
-import { stepDialog } from "../funnels/choosing.js";
-import { drawPicture, drawTable, sumWords } from "../funnels/picture.js";
-import { KINDS, LEAST, STEPS, moved, stepText } from "../funnels/steps.js";
+import { stepDialog } from "../funnels/step_dialog.js";
+import { drawFunnel, drawTable, summaryWords } from "../funnels/funnel_chart.js";
+import { KINDS, MIN_STEPS, STEPS_STATE, moveStep, stepText } from "../funnels/steps.js";
 import { copyButton } from "../shared/dialog.js";
 import { fill, h } from "../shared/dom.js";
-import { get } from "../shared/fetching.js";
-import { nothing, websitePage } from "../shared/website_page.js";
+import { get } from "../shared/api.js";
+import { emptyState, websitePage } from "../shared/website_page.js";
 import { at } from "../shared/paths.js";
 
 const PAGE = {
   title: "Funnels",
   look: ["/assets/funnels/funnels.css"],
-  own: STEPS,
+  own: STEPS_STATE,
   keys: [
     ["a", "Add a step", (board) => add(board)],
     ["Alt ↑ ↓", "On a step: move it up or down", () => {}],
@@ -27,7 +27,7 @@ const PAGE = {
 
 export const show = (root, context) => websitePage(root, context, PAGE);
 
-const withSteps = (board, steps) => board.go({ ...board.view(), steps });
+const setSteps = (board, steps) => board.go({ ...board.view(), steps });
 
 function add(board) {
   const { steps } = board.view();
@@ -35,7 +35,7 @@ function add(board) {
     step: null,
     title: steps.length ? `Step ${steps.length + 1}` : "The first step",
     action: "Add this step",
-    take: (step) => withSteps(board, [...steps, step]),
+    take: (step) => setSteps(board, [...steps, step]),
   });
 }
 
@@ -49,14 +49,14 @@ function actions(board) {
         title: `Step ${i + 1}`,
         action: "Take this step",
         take: (step) =>
-          withSteps(
+          setSteps(
             board,
             steps().map((one, n) => (n === i ? step : one)),
           ),
       }),
-    move: (i, to) => withSteps(board, moved(steps(), i, to)),
+    move: (i, to) => setSteps(board, moveStep(steps(), i, to)),
     remove: (i) =>
-      withSteps(
+      setSteps(
         board,
         steps().filter((_, n) => n !== i),
       ),
@@ -83,15 +83,15 @@ function build(board) {
   const proposal = board.part(places.page, {
     what: () => "Funnels cannot be shown.",
     ask: (signal) => askProposal(board, signal),
-    draw: ({ data }) => fill(places.page, proposed(board, data)),
+    draw: ({ data }) => fill(places.page, proposalNode(board, data)),
   });
 
   function drawAll(rows, all) {
     const { steps, filters } = board.view();
-    const [first, rest] = sumWords(rows, filters.length > 0);
+    const [first, rest] = summaryWords(rows, filters.length > 0);
     fill(places.told, h("p", { class: "sum" }, h("strong", null, first), " ", h("span", { class: "soft" }, rest)));
     board.say(`${first} ${rest}`);
-    drawPicture(places.picture, { steps, rows, all, act, isWaiting: false });
+    drawFunnel(places.picture, { steps, rows, all, act, isWaiting: false });
     drawTable(places.table, steps, rows);
     places.behind.hidden = false;
     places.csv.href = at(`${board.base}/funnel?${funnelQuestion(board, { format: "csv" })}`);
@@ -100,7 +100,7 @@ function build(board) {
   /** The steps alone: too few to be counted, or not counted yet. */
   function drawSteps(isWaiting) {
     places.behind.hidden = true;
-    drawPicture(places.picture, { steps: board.view().steps, rows: null, all: null, act, isWaiting });
+    drawFunnel(places.picture, { steps: board.view().steps, rows: null, all: null, act, isWaiting });
   }
 
   async function load({ quietly, last }) {
@@ -112,7 +112,7 @@ function build(board) {
       fill(places.page, places.card);
     }
     const isSame = last && JSON.stringify(last.steps) === JSON.stringify(steps);
-    if (steps.length < LEAST) return (fill(places.told), drawSteps(false));
+    if (steps.length < MIN_STEPS) return (fill(places.told), drawSteps(false));
     // The figures of other steps would be false beside these.
     if (!quietly && !isSame) drawSteps(true);
     if (!quietly) places.picture.setAttribute("aria-busy", "true");
@@ -194,11 +194,11 @@ async function askProposal(board, signal) {
   return { ...entry, data: steps };
 }
 
-function proposed(board, steps) {
+function proposalNode(board, steps) {
   const choose = h(
     "button",
     {
-      class: steps.length < LEAST ? "button primary" : "button",
+      class: steps.length < MIN_STEPS ? "button primary" : "button",
       type: "button",
       dataset: { key: "add-step" },
       onclick: () => add(board),
@@ -207,8 +207,8 @@ function proposed(board, steps) {
   );
   const words =
     "Choose two to eight pages or events. You see how many visits reach each of them, one after another, and where they are lost.";
-  if (steps.length < LEAST)
-    return nothing({ title: "How far do visits come?", words, steps: h("p", { class: "row centred" }, choose) });
+  if (steps.length < MIN_STEPS)
+    return emptyState({ title: "How far do visits come?", words, steps: h("p", { class: "row centred" }, choose) });
   const names = steps.flatMap(({ field, value }, i) => [
     i ? h("span", { class: "soft" }, " then ") : null,
     h(
@@ -223,11 +223,11 @@ function proposed(board, steps) {
       class: "button primary",
       type: "button",
       dataset: { key: "take-proposal" },
-      onclick: () => withSteps(board, steps),
+      onclick: () => setSteps(board, steps),
     },
     "Show this funnel",
   );
-  return nothing({
+  return emptyState({
     title: "How far do visits come?",
     words,
     steps: [

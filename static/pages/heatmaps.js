@@ -4,28 +4,28 @@
 // In the address beside days and zone: pathname, device (the width class), what is hidden, edges, whether the page itself
 // lies under the clicks (over=page) and at which address.
 
-import { addressesOf, framingNote, pageAt } from "../heatmaps/framing.js";
-import { depth } from "../heatmaps/depth.js";
-import { mostOf, levelOf } from "../heatmaps/drawing.js";
-import { MOST_PAGES, pagesCard, placesCard } from "../heatmaps/lists.js";
-import { CLASSES, classOf, extentOf } from "../heatmaps/places.js";
-import { sheet } from "../heatmaps/sheet.js";
-import { isAlike } from "../shared/asking.js";
+import { addressesOf, framingNote, pageAt } from "../heatmaps/page_frame.js";
+import { scrollDepthCard } from "../heatmaps/scroll_depth.js";
+import { maxClicks, levelOf } from "../heatmaps/heatmap_canvas.js";
+import { MAX_PAGES, pagesCard, placesCard } from "../heatmaps/heatmap_lists.js";
+import { CLASSES, widthClass, extentOf } from "../heatmaps/heatmap_grid.js";
+import { heatmapView } from "../heatmaps/heatmap_view.js";
+import { hasSameScope } from "../shared/view_state.js";
 import { fill, h, refill } from "../shared/dom.js";
-import { counted, dayRange, number, shortNumber } from "../shared/formats.js";
-import { nothing, websitePage } from "../shared/website_page.js";
-import { snippet } from "./onboarding.js";
+import { plural, dayRange, number, shortNumber } from "../shared/formats.js";
+import { emptyState, websitePage } from "../shared/website_page.js";
+import { snippetBox } from "../shared/onboarding.js";
 
 const DAY_MS = 86_400_000;
-const MOST_HOSTS = 5;
+const MAX_HOSTS = 5;
 // Counts that a legend may name.
 const ROUND = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 50_000, 100_000, 1_000_000];
-const MOST_TICKS = 4;
+const MAX_TICKS = 4;
 
 const OWN = {
   read: (query) => ({
     pathname: query.get("pathname"),
-    device: classOf(query.get("device")) ? query.get("device") : null,
+    device: widthClass(query.get("device")) ? query.get("device") : null,
     clicks: query.get("hide") !== "clicks",
     scroll: query.get("hide") !== "scroll",
     isSoft: query.get("edges") !== "cells",
@@ -58,8 +58,8 @@ export const show = (root, context) => websitePage(root, context, PAGE);
 
 function build(board) {
   const places = placesOf();
-  const paper = sheet();
-  const deep = depth({ goTo: (row) => paper.goTo(row) });
+  const paper = heatmapView();
+  const deep = scrollDepthCard({ goTo: (row) => paper.goTo(row) });
   places.sheet.append(paper.element);
   fill(places.depth, deep.element);
   const own = { answer: null, asked: null };
@@ -83,7 +83,7 @@ function build(board) {
     element: places.answer,
     load({ quietly, last }) {
       const { pathname, over } = board.view();
-      const isSame = last && own.answer && isAlike(last, board.view()) && pathname === own.asked;
+      const isSame = last && own.answer && hasSameScope(last, board.view()) && pathname === own.asked;
       // To lie over the page needs to know where it is.
       if (isSame && (!over || own.answer.data.hosts)) return redraw();
       return ask({ quietly });
@@ -114,10 +114,10 @@ async function askAll(board, own, signal) {
   const maps = (pathname) =>
     Promise.all([
       ...CLASSES.map(({ device }) => board.ask("heatmap", { pathname, filter_device: device }, signal)),
-      over ? board.ask("top/hostname", { filter_pathname: pathname, limit: MOST_HOSTS }, signal) : null,
+      over ? board.ask("top/hostname", { filter_pathname: pathname, limit: MAX_HOSTS }, signal) : null,
     ]);
   const [pages, early] = await Promise.all([
-    board.ask("heatmap-pages", { limit: MOST_PAGES }, signal),
+    board.ask("heatmap-pages", { limit: MAX_PAGES }, signal),
     wanted === null ? null : maps(wanted),
   ]);
   if (!pages.ok) return pages;
@@ -140,11 +140,11 @@ async function askAll(board, own, signal) {
 }
 
 function empty(board) {
-  return nothing({
+  return emptyState({
     title: "No heatmap in these days",
     words:
       "No page has sent clicks or depths. Add data-heatmap to the tracker's line: its number is the share of views that are looked at, here one in ten.",
-    steps: snippet(board.website, board.server, { attributes: 'data-heatmap="0.1"' }),
+    steps: snippetBox(board.website, board.server, { attributes: 'data-heatmap="0.1"' }),
   });
 }
 
@@ -152,7 +152,7 @@ function drawParts({ board, places, paper, deep }, { data, meta }) {
   const view = board.view();
   const { pages, pathname, maps } = data;
   const kind =
-    classOf(view.device) ||
+    widthClass(view.device) ||
     CLASSES.reduce((best, one) => (weight(maps[one.device]) > weight(maps[best.device]) ? one : best));
   const map = maps[kind.device];
   const list = pagesCard(pages, pathname, (path) => board.go({ ...view, pathname: path }));
@@ -180,7 +180,7 @@ function drawParts({ board, places, paper, deep }, { data, meta }) {
     placesCard(map, { show: (x, y) => paper.show(x, y), csv: `${board.base}/heatmap?${question}` }),
   );
   deep.draw(map, kind);
-  board.say(`${title}: ${counted(map.clicks, "click")}, ${counted(map.samples, "view")}`);
+  board.say(`${title}: ${plural(map.clicks, "click")}, ${plural(map.samples, "view")}`);
 }
 
 function weight(map) {
@@ -198,7 +198,7 @@ function drawHead(root, { pathname, kind, map, meta }) {
     h(
       "p",
       { class: "soft" },
-      `${counted(map.clicks, "click")} and ${counted(map.samples, "view")} on ${kind.many} (${kind.says}), ${days}: whole UTC days.`,
+      `${plural(map.clicks, "click")} and ${plural(map.samples, "view")} on ${kind.many} (${kind.says}), ${days}: whole UTC days.`,
     ),
   );
 }
@@ -226,7 +226,7 @@ function classes(board, maps, chosen) {
           shortNumber(maps[one.device].clicks),
           h("span", { class: "figure-unit" }, " clicks"),
         ),
-        h("span", { class: "figure-change soft" }, counted(maps[one.device].samples, "view")),
+        h("span", { class: "figure-change soft" }, plural(maps[one.device].samples, "view")),
       ),
     );
   return h("ul", { class: "figures", "aria-label": "Width of the page" }, CLASSES.map(item));
@@ -289,7 +289,7 @@ function legend({ clicks, scroll }, map) {
   return h(
     "div",
     { class: "sheet-legend" },
-    clicks && map.clicks ? clicksLegend(mostOf(map)) : null,
+    clicks && map.clicks ? clicksLegend(maxClicks(map)) : null,
     scroll && map.samples
       ? [
           h("span", { class: "legend-part" }, "seen by all", h("span", { class: "legend-fog" }), "by none"),
@@ -302,7 +302,7 @@ function legend({ clicks, scroll }, map) {
 function clicksLegend(most) {
   // One and the most are always named, and what is not too near to the most.
   const said = most < 2 ? [] : ROUND.filter((count) => count === 1 || levelOf(count, most) < 0.82);
-  const step = Math.ceil(said.length / MOST_TICKS);
+  const step = Math.ceil(said.length / MAX_TICKS);
   const ticks = [...said.filter((_, i) => i % step === 0), most];
   const place = (count) => ({ left: `${100 * levelOf(count, most)}%` });
   return h(
@@ -346,7 +346,7 @@ function notes(board, { map, kind, pathname, framing }) {
       : null,
     extent.isCut
       ? note(
-          `Drawn down to ${number(extent.height)} px; ${below ? `${counted(below, "click")} further down ${below === 1 ? "is" : "are"}` : "what lies deeper is"} in the lists.`,
+          `Drawn down to ${number(extent.height)} px; ${below ? `${plural(below, "click")} further down ${below === 1 ? "is" : "are"}` : "what lies deeper is"} in the lists.`,
         )
       : null,
     framing

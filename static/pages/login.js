@@ -1,7 +1,7 @@
 // The login: e-mail and password, then on to where one wanted to go (?next=...). It may log in; nothing else.
 
-import { fill, h, icon, logo, styled } from "../shared/dom.js";
-import { get, send } from "../shared/fetching.js";
+import { fill, h, icon, logo, loadStylesheet } from "../shared/dom.js";
+import { get, send } from "../shared/api.js";
 import { clockTime } from "../shared/formats.js";
 import { field, form, passwordField } from "../shared/forms.js";
 
@@ -9,7 +9,7 @@ export async function show(root, context) {
   context.title("Log in");
   const [state] = await Promise.all([
     get("/api/account/state", { signal: context.signal }),
-    styled("/assets/account/account.css"),
+    loadStylesheet("/assets/account/account.css"),
   ]);
   if (context.signal.aborted) return;
   const next = nextOf(context.query);

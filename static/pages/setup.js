@@ -3,10 +3,10 @@
 // It may set the first password, add the first website and look for events.
 
 import { failureNotice } from "../shared/dialog.js";
-import { fill, h, icon, logo, styled, unseen } from "../shared/dom.js";
-import { get, send } from "../shared/fetching.js";
+import { fill, h, icon, logo, loadStylesheet, visuallyHidden } from "../shared/dom.js";
+import { get, send } from "../shared/api.js";
 import { field, form, passwordField } from "../shared/forms.js";
-import { snippet, waiting } from "./onboarding.js";
+import { snippetBox, eventMonitor } from "../shared/onboarding.js";
 import { websiteForm } from "./websites.js";
 import { at, publicUrl } from "../shared/paths.js";
 
@@ -14,16 +14,16 @@ const STEPS = ["Your account", "First website", "First event"];
 
 export async function show(root, context) {
   context.title("Set up");
-  await styled("/assets/account/account.css");
+  await loadStylesheet("/assets/account/account.css");
   const setup = { root, context, token: context.hash.slice(1) };
-  if (setup.token) await invited(setup);
-  else await found(setup);
+  if (setup.token) await showInvited(setup);
+  else await resume(setup);
   // Another link in the same tab changes only the hash.
   return { update: () => show(root, context) };
 }
 
 /** Without a link: goes on where an earlier visit stopped, or says where the link is. */
-async function found(setup) {
+async function resume(setup) {
   const { context } = setup;
   const state = await get("/api/account/state", { signal: context.signal });
   if (context.signal.aborted) return;
@@ -31,14 +31,14 @@ async function found(setup) {
     return step(
       setup,
       null,
-      failureNotice("The setup cannot be shown.", state.error, () => found(setup)),
+      failureNotice("The setup cannot be shown.", state.error, () => resume(setup)),
     );
-  if (state.data.needs_setup) return whereTheLinkIs(setup, "Set up Tally");
+  if (state.data.needs_setup) return linkInstructions(setup, "Set up Tally");
   if (!state.data.logged_in) return void context.go("/login", { replace: true });
   await afterAccount(setup);
 }
 
-async function invited(setup) {
+async function showInvited(setup) {
   const answer = await get("/api/account/setup", {
     headers: { "Setup-Token": encodeURIComponent(setup.token) },
     signal: setup.context.signal,
@@ -49,14 +49,14 @@ async function invited(setup) {
     return step(
       setup,
       null,
-      failureNotice("The setup cannot be shown.", answer.error, () => invited(setup)),
+      failureNotice("The setup cannot be shown.", answer.error, () => showInvited(setup)),
     );
   const state = await get("/api/account/state");
-  if (state.ok && state.data.needs_setup) return whereTheLinkIs(setup, "This link is no longer valid");
-  usedUp(setup, state.ok && state.data.logged_in);
+  if (state.ok && state.data.needs_setup) return linkInstructions(setup, "This link is no longer valid");
+  linkUsed(setup, state.ok && state.data.logged_in);
 }
 
-function whereTheLinkIs(setup, title) {
+function linkInstructions(setup, title) {
   step(
     setup,
     null,
@@ -75,7 +75,7 @@ function whereTheLinkIs(setup, title) {
   );
 }
 
-function usedUp(setup, loggedIn) {
+function linkUsed(setup, loggedIn) {
   step(
     setup,
     null,
@@ -119,7 +119,7 @@ function accountStep(setup, known) {
         email: address.trim(),
         password: chosen,
       });
-      if (!answer.ok) return answer.status === 404 ? void invited(setup) : answer;
+      if (!answer.ok) return answer.status === 404 ? void showInvited(setup) : answer;
       // The link is used up: it does not stay in the history.
       history.replaceState(null, "", at("/setup"));
       return afterAccount(setup);
@@ -166,7 +166,7 @@ function websiteStep(setup) {
 
 function eventStep(setup, website, notes = []) {
   const on = h("a", { class: "button wide", href: `/websites/${website.id}` }, "To the dashboard");
-  const box = waiting(website, () => {
+  const box = eventMonitor(website, () => {
     on.classList.add("primary");
     setup.context.title("Events arrive");
     setup.root.querySelector(".steps").replaceWith(progress(STEPS.length));
@@ -176,7 +176,7 @@ function eventStep(setup, website, notes = []) {
     2,
     h("h1", { tabindex: "-1" }, "Add the snippet"),
     h("p", { class: "lead" }, "Put these lines on ", h("strong", null, website.domain), ". ", notes.join(" ")),
-    snippet(website, setup.base),
+    snippetBox(website, setup.base),
     box,
     on,
   );
@@ -191,7 +191,7 @@ function progress(at) {
       { class: number < at ? "done" : null, "aria-current": number === at ? "step" : null },
       h("span", { class: "step-sign", "aria-hidden": "true" }, number < at ? icon("check") : number + 1),
       words,
-      number < at ? unseen(", done") : null,
+      number < at ? visuallyHidden(", done") : null,
     ),
   );
   return h("ol", { class: "steps", "aria-label": "Steps" }, steps);

@@ -2,7 +2,7 @@
 
 import { dashboard, noDashboard } from "../dashboard/page.js";
 import { h, logo } from "../shared/dom.js";
-import { get } from "../shared/fetching.js";
+import { get } from "../shared/api.js";
 
 export async function show(root, context) {
   const base = `/api/share/${context.params.token}`;

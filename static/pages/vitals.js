@@ -2,21 +2,21 @@
 // their ratings; of the chosen one, which is in the address, the trend, the pages and devices where it is worst, what it
 // means and what helps.
 
-import { metricCards } from "../measurements/metrics.js";
-import { allRanked, ranked } from "../measurements/ranked.js";
-import { trend } from "../measurements/trend.js";
-import { METRICS, metricNamed, said, verdict } from "../measurements/vital_words.js";
-import { isAlike } from "../shared/asking.js";
+import { metricCards } from "../vitals/metric_cards.js";
+import { rankedDialog, rankedList } from "../vitals/rankings.js";
+import { trendChart } from "../vitals/trend.js";
+import { METRICS, metricNamed, formatMetric, verdict } from "../vitals/web_vitals.js";
+import { hasSameScope } from "../shared/view_state.js";
 import { fill, h, icon, refill } from "../shared/dom.js";
 import { FILTERS } from "../shared/fields.js";
-import { counted, dayRange } from "../shared/formats.js";
-import { noMatch, nothing, websitePage } from "../shared/website_page.js";
-import { snippet } from "./onboarding.js";
+import { plural, dayRange } from "../shared/formats.js";
+import { noMatchState, emptyState, websitePage } from "../shared/website_page.js";
+import { snippetBox } from "../shared/onboarding.js";
 
 const EDGE_PX = 16;
 const SHOWN = 10;
 // CONTRACT: limit is at most 1000.
-const MOST = 1000;
+const MAX_ROWS = 1000;
 const LISTS = [
   ["pathname", "Pages where most people wait"],
   ["device", "Devices"],
@@ -24,7 +24,7 @@ const LISTS = [
 
 const PAGE = {
   title: "Web vitals",
-  look: ["/assets/measurements/measurements.css"],
+  look: ["/assets/vitals/vitals.css"],
   // Measurements have no event name, and are of one type.
   fields: FILTERS.filter((field) => !["event_name", "type"].includes(field)),
   own: {
@@ -43,8 +43,8 @@ const PAGE = {
     return [
       link("CSV of all metrics", {}, "vitals.csv"),
       link(`${short} by day`, { by: "day", metric }, `${metric}-days.csv`),
-      link("by page", { by: "pathname", metric, limit: MOST }, `${metric}-pages.csv`),
-      link("by device", { by: "device", metric, limit: MOST }, `${metric}-devices.csv`),
+      link("by page", { by: "pathname", metric, limit: MAX_ROWS }, `${metric}-pages.csv`),
+      link("by device", { by: "device", metric, limit: MAX_ROWS }, `${metric}-devices.csv`),
     ];
   },
   build,
@@ -70,7 +70,7 @@ function build(board) {
   );
   places.rest = h("div", { class: "vitals-rest", hidden: true }, chosen, h("div", { class: "ranked-cards" }, lists));
   const metric = () => metricNamed(board.view().metric);
-  const line = trend(places.trend, board);
+  const line = trendChart(places.trend, board);
   let overall = null;
 
   const all = board.part(places.answer, {
@@ -81,7 +81,7 @@ function build(board) {
       drawAll();
       const { samples } = answer.data.find((row) => row.metric === metric().name);
       const { from, to } = board.span();
-      board.say(`${dayRange(from, to)}: ${metric().short} of ${counted(samples, "page load")}`);
+      board.say(`${dayRange(from, to)}: ${metric().short} of ${plural(samples, "page load")}`);
     },
   });
   const days = board.part(places.trend, {
@@ -95,10 +95,10 @@ function build(board) {
       ask: (signal) => board.ask("vitals", { by: field, metric: metric().name, limit: SHOWN + 1 }, signal),
       draw({ data, meta }) {
         const [of, threshold] = [metricNamed(meta.metric), meta.thresholds[meta.metric]];
-        const all = () => allRanked(field, of, threshold, board);
+        const all = () => rankedDialog(field, of, threshold, board);
         refill(
           places.lists[i],
-          ranked(field, data.slice(0, SHOWN), of, threshold, board),
+          rankedList(field, data.slice(0, SHOWN), of, threshold, board),
           data.length > SHOWN
             ? h(
                 "div",
@@ -115,7 +115,7 @@ function build(board) {
     const { data, meta } = overall;
     const hasAny = data.some((row) => row.samples);
     places.rest.hidden = !hasAny;
-    if (!hasAny) return void fill(places.answer, board.view().filters.length ? noMatch(board) : notYet(board));
+    if (!hasAny) return void fill(places.answer, board.view().filters.length ? noMatchState(board) : notYet(board));
     drawAbout(meta.thresholds[metric().name]);
     const choose = (name) => board.go({ ...board.view(), metric: name });
     const cards = metricCards(data, meta.thresholds, { chosen: metric().name, choose });
@@ -129,7 +129,7 @@ function build(board) {
     fill(
       places.about,
       h("h2", { id: "metric" }, `${short}: ${long}`),
-      h("p", null, `${means} Good up to ${said(name, good)}, poor above ${said(name, poor)}.`),
+      h("p", null, `${means} Good up to ${formatMetric(name, good)}, poor above ${formatMetric(name, poor)}.`),
       h("p", null, h("strong", null, "What helps: "), helps),
     );
   }
@@ -137,7 +137,7 @@ function build(board) {
   return {
     element: [places.answer, places.rest],
     async load({ quietly, last }) {
-      const isOwn = last && overall && isAlike(last, board.view());
+      const isOwn = last && overall && hasSameScope(last, board.view());
       if (isOwn) drawAll();
       const asked = [days, ...rankings].map((load) => load({ quietly }));
       await Promise.all(isOwn ? asked : [all({ quietly }), ...asked]);
@@ -158,9 +158,9 @@ function verdictNode({ isMet, words }) {
 
 function notYet({ website, server, span }) {
   const { from, to } = span();
-  return nothing({
+  return emptyState({
     title: "No web vitals in these days",
     words: `${dayRange(from, to)}. The tracker measures them where its script says data-vitals, and sends one small event a page, when the page is left.`,
-    steps: snippet(website, server, { attributes: "data-vitals" }),
+    steps: snippetBox(website, server, { attributes: "data-vitals" }),
   });
 }

@@ -1,23 +1,23 @@
 // The settings of one website (/websites/{id}#settings): name and domain, other addresses that may send, the public
 // link, the snippet, and the end of it. It may change and delete that website.
 
-import { card } from "../account/card.js";
+import { sectionCard } from "../account/card.js";
 import { confirmDialog, copyButton, notify, openDialog } from "../shared/dialog.js";
-import { fill, h, icon, styled } from "../shared/dom.js";
-import { get, send } from "../shared/fetching.js";
+import { fill, h, icon, loadStylesheet } from "../shared/dom.js";
+import { get, send } from "../shared/api.js";
 import { field, form } from "../shared/forms.js";
-import { counted, date, usualZone } from "../shared/formats.js";
-import { lost } from "../shared/lost.js";
-import { snippet, waiting } from "./onboarding.js";
+import { plural, date, displayZone } from "../shared/formats.js";
+import { showWebsiteNotFound } from "../shared/website_not_found.js";
+import { snippetBox, eventMonitor } from "../shared/onboarding.js";
 import { at } from "../shared/paths.js";
 
 export async function show(root, context) {
-  await styled("/assets/account/account.css");
+  await loadStylesheet("/assets/account/account.css");
   const website = context.websites.find((one) => one.id === context.params.id);
-  if (!website) return lost(root, context);
+  if (!website) return showWebsiteNotFound(root, context);
   const settings = { context, website, title: h("h1"), parts: h("div", { class: "settings-parts" }) };
   fill(root, h("div", { class: "page narrow" }, head(settings), settings.parts));
-  drawn(settings, website);
+  draw(settings, website);
   return { update: () => {} };
 }
 
@@ -35,18 +35,18 @@ function head({ website, title }) {
 }
 
 /** Draws all parts for the website as it is now. */
-function drawn(settings, website) {
+function draw(settings, website) {
   settings.website = website;
   const name = website.name || website.domain;
   settings.context.title(`Settings of ${name}`);
   fill(settings.title, `Settings of ${name}`);
   fill(
     settings.parts,
-    identity(settings),
-    addresses(settings),
-    sharing(settings),
-    tracking(settings),
-    ending(settings),
+    nameCard(settings),
+    originsCard(settings),
+    shareCard(settings),
+    snippetCard(settings),
+    deletionCard(settings),
   );
 }
 
@@ -55,11 +55,11 @@ async function change(settings, body, said) {
   if (!answer.ok) return answer;
   await settings.context.refresh();
   notify([said, ...(answer.meta.notes || [])].join(" "));
-  drawn(settings, answer.data);
+  draw(settings, answer.data);
   return null;
 }
 
-function identity(settings) {
+function nameCard(settings) {
   const { website } = settings;
   const name = field({
     label: "Name",
@@ -86,10 +86,10 @@ function identity(settings) {
     submit: (values) =>
       change(settings, { name: values.name.trim(), domain: values.domain.trim() }, "Name and domain are saved."),
   });
-  return card("Name and domain", made.element);
+  return sectionCard("Name and domain", made.element);
 }
 
-function addresses(settings) {
+function originsCard(settings) {
   const area = h("textarea", {
     rows: Math.max(2, settings.website.origins.length + 1),
     spellcheck: "false",
@@ -110,20 +110,20 @@ function addresses(settings) {
     submit: ({ origins: text }) =>
       change(settings, { origins: text.split(/\s+/).filter(Boolean) }, "The addresses are saved."),
   });
-  return card(
+  return sectionCard(
     "Who else may send",
     h("p", { class: "soft" }, "Pages outside the domain that send events too. Apps and servers need no line here."),
     made.element,
   );
 }
 
-function sharing(settings) {
+function shareCard(settings) {
   const { website } = settings;
   const body = h("div", { class: "stack" });
   if (website.share) shared(settings, body);
   else {
     const make = h("button", { class: "button", type: "button" }, icon("share"), "Make a public link");
-    make.addEventListener("click", () => once(make, () => share(settings, "The public link is made.")));
+    make.addEventListener("click", () => runOnce(make, () => share(settings, "The public link is made.")));
     fill(
       body,
       h(
@@ -134,7 +134,7 @@ function sharing(settings) {
       h("div", { class: "row" }, make),
     );
   }
-  return card("Public link", body);
+  return sectionCard("Public link", body);
 }
 
 function shared(settings, body) {
@@ -148,7 +148,7 @@ function shared(settings, body) {
       words: "The present link stops working at once. Whoever shall see the figures needs the new one.",
       action: "Replace the link",
     });
-    if (agreed) once(renew, () => share(settings, "The public link is replaced."));
+    if (agreed) runOnce(renew, () => share(settings, "The public link is replaced."));
   });
   const off = h("button", { class: "button", type: "button" }, "Turn the link off");
   off.addEventListener("click", async () => {
@@ -158,7 +158,7 @@ function shared(settings, body) {
       action: "Turn the link off",
       danger: true,
     });
-    if (agreed) once(off, () => unshare(settings));
+    if (agreed) runOnce(off, () => unshare(settings));
   });
   fill(
     body,
@@ -170,55 +170,55 @@ function shared(settings, body) {
 
 async function share(settings, said) {
   const answer = await send("POST", `/api/account/websites/${settings.website.id}/share`);
-  await after(settings, answer, said, () => ({ share: answer.data.share }));
+  await applyShare(settings, answer, said, () => ({ share: answer.data.share }));
 }
 
 async function unshare(settings) {
   const answer = await send("DELETE", `/api/account/websites/${settings.website.id}/share`);
-  await after(settings, answer, "The public link is off.", () => ({ share: null }));
+  await applyShare(settings, answer, "The public link is off.", () => ({ share: null }));
 }
 
-async function after(settings, answer, said, changed) {
+async function applyShare(settings, answer, said, changed) {
   if (!answer.ok) return notify(answer.error.message);
   await settings.context.refresh();
   notify(said);
-  drawn(settings, { ...settings.website, ...changed() });
+  draw(settings, { ...settings.website, ...changed() });
   // The button that was pressed has gone with its card.
   settings.parts.querySelectorAll("section")[2].querySelector("button, input").focus();
 }
 
 /** Does it once, however often the button is pressed meanwhile. */
-async function once(button, work) {
+async function runOnce(button, work) {
   if (button.getAttribute("aria-disabled") === "true") return;
   button.setAttribute("aria-disabled", "true");
   await work();
   button.removeAttribute("aria-disabled");
 }
 
-function tracking(settings) {
+function snippetCard(settings) {
   const { website, context } = settings;
   const check = h("button", { class: "button", type: "button" }, "Look for the newest event");
   const place = h("div", { class: "stack" }, h("div", { class: "row" }, check));
-  check.addEventListener("click", () => fill(place, waiting(website)));
-  return card(
+  check.addEventListener("click", () => fill(place, eventMonitor(website)));
+  return sectionCard(
     "Snippet",
-    snippet(website, context.account.base_url),
+    snippetBox(website, context.account.base_url),
     place,
     h(
       "p",
       { class: "soft small-text" },
       "Website id ",
       h("code", { class: "breakable" }, website.id),
-      `, added ${date(website.created_at, usualZone(context.account.time_zone))}`,
+      `, added ${date(website.created_at, displayZone(context.account.time_zone))}`,
     ),
   );
 }
 
-function ending(settings) {
+function deletionCard(settings) {
   const { website } = settings;
   const button = h("button", { class: "button danger", type: "button" }, deletionWords(website));
   button.addEventListener("click", () =>
-    once(button, async () => {
+    runOnce(button, async () => {
       // Events may have come since the page was opened.
       const fresh = await get(`/api/account/websites/${website.id}`);
       const words = deletionWords(fresh.ok ? fresh.data : website);
@@ -241,7 +241,7 @@ function ending(settings) {
 
 function deletionWords(website) {
   if (!website.events) return "Delete website";
-  const events = website.events_exact ? `its ${counted(website.events, "event")}` : "all its events";
+  const events = website.events_exact ? `its ${plural(website.events, "event")}` : "all its events";
   return `Delete website and ${events}`;
 }
 

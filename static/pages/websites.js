@@ -2,11 +2,11 @@
 // It may add websites and ask for their figures, only of those that are seen.
 
 import { openDialog } from "../shared/dialog.js";
-import { fill, h, icon, styled, svg, unseen } from "../shared/dom.js";
-import { get, send } from "../shared/fetching.js";
+import { fill, h, icon, loadStylesheet, svg, visuallyHidden } from "../shared/dom.js";
+import { get, send } from "../shared/api.js";
 import { field, form } from "../shared/forms.js";
-import { counted, number, usualZone } from "../shared/formats.js";
-import { snippet, waiting } from "./onboarding.js";
+import { plural, number, displayZone } from "../shared/formats.js";
+import { snippetBox, eventMonitor } from "../shared/onboarding.js";
 import { here } from "../shared/paths.js";
 
 // our choice: as the dashboard's own live number.
@@ -14,7 +14,7 @@ const LIVE_MS = 30_000;
 
 export async function show(root, context) {
   context.title("Websites");
-  await styled("/assets/account/account.css");
+  await loadStylesheet("/assets/account/account.css");
   const page = h("div", { class: "page" });
   const redraw = () => fill(page, head(context.websites.length), context.websites.length ? list(context) : empty());
   redraw();
@@ -45,7 +45,7 @@ function empty() {
 }
 
 function list(context) {
-  const zone = usualZone(context.account.time_zone);
+  const zone = displayZone(context.account.time_zone);
   const cards = new Map(context.websites.map((website) => [card(website), website]));
   const seen = new IntersectionObserver((entries) => {
     for (const { target } of entries.filter((entry) => entry.isIntersecting)) {
@@ -122,7 +122,7 @@ async function figures(element, website, zone, signal) {
       "figure",
       { class: "website-week" },
       line(week.data),
-      h("figcaption", null, `${counted(sum, "visitor")} in 7 days`),
+      h("figcaption", null, `${plural(sum, "visitor")} in 7 days`),
     ),
   );
   sayNow(now, live);
@@ -141,7 +141,7 @@ function sayNow(place, live) {
     place,
     h("span", { class: count ? "dot on" : "dot" }),
     `${number(count)} now`,
-    unseen(`: ${counted(count, "visitor")} in the last five minutes`),
+    visuallyHidden(`: ${plural(count, "visitor")} in the last five minutes`),
   );
 }
 
@@ -225,11 +225,11 @@ function addDialog(context) {
       if (fresh) context.added(fresh.websites);
       fill(dialog.element.querySelector("h2"), `Add the snippet to ${website.domain}`);
       const on = h("a", { class: "button", href: `/websites/${website.id}` }, "To the dashboard");
-      const box = waiting(website, () => on.classList.add("primary"));
+      const box = eventMonitor(website, () => on.classList.add("primary"));
       fill(
         dialog.body,
         notes.length ? h("p", { class: "soft" }, notes.join(" ")) : null,
-        snippet(website, context.account.base_url),
+        snippetBox(website, context.account.base_url),
         box,
         h("div", { class: "row end" }, on),
       );

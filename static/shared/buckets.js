@@ -3,7 +3,7 @@
 import { dateFormat } from "./formats.js";
 
 /** "Sat 5 Dec" or "Sat 5 Dec, 17:00 to 17:59" */
-export function bucketWords(start, zone, interval, brief = false) {
+export function bucketLabel(start, zone, interval, brief = false) {
   const day = dateFormat(zone, { weekday: "short", day: "numeric", month: "short" }).format(start);
   if (interval === "day") return day;
   const clock = dateFormat(zone, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
@@ -13,7 +13,7 @@ export function bucketWords(start, zone, interval, brief = false) {
 }
 
 /** Where the x axis has labels: at days, first days of months, or full hours, at most so many. */
-export function ticksOf(starts, zone, interval, most) {
+export function axisTicks(starts, zone, interval, most) {
   if (interval === "hour" && starts.length <= 50) {
     const hour = dateFormat(zone, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
     const step = [1, 2, 3, 6, 12, 24].find((size) => starts.length / size <= most) || 24;
@@ -28,14 +28,14 @@ export function ticksOf(starts, zone, interval, most) {
   const month = dateFormat(zone, { month: "short", year: "numeric" });
   const months = days.filter(([i, start]) => i && month.format(start) !== month.format(starts[i - 1]));
   if (days.length > 120)
-    return thinned(months, most).map(([i, start]) => [i, dateFormat(zone, { month: "short" }).format(start)]);
-  return thinned(days, most).map(([i, start]) => [
+    return everyNth(months, most).map(([i, start]) => [i, dateFormat(zone, { month: "short" }).format(start)]);
+  return everyNth(days, most).map(([i, start]) => [
     i,
     dateFormat(zone, { day: "numeric", month: "short" }).format(start),
   ]);
 }
 
-function thinned(places, most) {
+function everyNth(places, most) {
   const step = [1, 2, 3, 7, 14, 28, 56].find((size) => places.length / size <= most) || 56;
   // Counted from the end, so that the last one, which is today as a rule, has its label.
   return places.filter((_, n) => (places.length - 1 - n) % step === 0);

@@ -5,7 +5,7 @@
 // bucket under bucket. The bucket that is not over yet is dashed, those ahead are not drawn. By keyboard the chart is a
 // slider over its buckets, which is how screen readers can read it too.
 
-import { fill, h, styled } from "./dom.js";
+import { fill, h, loadStylesheet } from "./dom.js";
 import { validLanguage } from "./formats.js";
 
 const SOURCE = "/assets/vendor/uplot-1.6.32/uPlot.iife.min.js";
@@ -20,7 +20,7 @@ function load() {
     if (navigator.language !== validLanguage())
       Object.defineProperty(navigator, "language", { value: validLanguage(), configurable: true });
     const script = h("script", { src: SOURCE });
-    script.addEventListener("load", () => styled(RULES).then(() => resolve(window.uPlot)));
+    script.addEventListener("load", () => loadStylesheet(RULES).then(() => resolve(window.uPlot)));
     script.addEventListener("error", () => {
       loading = null;
       script.remove();

@@ -39,14 +39,14 @@ export function refill(element, ...children) {
 }
 
 /** Text for screen readers alone. */
-export function unseen(...children) {
+export function visuallyHidden(...children) {
   return h("span", { class: "unseen" }, ...children);
 }
 
 const sheets = new Map();
 
 /** Adds one of our style sheets, once; resolves when it is there, fails where it does not come. */
-export function styled(path) {
+export function loadStylesheet(path) {
   if (!sheets.has(path)) {
     const link = h("link", { rel: "stylesheet", href: path });
     const loading = new Promise((resolve, reject) => {

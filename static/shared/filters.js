@@ -1,11 +1,11 @@
 // The filters of the view as chips, and the dialog that adds one. A board with `fields` is filtered by these alone.
 
-import { isFiltered, questionOf } from "./asking.js";
+import { hasFilter, reportQuery } from "./view_state.js";
 import { failureNotice, openDialog } from "./dialog.js";
 import { fill, h, icon, refill } from "./dom.js";
-import { get } from "./fetching.js";
+import { get } from "./api.js";
 import { FILTERS, TYPES, fieldName, valueNode, valueText } from "./fields.js";
-import { barList } from "./list.js";
+import { barList } from "./bar_list.js";
 
 const SUGGESTED = 8;
 
@@ -106,7 +106,7 @@ export function filterDialog(board) {
 
   const take = (value) => {
     dialog.close();
-    if (!isFiltered(board.view(), field.value, value)) board.toggle(field.value, value);
+    if (!hasFilter(board.view(), field.value, value)) board.toggle(field.value, value);
   };
   const show = () => {
     const typed = text.value.trim().toLowerCase();
@@ -160,7 +160,7 @@ async function suggestions(field, board) {
   // Other values of a field that is filtered already are suggested too: without its own filter.
   const view = { ...board.view(), filters: board.view().filters.filter(([name]) => name !== field) };
   const path = field === "event_name" ? "event-names" : `top/${field}`;
-  const answer = await get(`${board.base}/${path}?${questionOf(view, board.span(), { limit: 200 })}`);
+  const answer = await get(`${board.base}/${path}?${reportQuery(view, board.span(), { limit: 200 })}`);
   if (!answer.ok) return { error: answer.error };
   const most = Math.max(1, ...answer.data.map((row) => row.visitors));
   const rows = answer.data.map((row) => ({ ...row, count: row.visitors, share: null, bar: row.visitors / most }));

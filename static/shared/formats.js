@@ -73,7 +73,7 @@ export function duration(seconds) {
 }
 
 /** "1 visitor", "2 visitors"; `many` where it is not the one with an s. */
-export function counted(count, one, many = `${one}s`) {
+export function plural(count, one, many = `${one}s`) {
   return `${number(count)} ${count === 1 ? one : many}`;
 }
 
@@ -88,7 +88,7 @@ export function dateFormat(zone, options) {
 
 /** A time of day with seconds, in the browser's own zone: 17:04:31 */
 export function clockTime(moment) {
-  return dateFormat(ownZone(), { hour: "2-digit", minute: "2-digit", second: "2-digit" }).format(moment);
+  return dateFormat(browserZone(), { hour: "2-digit", minute: "2-digit", second: "2-digit" }).format(moment);
 }
 
 /** A moment with its time in a zone: 21 Nov, 17:04 */
@@ -112,7 +112,7 @@ export function dayRange(from, to) {
 }
 
 /** How long ago, in words: "3 minutes ago" */
-export function ago(moment, now = Date.now()) {
+export function relativeTime(moment, now = Date.now()) {
   const seconds = Math.round((new Date(moment).getTime() - now) / 1000);
   const words = new Intl.RelativeTimeFormat(english, { numeric: "auto" });
   for (const [unit, size] of [
@@ -153,12 +153,12 @@ export function languageName(tag) {
 }
 
 /** The zone to show times in: `preferred` (the account's), else the browser's own, else UTC. */
-export function usualZone(preferred) {
-  return isKnownZone(preferred) ? preferred : ownZone();
+export function displayZone(preferred) {
+  return isKnownZone(preferred) ? preferred : browserZone();
 }
 
 /** The browser's own time zone; UTC where it has none that can be used. */
-export function ownZone() {
+export function browserZone() {
   const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
   return isKnownZone(zone) ? zone : "UTC";
 }

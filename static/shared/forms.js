@@ -5,7 +5,7 @@
 // Focus goes to the first field with an error, whose words are its description, so that they are read out.
 
 import { fill, h, icon } from "./dom.js";
-import { strength } from "./passwords.js";
+import { strength } from "./password_strength.js";
 
 let numbers = 0;
 
@@ -109,11 +109,11 @@ export function form({ fields, action, busy, submit, danger = false, beside = nu
   const known = fields.filter((one) => one.input);
   const row = h("div", { class: wide ? "form-actions wide" : "form-actions" }, button, beside);
   const element = h("form", { class: "form", novalidate: true, "aria-label": label }, shown, above, row);
-  const fail = (error) => failed(error, known, above);
+  const fail = (error) => showError(error, known, above);
   let working = false;
   element.addEventListener("submit", async (event) => {
     event.preventDefault();
-    if (working || !ready(known, above)) return;
+    if (working || !validate(known, above)) return;
     working = true;
     button.setAttribute("aria-disabled", "true");
     button.textContent = busy || action;
@@ -131,7 +131,7 @@ export function form({ fields, action, busy, submit, danger = false, beside = nu
   return { element, button, fail, focus: () => known[0]?.input.focus() };
 }
 
-function ready(fields, above) {
+function validate(fields, above) {
   fill(above);
   const wrong = fields.map((one) => [one, one.fault()]).filter(([, words]) => words);
   for (const one of fields) one.settle();
@@ -140,7 +140,7 @@ function ready(fields, above) {
   return !wrong.length;
 }
 
-function failed(error, fields, above) {
+function showError(error, fields, above) {
   // The page is on its way to the login, or has gone.
   if (["aborted", "not_logged_in"].includes(error.code) && !error.stay) return;
   const own = fields.find((one) => one.name === error.field);

@@ -5,7 +5,7 @@
 import { notify } from "./dialog.js";
 import { fill, h, icon, logo } from "./dom.js";
 import { number } from "./formats.js";
-import { send } from "./fetching.js";
+import { send } from "./api.js";
 import { at } from "./paths.js";
 
 // The pages of a website, each with what follows the website's own path; a line comes with its page's module.

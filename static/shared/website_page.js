@@ -6,9 +6,9 @@
 // a page that is not there. PAGE:
 //   title         "Web vitals": heading, and title of the tab with the website's name
 //   about         a sentence below the heading; may be left out where there are filters
-//   look          paths of its own style sheets; app.css and dashboard/dashboard.css are there
+//   look          paths of its own style sheets; app.css and shared/website_page.css are there
 //   fields        the fields it can be filtered by, by name; [] for none; left out: all 14, event_name and type
-//   own           what it has of its own in the address: { read(query), write(view) }, as shared/asking.js says it
+//   own           what it has of its own in the address: { read(query), write(view) }, as shared/view_state.js says it
 //   keys          [[key, words, (board) => ...], ...] of its own
 //   csv           (board) => [[words, path, file name], ...], links in the footer; may be left out
 //   foot          a sentence for the footer; may be left out
@@ -21,42 +21,50 @@
 // The board:
 //   website, name, base        the website as /api/account/websites has it; what to call it; /api/account/websites/{id}
 //   server                     the server's own address, as snippets name it
-//   view(), span(), zone       shared/asking.js; `zone` is the account's
+//   view(), span(), zone       shared/view_state.js; `zone` is the account's
 //   go(view)                   to that view: the address changes, then load is called
 //   toggle(field, value)       a filter more, or less
 //   question(more)             the query of a question to the API about the view: from, to, tz, filters, and more
-//   ask(what, more, signal)    its answer, as shared/fetching.js gives it: ask("vitals", { by: "day" }, signal)
-//   part(element, { ask(signal), draw(answer), what() })   shared/part.js, ended with the page: the old figures stay
+//   ask(what, more, signal)    its answer, as shared/api.js gives it: ask("vitals", { by: "day" }, signal)
+//   part(element, { ask(signal), draw(answer), what() })   shared/panel.js, ended with the page: the old figures stay
 //                              dimmed while it asks; where it fails, it says what() and has a button
 //   say(words)                 what has changed, for who listens
 //   signal                     aborted when the page is left
 // `nothing({...})` is the empty state: a sentence and the next step; `noMatch(board)` that of filters that leave nothing.
 
-import { CHEAP_DAYS, isAlike, questionOf, readView, spanOf, toggled, writeView } from "./asking.js";
-import { fill, h, styled } from "./dom.js";
-import { get } from "./fetching.js";
+import {
+  AUTOMATIC_MAX_DAYS,
+  hasSameScope,
+  reportQuery,
+  readView,
+  spanOf,
+  toggleFilter,
+  writeView,
+} from "./view_state.js";
+import { fill, h, loadStylesheet } from "./dom.js";
+import { get } from "./api.js";
 import { FILTERS, fieldName, valueText } from "./fields.js";
 import { drawFilters, filterDialog } from "./filters.js";
-import { dayRange, usualZone } from "./formats.js";
-import { keys, keysDialog } from "./keys.js";
-import { lost } from "./lost.js";
-import { part } from "./part.js";
-import { drawRange, drawWhen } from "./range.js";
+import { dayRange, displayZone } from "./formats.js";
+import { listenForShortcuts, shortcutsDialog } from "./keyboard_shortcuts.js";
+import { showWebsiteNotFound } from "./website_not_found.js";
+import { createPanel } from "./panel.js";
+import { drawRange, drawWhen } from "./range_picker.js";
 import { at, here, publicUrl } from "./paths.js";
 
 // A range that is not over is asked again so often, without a trace where nothing has changed.
 const EVERY_MS = 60_000;
 // Keys that are pressed fast, one after the other, ask once in the end: requests are counted.
 const FAST_MS = 250;
-const LOOK = "/assets/dashboard/dashboard.css";
+const LOOK = "/assets/shared/website_page.css";
 
 /** Shows a page in `root`. Gives what the router needs. */
 export async function websitePage(root, context, page) {
   const website = context.websites.find((one) => one.id === context.params.id);
-  if (!website) return lost(root, context);
-  await Promise.all([LOOK, ...(page.look || [])].map(styled));
+  if (!website) return showWebsiteNotFound(root, context);
+  await Promise.all([LOOK, ...(page.look || [])].map(loadStylesheet));
   const name = website.name || website.domain;
-  const zone = usualZone(context.account.time_zone);
+  const zone = displayZone(context.account.time_zone);
   const { own, fields = FILTERS } = page;
   const read = (query) => readView(query, zone, own, fields);
   const addressOf = (view) => `${context.path}?${writeView(view, own)}`;
@@ -69,10 +77,10 @@ export async function websitePage(root, context, page) {
     view: () => view,
     span: () => spanOf(view),
     go: (next) => context.go(addressOf(next)),
-    toggle: (field, value) => board.go(toggled(view, field, value)),
-    question: (more) => questionOf(view, spanOf(view), more),
+    toggle: (field, value) => board.go(toggleFilter(view, field, value)),
+    question: (more) => reportQuery(view, spanOf(view), more),
     ask: (what, more, signal = context.signal) => get(`${base}/${what}?${board.question(more)}`, { signal }),
-    part: (element, of) => part(element, { ...of, until: context.signal }),
+    part: (element, of) => createPanel(element, { ...of, until: context.signal }),
     say: (words) => (places.status.textContent = words),
   };
   const body = page.build(board);
@@ -107,7 +115,7 @@ export async function websitePage(root, context, page) {
 
   function again() {
     const span = board.span();
-    if (document.visibilityState !== "visible" || !span.isOpen || span.days > CHEAP_DAYS) return;
+    if (document.visibilityState !== "visible" || !span.isOpen || span.days > AUTOMATIC_MAX_DAYS) return;
     if (today !== span.today) drawFrame();
     body.load({ quietly: true, last: null });
   }
@@ -117,14 +125,14 @@ export async function websitePage(root, context, page) {
   fill(root, places.page);
   if (here() === context.path) history.replaceState(null, "", at(addressOf(view) + context.hash));
   body.load({ quietly: false, last: null });
-  const stopKeys = keys(board, keysOf(page, board, fields));
+  const stopKeys = listenForShortcuts(board, keysOf(page, board, fields));
   const timer = setInterval(again, EVERY_MS);
   return {
     update(changed) {
       const last = view;
       view = read(changed.query);
       drawFrame();
-      if (isAlike(last, view)) body.load({ quietly: false, last });
+      if (hasSameScope(last, view)) body.load({ quietly: false, last });
       else loadSoon(last);
     },
     leave() {
@@ -175,7 +183,11 @@ function placesOf(page, name) {
         "p",
         { class: "row" },
         places.csv,
-        h("button", { class: "link-button no-print", type: "button", onclick: () => keysDialog(listed(page)) }, "Keys"),
+        h(
+          "button",
+          { class: "link-button no-print", type: "button", onclick: () => shortcutsDialog(listed(page)) },
+          "Keys",
+        ),
         h("button", { class: "link-button no-print", type: "button", onclick: () => print() }, "Print"),
       ),
     ),
@@ -196,7 +208,7 @@ function printHead(page, board) {
 function keysOf(page, board, fields) {
   const own = (page.keys || []).map(([key, , act]) => [key, () => act(board)]);
   const filter = fields.length ? [["f", () => filterDialog(board)]] : [];
-  return Object.fromEntries([...filter, ...own, ["?", () => keysDialog(listed(page))]]);
+  return Object.fromEntries([...filter, ...own, ["?", () => shortcutsDialog(listed(page))]]);
 }
 
 function listed(page) {
@@ -212,7 +224,7 @@ function listed(page) {
 }
 
 /** The empty state. `words` and `steps` are nodes or texts; `steps` stands below, as wide as the page, and may be left out. */
-export function nothing({ title, words, steps = null }) {
+export function emptyState({ title, words, steps = null }) {
   return h(
     "div",
     { class: "card nothing-yet" },
@@ -222,7 +234,7 @@ export function nothing({ title, words, steps = null }) {
 }
 
 /** The empty state where it is the filters that leave nothing. */
-export function noMatch(board) {
+export function noMatchState(board) {
   const { from, to } = board.span();
   const clear = () => board.go({ ...board.view(), filters: [] });
   return h(

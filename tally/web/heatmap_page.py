@@ -5,8 +5,8 @@ the domain and its subdomains, and the exact origins that it lists. Those are th
 a path that a stranger made up leads nowhere else. Only who is logged in and owns the website is told them: to everybody
 else this page is as any other, and frames nothing.
 
-What is in the frame runs no script: that is said by the page (`sandbox`, static/heatmaps/sheet.js), since only the
-page that frames can say it. A browser keeps the policy of the page it has loaded, so static/app.js loads this page
+What is in the frame runs no script: that is said by the page (`sandbox`, static/heatmaps/heatmap_view.js), since only
+the page that frames can say it. A browser keeps the policy of the page it has loaded, so static/app.js loads this page
 anew when it is come to, and another one when it is left.
 """
 

@@ -194,7 +194,7 @@ def test_an_error_stands_at_its_field(
 def test_strength_is_said_in_words(password: str, level: int, server: Server, browse: Browse) -> None:
     page = browse()
     page.goto(server.url + "/setup")
-    script = "async ([p, e]) => (await import('/assets/shared/passwords.js')).strength(p, e)"
+    script = "async ([p, e]) => (await import('/assets/shared/password_strength.js')).strength(p, e)"
     said = page.evaluate(script, [password, "owner@example.com"])
     assert said["level"] == level, said
     assert (said["fault"] is not None) == (level == 0)

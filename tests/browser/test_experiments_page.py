@@ -217,8 +217,8 @@ def test_every_conclusion(shown: Shown) -> None:
     ]
     found = page.evaluate(
         """async (asked) => {
-          const { concluded } = await import("/assets/measurements/conclusions.js");
-          return asked.map(({ experiment, goal, meta }) => concluded(experiment, goal, meta));
+          const { conclusionsOf } = await import("/assets/experiments/conclusions.js");
+          return asked.map(({ experiment, goal, meta }) => conclusionsOf(experiment, goal, meta));
         }""",
         asked,
     )
@@ -239,10 +239,11 @@ def test_splits_notes_and_numbers(shown: Shown) -> None:
     off, even = {"p_value": 1e-9, "is_off": True}, {"p_value": 0.41, "is_off": False}
     found = page.evaluate(
         """async ([splits, notes, arms, values]) => {
-          const { splitSaid, notesOf, gap, noticed, pNumber, pSaid } =
-            await import("/assets/measurements/conclusions.js");
-          return [splits.map(splitSaid), notes.map((one) => notesOf(...one)), gap(...arms), noticed(...arms),
-            values.map(pNumber), [null, 1e-5, 0.2].map(pSaid)];
+          const { splitCheck, notesOf, differenceInterval, detectableDifference, pValueNumber, pValueText } =
+            await import("/assets/experiments/conclusions.js");
+          return [splits.map(splitCheck), notes.map((one) => notesOf(...one)),
+            differenceInterval(...arms), detectableDifference(...arms),
+            values.map(pValueNumber), [null, 1e-5, 0.2].map(pValueText)];
         }""",
         [
             [

@@ -110,8 +110,9 @@ def test_where_the_largest_share_is_lost_is_said_in_words(shown: Shown) -> None:
 def test_a_few_of_many_are_not_none_and_not_all(shown: Shown) -> None:
     page = shown(THREE[:2])
     words = page.evaluate(
-        "async ([all, few, most]) => { const { betweenWords, sumWords } = await import('/assets/funnels/picture.js');"
-        " return [betweenWords(all, few), betweenWords(all, most), sumWords([all, few])[0]]; }",
+        "async ([all, few, most]) => {"
+        " const { betweenWords, summaryWords } = await import('/assets/funnels/funnel_chart.js');"
+        " return [betweenWords(all, few), betweenWords(all, most), summaryWords([all, few])[0]]; }",
         [
             {"visits": visits, "of_first": share, "of_previous": share, "mean_seconds": seconds}
             for visits, share, seconds in ((200_000, 100, None), (1, 0, 61), (199_999, 100, None))

@@ -530,7 +530,7 @@ def test_only_the_websites_own_addresses(site: Site, shown: Shown) -> None:
     expect(options).to_have_text([listed, "https://shop.example", "http://shop.example"])
     assert page.locator("iframe").get_attribute("src") == f"{listed}/"
     found = page.evaluate(
-        """async () => { const { addressesOf, pageAt } = await import("/assets/heatmaps/framing.js");
+        """async () => { const { addressesOf, pageAt } = await import("/assets/heatmaps/page_frame.js");
           const site = { domain: "a.example", origins: ["app://x", "https://b.example"] };
           return [addressesOf(site, ["evil.example", "xa.example", "www.a.example", ""]),
                   ...["//evil.example/x", "/\\\\\\\\evil.example", "@evil.example", "/ok?x", ""].map((path) =>

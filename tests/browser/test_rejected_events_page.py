@@ -143,8 +143,8 @@ def test_every_code_has_words_of_its_own(site: Told, shown: Shown) -> None:
     page = shown()
     codes = [code for code, _ in REASONS]
     found = page.evaluate(
-        "async (codes) => { const { words } = await import('/assets/left_out/reasons.js');"
-        " return codes.map((code) => { const { title, means } = words(code, { id: 'i', domain: 'd' });"
+        "async (codes) => { const { explanation } = await import('/assets/rejected/reasons.js');"
+        " return codes.map((code) => { const { title, means } = explanation(code, { id: 'i', domain: 'd' });"
         " return [title, means]; }); }",
         codes,
     )

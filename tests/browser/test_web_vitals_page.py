@@ -134,14 +134,14 @@ def test_words_of_values_and_verdicts(shown: Shown) -> None:
     """The pure part, at every edge."""
     page = shown()
     asked = """async () => {
-      const { said, rating, verdict, wholePercent } = await import("/assets/measurements/vital_words.js");
+      const { formatMetric, rating, verdict, wholePercent } = await import("/assets/vitals/web_vitals.js");
       const limits = { good: 2500, poor: 4000 };
       const all = { lcp: limits, inp: { good: 200, poor: 500 }, cls: { good: 0.1, poor: 0.25 } };
       const rows = (lcp, inp, cls, samples = 100) =>
         Object.entries({ lcp, inp, cls }).map(([metric, p75]) => ({ metric, p75, samples }));
       return {
-        said: [["lcp", 2500], ["lcp", 2507], ["inp", 248.4], ["inp", 999.6], ["cls", 0.1], ["cls", 0.0834], ["cls", 0],
-          ["lcp", null]].map((of) => said(...of).replace("\\u00a0", " ")),
+        formatted: [["lcp", 2500], ["lcp", 2507], ["inp", 248.4], ["inp", 999.6], ["cls", 0.1],
+          ["cls", 0.0834], ["cls", 0], ["lcp", null]].map((of) => formatMetric(...of).replace("\\u00a0", " ")),
         rated: [0, 2500, 2500.1, 4000, 4000.1, null].map((value) => rating(value, limits)),
         shares: [0, 0.1, 0.5, 43.7, 99.4, 99.9, 100].map(wholePercent),
         verdicts: [rows(2000, 100, 0.1), rows(2000, null, 0.05), rows(3000, 600, 0.05), rows(null, null, null),
@@ -154,7 +154,7 @@ def test_words_of_values_and_verdicts(shown: Shown) -> None:
     good = "LCP, INP and CLS are each good for at least three of four page loads."
     few = f"{good} The page loads are few: some more may change this."
     assert page.evaluate(asked) == {
-        "said": ["2.5 s", "2.51 s", "248 ms", "1,000 ms", "0.1", "0.083", "0", "–"],
+        "formatted": ["2.5 s", "2.51 s", "248 ms", "1,000 ms", "0.1", "0.083", "0", "–"],
         "rated": ["good", "good", "needs_improvement", "needs_improvement", "poor", None],
         "shares": ["0%", "<1%", "1%", "44%", "99%", ">99%", "100%"],
         "verdicts": [

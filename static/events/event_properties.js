@@ -1,0 +1,147 @@
+// What an event carried: a card for each property of its event_data, with the most frequent values and, where they are
+// numbers, what these come to. All values of a property are in a dialog.
+
+import { reportQuery } from "../shared/view_state.js";
+import { failureNotice } from "../shared/dialog.js";
+import { h, visuallyHidden } from "../shared/dom.js";
+import { get } from "../shared/api.js";
+import { plural, number, percent } from "../shared/formats.js";
+import { addTooltip } from "../shared/tooltip.js";
+import { barList, listDialog } from "../shared/bar_list.js";
+import { withoutNames } from "./selected_event.js";
+import { MAX_ROWS, countsTable } from "./event_names.js";
+import { coverWords, numberWords, scalarText } from "./scalars.js";
+
+const SHOWN = 8;
+// Numbers are told by what they come to; single ones matter less.
+const SHOWN_NUMBERS = 5;
+
+/** The address of a question about an event's data; a filter of event names is the page's choice itself. */
+export function dataPath(board, name, more) {
+  return `${board.base}/event-data?${reportQuery(withoutNames(board.view()), board.span(), { event_name: name, ...more })}`;
+}
+
+/** Cards of the properties. `meta`: as answered, with events, visitors, properties. */
+export function propertyCards(board, name, data, meta) {
+  return data.map((property, i) => card(board, name, property, { ...meta, id: `property-${i}` }));
+}
+
+function card(board, name, property, meta) {
+  const { id } = meta;
+  const most = property.numbers ? SHOWN_NUMBERS : SHOWN;
+  const rows = property.values.slice(0, most).map((row) => barRow(row, property));
+  const list = barList(rows, { choose: null, unit: "events" });
+  for (const [i, bar] of [...list.querySelectorAll(".bar")].entries())
+    addTooltip(bar, () => rowHint(rows[i], property));
+  return h(
+    "section",
+    { class: "card list-card property", "aria-labelledby": id, dataset: { property: property.property } },
+    h(
+      "div",
+      { class: "card-head" },
+      h(
+        "div",
+        { class: "property-name" },
+        h("h3", { id, class: "card-title" }, h("bdi", null, property.property)),
+        h("p", { class: "soft small-text" }, coverWords(property, meta.events)),
+      ),
+      h("span", { class: "soft small-text columns" }, h("span", null, "Visitors"), h("span", null, "Events")),
+    ),
+    property.numbers ? numbers(property) : null,
+    h("div", { class: "card-body" }, list),
+    foot(board, name, property, most),
+  );
+}
+
+function barRow(row, property) {
+  const text = scalarText(row.value);
+  return {
+    ...row,
+    key: `${property.property}=${JSON.stringify(row.value)}`,
+    label: text,
+    text,
+    count: row.events,
+    share: null,
+    more: [
+      h("span", { class: "bar-share" }, percent((100 * row.events) / property.events, 1, 1)),
+      h("span", { class: "bar-aside" }, number(row.visitors), visuallyHidden(" visitors, ")),
+    ],
+    bar: row.events / Math.max(1, property.values[0].events),
+  };
+}
+
+function rowHint(row, property) {
+  return [
+    h("strong", { class: "wrap" }, row.text),
+    h("p", null, `${plural(row.events, "event")} of ${plural(row.visitors, "visitor")}`),
+    h(
+      "p",
+      { class: "soft" },
+      `${percent((100 * row.events) / property.events)} of the ${plural(property.events, "event")} that told it`,
+    ),
+  ];
+}
+
+function numbers({ numbers: told, events }) {
+  return h(
+    "div",
+    { class: "numbers-place" },
+    h(
+      "dl",
+      { class: "numbers" },
+      numberWords(told).map(([name, figure, means]) =>
+        h("div", { title: means }, h("dt", { class: "soft small-text" }, name), h("dd", null, figure)),
+      ),
+    ),
+    told.samples === events
+      ? null
+      : h("p", { class: "soft small-text" }, `Of the ${plural(told.samples, "number")}; the other values are none.`),
+  );
+}
+
+function foot(board, name, property, most) {
+  const all = () => valuesDialog(board, name, property);
+  const csv = dataPath(board, name, { property: property.property, limit: MAX_ROWS, format: "csv" });
+  const words = property.distinct > MAX_ROWS ? "The first thousand values" : `All ${number(property.distinct)} values`;
+  return h(
+    "div",
+    { class: "card-foot no-print" },
+    property.distinct > most
+      ? h(
+          "button",
+          { class: "button small", type: "button", onclick: all, dataset: { key: `all-${property.property}` } },
+          words,
+        )
+      : h("span"),
+    h(
+      "a",
+      { class: "csv", href: csv, download: `${property.property}.csv`, "aria-label": `CSV of ${property.property}` },
+      "CSV",
+    ),
+  );
+}
+
+/** All values of a property in a dialog with a search. */
+export function valuesDialog(board, name, { property }) {
+  return listDialog({
+    title: property,
+    load: async () => {
+      const answer = await get(dataPath(board, name, { property, limit: MAX_ROWS }));
+      if (!answer.ok) return { error: answer.error };
+      const [found] = answer.data;
+      const rows = (found?.values || []).map((row) => ({
+        ...row,
+        text: scalarText(row.value),
+        share: row.events / found.events,
+      }));
+      return { rows, note: rows.length === MAX_ROWS ? ": the first thousand" : "" };
+    },
+    matches: (row, text) => row.text.toLowerCase().includes(text),
+    draw: (rows) =>
+      countsTable("Value", ["Events", "Visitors", "Share"], rows, (row) => [
+        h("bdi", null, row.text),
+        [number(row.events), number(row.visitors), percent(100 * row.share, 1, 1)],
+      ]),
+    failed: (error, again) => failureNotice("The values cannot be shown.", error, again),
+  });
+}

@@ -1,0 +1,117 @@
+// Lists of values with a bar behind each, and the dialog with all of them: a search, and pages of fifty.
+
+import { openDialog } from "./dialog.js";
+import { fill, h, icon, visuallyHidden } from "./dom.js";
+import { number, percent } from "./formats.js";
+
+const A_PAGE = 50;
+
+/**
+ * A list of bars. `rows`: [{ key, label (nodes), text, count, share (of all, 0 to 1, or null), bar (0 to 1), pressed,
+ * more (a node beside the figures) }];
+ * `choose(row)` is called on press, null where there is nothing to choose; `unit` names what is counted.
+ */
+export function barList(rows, { choose, unit }) {
+  return h(
+    "ol",
+    { class: "bars" },
+    rows.map((row) => h("li", null, bar(row, choose, unit))),
+  );
+}
+
+function bar(row, choose, unit) {
+  return h(
+    choose ? "button" : "div",
+    {
+      class: "bar",
+      type: choose ? "button" : null,
+      dataset: { key: row.key },
+      "aria-pressed": row.pressed === undefined ? null : String(row.pressed),
+      title: row.text,
+      style: { "--bar": String(row.bar) },
+      onclick: choose ? () => choose(row) : null,
+    },
+    h("span", { class: row.value === "" ? "bar-label soft" : "bar-label" }, h("bdi", null, row.label)),
+    row.more || null,
+    row.share === null ? null : h("span", { class: "bar-share" }, percent(100 * row.share, 1, 1)),
+    row.count === null ? null : h("span", { class: "bar-count" }, number(row.count), visuallyHidden(` ${unit}`)),
+  );
+}
+
+/**
+ * A dialog with all values. `load()` resolves to { rows, note } or { error }; `draw(rows)` makes the elements of some
+ * of them; `matches(row, text)` says whether a search finds a row.
+ */
+export function listDialog({ title, load, draw, matches, failed, actions }) {
+  const found = { rows: [], page: 0, text: "" };
+  const search = h("input", {
+    type: "search",
+    class: "search",
+    placeholder: "Search",
+    "aria-label": `Search in ${title}`,
+    autocomplete: "off",
+    spellcheck: "false",
+  });
+  const list = h("div", { class: "list-page", "aria-busy": "true" }, h("p", { class: "soft" }, "Loading"));
+  const count = h("span", { class: "soft", role: "status" });
+  const back = pager("left", "Previous page", -1);
+  const on = pager("right", "Next page", 1);
+  const bar = h("div", { class: "row apart list-pager" }, count, h("div", { class: "row" }, back, on));
+  const dialog = openDialog({
+    title,
+    wide: true,
+    body: [h("div", { class: "list-search" }, icon("search"), search), list, bar],
+    actions,
+  });
+
+  function pager(sign, label, by) {
+    const button = h(
+      "button",
+      { class: "button small square", type: "button", "aria-label": label, disabled: true },
+      icon(sign),
+    );
+    button.addEventListener("click", () => show(found.page + by));
+    return button;
+  }
+
+  function show(page) {
+    const hits = found.text ? found.rows.filter((row) => matches(row, found.text)) : found.rows;
+    const last = Math.max(0, Math.ceil(hits.length / A_PAGE) - 1);
+    found.page = Math.min(Math.max(page, 0), last);
+    const from = found.page * A_PAGE;
+    const shown = hits.slice(from, from + A_PAGE);
+    fill(
+      list,
+      shown.length
+        ? draw(shown)
+        : h("p", { class: "soft" }, found.rows.length ? "Nothing matches." : "Nothing in this range."),
+    );
+    list.scrollTop = 0;
+    count.textContent = hits.length
+      ? `${number(from + 1)} to ${number(from + shown.length)} of ${number(hits.length)}${found.note}`
+      : "";
+    back.disabled = !found.page;
+    on.disabled = found.page === last;
+  }
+
+  search.addEventListener("input", () => {
+    found.text = search.value.trim().toLowerCase();
+    show(0);
+  });
+  async function read() {
+    const answer = await load();
+    list.removeAttribute("aria-busy");
+    if (answer.error) return answer.error.code === "aborted" ? null : fill(list, failed(answer.error, read));
+    Object.assign(found, { rows: answer.rows, note: answer.note || "" });
+    return show(0);
+  }
+  read();
+  search.focus();
+  return dialog;
+}
+
+/** The head of a table: the first column's name, and those of the columns with numbers. */
+export function numbersHead(names) {
+  const cells = names.map((name, i) => h("th", { scope: "col", class: i ? "num" : null }, name));
+  return h("thead", null, h("tr", null, cells));
+}

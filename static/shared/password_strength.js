@@ -1,0 +1,78 @@
+// How hard a password is to guess, said in words. Pure, and an estimate: a row of keys, a repeated letter, a year and a
+// usual word count as little more than one character, since guessing begins with them. Nothing leaves the page.
+
+// CONTRACT of the pages: 10 to 200 characters.
+const MIN_LENGTH = 10;
+const MAX_LENGTH = 200;
+// our choice: bits below which somebody who has the hash finds it in hours, or in years.
+const WEAK_BITS = 38;
+const FAIR_BITS = 56;
+
+const KEY_SEQUENCES = [
+  "abcdefghijklmnopqrstuvwxyz",
+  "01234567890",
+  "qwertyuiop",
+  "asdfghjkl",
+  "zxcvbnm",
+  "qwertzuiop",
+  "azertyuiop",
+  "1qaz2wsx3edc4rfv",
+];
+const COMMON_WORDS = (
+  "password passwort passw0rd p@ssword p@ssw0rd motdepasse welcome willkommen letmein iloveyou dragon monkey sunshine princess football " +
+  "baseball master shadow superman batman trustno1 secret hello freedom whatever login admin administrator root user test " +
+  "guest changeme default server analytics tally stats website summer winter spring autumn monday january hallo schatz"
+).split(" ");
+
+/** { level 0 to 3, said, fault }: `fault` are words where the password cannot be taken at all. */
+export function strength(password, email = "") {
+  const length = [...password].length;
+  if (length < MIN_LENGTH)
+    return refused(
+      `Too short: ${length} of at least ${MIN_LENGTH} characters.`,
+      `Use at least ${MIN_LENGTH} characters.`,
+    );
+  if (length > MAX_LENGTH)
+    return refused(`Too long: ${length} of at most ${MAX_LENGTH} characters.`, `Use at most ${MAX_LENGTH} characters.`);
+  const bits = bitsOf(password, email);
+  if (bits < WEAK_BITS)
+    return {
+      level: 1,
+      said: "Weak: usual words, rows and years are guessed first. Add a few words of your own.",
+      fault: null,
+    };
+  if (bits < FAIR_BITS) return { level: 2, said: "Fair. A word or two more make it strong.", fault: null };
+  return { level: 3, said: "Strong.", fault: null };
+}
+
+function refused(said, fault) {
+  return { level: 0, said, fault };
+}
+
+function bitsOf(password, email) {
+  const rest = collapseGuessable(password.toLowerCase(), email.toLowerCase().split(/[@.]/));
+  // Letters of words carry about 3 bits each, mixed characters more; a capital in front and a number behind are usual.
+  const inner = password.replace(/^\p{Lu}(?=\p{Ll})/u, "a").replace(/[\d!?.]{1,4}$/, "");
+  const kinds = [/\p{Lu}/u, /\p{Ll}/u, /\d/, /[^\p{L}\d\s]/u].filter((kind) => kind.test(inner)).length;
+  return [...rest].length * (kinds < 2 ? 2.8 : kinds < 3 ? 3.6 : 4.4);
+}
+
+/** The password with each guessable piece as one character. */
+function collapseGuessable(password, own) {
+  let rest = password;
+  for (const word of [...COMMON_WORDS, ...own.filter((part) => part.length > 3)]) rest = rest.replaceAll(word, "w");
+  rest = rest.replace(/(?:19|20)\d\d/g, "y").replace(/(.)\1{2,}/gu, "$1");
+  for (const row of KEY_SEQUENCES) {
+    for (const line of [row, [...row].reverse().join("")]) rest = collapseSequence(rest, line);
+  }
+  return rest.replace(/(.{2,}?)\1+/gu, "$1");
+}
+
+function collapseSequence(text, row) {
+  let rest = text;
+  for (let size = row.length; size >= 3; size--) {
+    for (let start = 0; start + size <= row.length; start++)
+      rest = rest.replaceAll(row.slice(start, start + size), row[start]);
+  }
+  return rest;
+}

@@ -1,0 +1,32 @@
+// Rules for static/: recommended ones, and a few that keep modules consistent. Formatting is prettier's.
+import js from "@eslint/js";
+import globals from "globals";
+
+export default [
+  { ignores: ["**/node_modules/**", "**/vendor/**"] },
+  js.configs.recommended,
+  {
+    languageOptions: { ecmaVersion: 2025, sourceType: "module", globals: globals.browser },
+    linterOptions: { reportUnusedDisableDirectives: "error" },
+    rules: {
+      curly: ["error", "multi-line"],
+      eqeqeq: "error",
+      "no-duplicate-imports": "error",
+      "no-else-return": "error",
+      "no-empty": ["error", { allowEmptyCatch: true }],
+      "no-implicit-coercion": ["error", { allow: ["!!"] }],
+      "no-restricted-properties": [
+        "error",
+        { property: "innerHTML", message: "Text from data goes in as text: use shared/dom.js." },
+        { property: "outerHTML", message: "Text from data goes in as text: use shared/dom.js." },
+      ],
+      "no-throw-literal": "error",
+      "no-unused-vars": ["error", { argsIgnorePattern: "^_", varsIgnorePattern: "^_", ignoreRestSiblings: true }],
+      "no-var": "error",
+      "object-shorthand": "error",
+      "prefer-const": "error",
+      "prefer-template": "error",
+      "no-shadow": ["error", { builtinGlobals: false, hoist: "functions" }],
+    },
+  },
+];
