@@ -17,19 +17,13 @@ needs). Values are replaced, never changed, so undoing a failed transaction is p
 import secrets
 import struct
 from collections import OrderedDict
-from hashlib import blake2b
 from operator import itemgetter
 from typing import NamedTuple
 
+from tally.events.identity import is_over
+from tally.events.visits import Visit, belongs_to_visit
 from tally.timestamps import DAY_MS, QUARTER_MS
 
-# CONTRACT, Words: a gap of exactly 30:00.000 joins.
-VISIT_GAP_MS = 30 * 60 * 1000
-# CONTRACT, Words: identities are kept at most 72 hours past the end of their day (so is the oldest timestamp taken).
-KEPT_PAST_DAY_MS = 72 * 3_600_000
-
-# our choice: nobody ever meets another one's, and an object of 48 bytes holds it, where 16 would take 64.
-IDENTITY_BYTES = 15
 # visitor, UTC day, a bit for each of its 96 quarters with an event: the first 64, the others
 _HEAD = struct.Struct("<QHQI")
 # ordinal, begin and end in ms of the day, views, custom events; the latest view's ms of the day and its page
@@ -37,21 +31,6 @@ _VISIT = struct.Struct("<BIIIIII")
 _SINGLE = struct.Struct("<QHQIBIIIIII")  # the usual case: one visit
 _LOW = (1 << 64) - 1
 _make = tuple.__new__
-
-
-class Visit(NamedTuple):
-    """One visit of a visitor's day; times in milliseconds since 1970.
-
-    `page` is its latest view's pathname, as a label, at `view_ms`; both mean nothing where `views` is 0.
-    """
-
-    ordinal: int
-    begin_ms: int
-    end_ms: int
-    views: int
-    events: int
-    view_ms: int = 0
-    page: int = 0
 
 
 class SessionUpdate(NamedTuple):
@@ -62,41 +41,6 @@ class SessionUpdate(NamedTuple):
     visit: Visit
     before: tuple[Visit, ...]
     mask: int
-
-
-def is_over(day: int, now_ms: int) -> bool:
-    """Whether nothing about that UTC day may be kept any more."""
-    return (day + 1) * DAY_MS + KEPT_PAST_DAY_MS <= now_ms
-
-
-class Salts:
-    """A random salt a UTC day, and the identities hashed under it."""
-
-    def __init__(self) -> None:
-        # Hashes that have taken their key in: a third less work for each identity.
-        self._of_day: dict[int, blake2b] = {}
-
-    def session_identity(self, website: int, ts_ms: int, session_id: str) -> bytes:
-        """IDENTITY_BYTES that stand for (website, UTC day of ts_ms, session_id)."""
-        return self._hash(b"s%d:" % website + session_id.encode(), ts_ms // DAY_MS)
-
-    def client_identity(self, website: int, ts_ms: int, address: bytes, user_agent: str) -> bytes:
-        """IDENTITY_BYTES that stand for (website, UTC day of ts_ms, full client address, User-Agent)."""
-        text = user_agent.encode("utf-8", "surrogateescape")
-        return self._hash(b"c%d:%d:" % (website, len(address)) + address + text, ts_ms // DAY_MS)
-
-    def _hash(self, text: bytes, day: int) -> bytes:
-        salted = self._of_day.get(day)
-        if salted is None:
-            salted = self._of_day[day] = blake2b(digest_size=IDENTITY_BYTES, key=secrets.token_bytes(32))
-        hashed = salted.copy()
-        hashed.update(text)
-        return hashed.digest()
-
-    def forget(self, sure_ms: int) -> None:
-        """Drops the salts of days that are over for sure (tally/clock.py)."""
-        for old in [old for old in self._of_day if is_over(old, sure_ms)]:
-            del self._of_day[old]
 
 
 def _visit(day_ms: int, ordinal: int, begin: int, end: int, views: int, events: int, view: int, page: int) -> Visit:
@@ -174,7 +118,7 @@ class Sessions:
             day_ms = day * DAY_MS
             at, mask = ts_ms - day_ms, low | high << 64
             was = _make(Visit, (ordinal, day_ms + begin, day_ms + end, views, events, day_ms + view, latest))
-            if begin - VISIT_GAP_MS <= at <= end + VISIT_GAP_MS:
+            if belongs_to_visit(at, begin, end):
                 if not is_view:
                     events += 1
                 else:
@@ -197,7 +141,7 @@ class Sessions:
             visitor, day, low, high = _HEAD.unpack_from(packed)
             mask = low | high << 64
             visits = [_visit(day * DAY_MS, *rest) for rest in _VISIT.iter_unpack(packed[_HEAD.size :])]
-        near = [v for v in visits if v[1] - VISIT_GAP_MS <= ts_ms <= v[2] + VISIT_GAP_MS]
+        near = [v for v in visits if belongs_to_visit(ts_ms, v.begin_ms, v.end_ms)]
         far = [] if len(near) == len(visits) else [v for v in visits if v not in near]
         now = _joined(near, ts_ms, is_view, page) if near else _opened(far, ts_ms, is_view, page)
         self._put(identity, _pack(visitor, day, mask | 1 << ts_ms % DAY_MS // QUARTER_MS, [*far, now]), old)

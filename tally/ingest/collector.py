@@ -26,8 +26,8 @@ from tally.clock import Clock
 from tally.errors import ApiError
 from tally.events.client import Asker, allows
 from tally.events.dimensions import RequestContext, dimensions, first_language
+from tally.events.identity import Salts
 from tally.events.sender import Callers, Sender
-from tally.events.sessions import Salts
 from tally.events.user_agent import Agents
 from tally.events.validation import AB_ASSIGN, APP_EVENT, Batch, Event, Rejection, read_event, type_of
 from tally.http.body import read_batch, read_body

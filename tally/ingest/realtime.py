@@ -25,7 +25,7 @@ from collections.abc import Iterable, Mapping
 from heapq import nsmallest
 from typing import NamedTuple
 
-from tally.events.sessions import VISIT_GAP_MS, Visit
+from tally.events.visits import VISIT_GAP_MS, Visit
 from tally.storage.sql import events as queries
 
 # CONTRACT, realtime: "a traffic event whose timestamp lies in the last 300 seconds"; "at most 100 pages".

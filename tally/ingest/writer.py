@@ -26,7 +26,6 @@ every moment all ids up to the last one are committed or will never be used, whi
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import cache
 from hashlib import blake2b
 from itertools import chain
 from typing import Any, Literal, NamedTuple
@@ -34,7 +33,7 @@ from typing import Any, Literal, NamedTuple
 from tally.accounts.queries import Website, key_salt, month_of
 from tally.clock import Clock
 from tally.events.json_scalars import canonical
-from tally.events.sessions import Sessions, Visit
+from tally.events.sessions import Sessions
 from tally.events.validation import (
     AB_ASSIGN,
     AB_CONVERT,
@@ -46,6 +45,7 @@ from tally.events.validation import (
     Event,
     Rejection,
 )
+from tally.events.visits import Visit
 from tally.rollups import experiments as trials
 from tally.rollups import fields as rollups
 from tally.rollups import heatmap_grid as heat
@@ -53,7 +53,7 @@ from tally.rollups import totals as moments
 from tally.rollups import vitals_histogram as vitals
 from tally.rollups import web_vitals as vital_days
 from tally.storage import event_data
-from tally.storage.bulk_insert import marks, parts
+from tally.storage.bulk_insert import insert, marks, parts
 from tally.storage.database import transaction
 from tally.storage.labels import Labels
 from tally.storage.value_limits import EXPERIMENT, OTHER, Check, Limits, ValueLimits, is_used
@@ -326,13 +326,13 @@ class _Group:
         run = self._connection
         if self.check is not None:
             self.check.store(lambda texts: self._ingest.numbers_of(run, texts))
-        _insert(run, "event", 22, self._events)
+        insert(run, "ingest", "event", self._events)
         if self._parts:
             event_data.add(run, self._parts)
         if self._vitals:
-            _insert(run, "vitals", 22, self._vitals)
+            insert(run, "ingest", "vitals", self._vitals)
             vital_days.add(run, self._vitals)
-        _insert(run, "ab", 23, self._ab)
+        insert(run, "ingest", "ab", self._ab)
         self._store_visits()
         moments.add(run, self._deltas.rows())
         self._roll()
@@ -344,7 +344,7 @@ class _Group:
         )
         trials.assign(run, self._assigned)
         trials.convert(run, self._converted)
-        _insert(run, "event_id", 3, [(*key, ms) for key, ms in self._renewed.items()], "insert or replace")
+        insert(run, "ingest", "event_id", [(*key, ms) for key, ms in self._renewed.items()], "insert or replace")
         _each(
             run,
             "/* ingest.usage */ insert into usage values (?, ?, ?) on conflict do update set events = excluded.events",
@@ -369,7 +369,7 @@ class _Group:
             " where website = ? and begin_ms = ? and visitor = ? and visit = ?",
             gone,
         )
-        _insert(self._connection, "visit", 7, rows, "insert or replace")
+        insert(self._connection, "ingest", "visit", rows, "insert or replace")
         _each(
             self._connection,
             "/* ingest.join */ update event set visit = ?"
@@ -519,16 +519,3 @@ def _each(connection: sqlite3.Connection, statement: str, rows: Collection[tuple
     # Without rows it would still let go of the interpreter, which the loop may then hold for a while.
     if rows:
         connection.executemany(statement, rows)
-
-
-def _insert(
-    connection: sqlite3.Connection, table: str, columns: int, rows: Sequence[tuple[object, ...]], verb: str = "insert"
-) -> None:
-    for part in parts(rows):
-        connection.execute(_insertion(table, columns, len(part), verb), list(chain.from_iterable(part)))
-
-
-# The same text each time: sqlite3 finds a statement by the hash of its text, which is then counted once.
-@cache
-def _insertion(table: str, columns: int, rows: int, verb: str) -> str:
-    return f"/* ingest.{table} */ {verb} into {table} values {marks(columns, rows)}"

@@ -14,7 +14,8 @@ quarter and enters the new one. Visits likewise: what they were is subtracted, w
 import sqlite3
 from collections.abc import Iterable
 
-from tally.events.sessions import SessionUpdate, Visit
+from tally.events.sessions import SessionUpdate
+from tally.events.visits import Visit
 from tally.timestamps import DAY_MS, QUARTER_MS
 
 QUARTERS_A_DAY = DAY_MS // QUARTER_MS

@@ -1,12 +1,14 @@
-"""Many rows in a few statements: parts of a few sizes, and the marks that stand for them.
+"""Insert many rows in a few statements: parts of a few sizes, and the placeholders for them.
 
 A statement of many rows costs less than many of one, and lets go of the interpreter once instead of each time. sqlite3
 keeps each prepared by its text, so its text must be the same each time: there are as many texts as sizes.
 """
 
+import sqlite3
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import TypeVar
+from itertools import chain
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 # our choice: up to 40 rows are one statement or two.
@@ -26,3 +28,17 @@ def parts(rows: Sequence[T]) -> Iterable[Sequence[T]]:
 def marks(columns: int, rows: int) -> str:
     """`(?, ?), (?, ?)`: what stands for so many rows."""
     return ", ".join(["(" + ", ".join("?" * columns) + ")"] * rows)
+
+
+def insert(
+    connection: sqlite3.Connection, name: str, table: str, rows: Sequence[tuple[Any, ...]], verb: str = "insert"
+) -> None:
+    """Insert rows, all of one length, into a table. `name` opens the statement: `ingest` gives `/* ingest.event */`."""
+    for part in parts(rows):
+        connection.execute(_statement(name, table, len(part[0]), len(part), verb), list(chain.from_iterable(part)))
+
+
+# The same text object each time: sqlite3 finds a prepared statement by the hash of its text, which is computed once.
+@cache
+def _statement(name: str, table: str, columns: int, rows: int, verb: str) -> str:
+    return f"/* {name}.{table} */ {verb} into {table} values {marks(columns, rows)}"

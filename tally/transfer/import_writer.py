@@ -14,7 +14,6 @@ that finds the ids of the file ahead of its own block knows that another process
 import sqlite3
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
-from itertools import chain
 from typing import Any
 
 import orjson
@@ -26,7 +25,7 @@ from tally.rollups import fields as rollups
 from tally.rollups import vitals_histogram as vitals
 from tally.rollups import web_vitals as vital_days
 from tally.storage import event_data, value_limits
-from tally.storage.bulk_insert import marks, parts
+from tally.storage.bulk_insert import insert
 from tally.storage.labels import Labels
 from tally.timestamps import DAY_MS
 from tally.transfer.line_format import Line
@@ -212,12 +211,12 @@ class Part:
                     key = website, ts_ms // DAY_MS, labels[_EXPERIMENT], visitor
                     converted.append((key, labels[_VARIANT + 1]))
                 ab.append((website, ts_ms, id, type_, visitor, *labels, *rest))
-        _insert(self._connection, "import_id", [(website, *key) for key in sorted(self._key_rows)])
-        _insert(self._connection, "event", events)
+        insert(self._connection, "import", "import_id", [(website, *key) for key in sorted(self._key_rows)])
+        insert(self._connection, "import", "event", events)
         event_data.add(self._connection, data_parts)
-        _insert(self._connection, "vitals", measured)
+        insert(self._connection, "import", "vitals", measured)
         vital_days.add(self._connection, measured)
-        _insert(self._connection, "ab", ab)
+        insert(self._connection, "import", "ab", ab)
         trials.convert(self._connection, converted)
         rollups.mark_stale(self._connection, website, sorted({row[1] // DAY_MS for row in events}))
 
@@ -281,11 +280,3 @@ def is_kept(connection: sqlite3.Connection, website: int, day: int) -> bool:
         (website, day),
     ).fetchone()
     return row is not None
-
-
-def _insert(connection: sqlite3.Connection, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
-    for part in parts(rows):
-        connection.execute(
-            f"/* intake.insert */ insert into {table} values {marks(len(part[0]), len(part))}",
-            list(chain.from_iterable(part)),
-        )

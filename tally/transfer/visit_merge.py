@@ -1,6 +1,6 @@
 """Visits of imported visitors: what they become when events are added to stored ones, many at once.
 
-The rule is that of tally/events/sessions.py: a visit is a maximal run of one visitor's traffic events without a gap
+The rule is that of tally/events/visits.py: a visit is a maximal run of one visitor's traffic events without a gap
 over 30 minutes, a function of the set of their times. There events come one by one and visits live in memory; here the
 file is asked for the visits of some visitors, events are added a transaction's worth at a time, and the file is right
 after each.
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import orjson
 
-from tally.events.sessions import VISIT_GAP_MS, Visit
+from tally.events.visits import Visit, belongs_to_visit
 from tally.timestamps import DAY_MS
 
 News = Sequence[tuple[int, bool]]
@@ -75,12 +75,12 @@ def _runs(known: Sequence[Visit], news: News) -> Iterable[tuple[int, int, list[i
     begin_ms, end_ms, first = spans[0]
     members = [first]
     for next_ms, its_end_ms, n in spans[1:]:
-        if next_ms - end_ms > VISIT_GAP_MS:
-            yield begin_ms, end_ms, members
-            begin_ms, end_ms, members = next_ms, its_end_ms, [n]
-        else:
+        if belongs_to_visit(next_ms, begin_ms, end_ms):
             end_ms = max(end_ms, its_end_ms)
             members.append(n)
+        else:
+            yield begin_ms, end_ms, members
+            begin_ms, end_ms, members = next_ms, its_end_ms, [n]
     yield begin_ms, end_ms, members
 
 

@@ -164,7 +164,7 @@ FAULTS = (
     ),
     Fault(
         "a gap of 29 minutes",
-        "tally/events/sessions.py",
+        "tally/events/visits.py",
         "VISIT_GAP_MS = 30 * 60 * 1000",
         "VISIT_GAP_MS = 29 * 60 * 1000",
         "tests/unit/events/test_sessions.py",
@@ -1004,8 +1004,8 @@ FAULTS = (
     Fault(
         "salts forgotten by the wall clock",
         "analytics_server.py",
-        "salts.forget(clock.sure_ms())",
-        "salts.forget(clock.wall_ms())",
+        "salts.expire(clock.sure_ms())",
+        "salts.expire(clock.wall_ms())",
         "tests/robustness/test_clock_changes.py",
     ),
     Fault(

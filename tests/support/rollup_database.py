@@ -21,7 +21,8 @@ from tally.accounts import queries as accounts
 from tally.accounts.queries import Website
 from tally.clock import Clock
 from tally.events.dimensions import FIELDS
-from tally.events.sessions import Salts, Sessions
+from tally.events.identity import Salts
+from tally.events.sessions import Sessions
 from tally.events.validation import TYPES, Event
 from tally.ingest.writer import Ingest, Job, Row
 from tally.maintenance.rollup_builder import RollupBuilder

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tally.events.sessions import IDENTITY_BYTES, Salts, Sessions, SessionUpdate
+from tally.events.identity import IDENTITY_BYTES, Salts
+from tally.events.sessions import Sessions, SessionUpdate
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -361,5 +362,5 @@ def test_salts_go_with_their_identities(now_ms: int, known: bool) -> None:
     """Identities are kept at most 72 hours past the end of their day: then nobody can compute them again."""
     salts = Salts()
     before = salts.session_identity(1, NOON_MS, "session-1")
-    salts.forget(now_ms)
+    salts.expire(now_ms)
     assert (salts.session_identity(1, NOON_MS, "session-1") == before) is known

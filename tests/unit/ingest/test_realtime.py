@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from tally.accounts.queries import Website
 from tally.events.dimensions import FIELDS
-from tally.events.sessions import VISIT_GAP_MS, Sessions, Visit
+from tally.events.sessions import Sessions
 from tally.events.validation import Event
+from tally.events.visits import VISIT_GAP_MS, Visit
 from tally.ingest.realtime import (
     ASKED_MS,
     LONGEST_TEXT,

@@ -27,8 +27,8 @@ from hypothesis import strategies as st
 
 from tally.accounts import queries as accounts
 from tally.api.traffic import EVENT_COLUMNS
-from tally.events.sessions import Visit
 from tally.events.validation import Rejection
+from tally.events.visits import Visit
 from tally.rollups import fields as rollups
 from tally.rollups.verify import verdicts
 from tally.storage.database import connect_reader, open_database, transaction
