@@ -105,7 +105,7 @@ create table event_id (
   primary key (website, digest)
 ) strict, without rowid;
 
--- ingest.forget_old: delete from event_id where arrived_ms < ?
+-- writer.forget_old: delete from event_id where arrived_ms < ?
 create index event_id_by_arrival on event_id (arrived_ms);
 
 -- Imported lines that had an id, so that importing a line again changes nothing (tally/transfer/line_format.py). Kept as long as raw

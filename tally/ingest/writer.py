@@ -159,7 +159,7 @@ class Ingest:
     def take_id(self, connection: sqlite3.Connection) -> int:
         """The next id; ids grow with arrival."""
         if self._next_id == self.ids_end:
-            connection.execute("/* ingest.ids */ update meta set value = value + ? where name = 'next_id'", (ID_BLOCK,))
+            connection.execute("/* writer.ids */ update meta set value = value + ? where name = 'next_id'", (ID_BLOCK,))
             self.ids_end = ids_end(connection)
             self._next_id = self.ids_end - ID_BLOCK
         self._next_id += 1
@@ -326,33 +326,33 @@ class _Group:
         run = self._connection
         if self.check is not None:
             self.check.store(lambda texts: self._ingest.numbers_of(run, texts))
-        insert(run, "ingest", "event", self._events)
+        insert(run, "writer", "event", self._events)
         if self._parts:
             event_data.add(run, self._parts)
         if self._vitals:
-            insert(run, "ingest", "vitals", self._vitals)
+            insert(run, "writer", "vitals", self._vitals)
             vital_days.add(run, self._vitals)
-        insert(run, "ingest", "ab", self._ab)
+        insert(run, "writer", "ab", self._ab)
         self._store_visits()
         moments.add(run, self._deltas.rows())
         self._roll()
         _each(
             run,
-            "/* ingest.heat */ insert into heat values (?, ?, ?, ?, ?, ?, ?, ?)"
+            "/* writer.heat */ insert into heat values (?, ?, ?, ?, ?, ?, ?, ?)"
             " on conflict do update set points = points + excluded.points",
             [(*bin, points) for bin, points in self._heat.items()],
         )
         trials.assign(run, self._assigned)
         trials.convert(run, self._converted)
-        insert(run, "ingest", "event_id", [(*key, ms) for key, ms in self._renewed.items()], "insert or replace")
+        insert(run, "writer", "event_id", [(*key, ms) for key, ms in self._renewed.items()], "insert or replace")
         _each(
             run,
-            "/* ingest.usage */ insert into usage values (?, ?, ?) on conflict do update set events = excluded.events",
+            "/* writer.usage */ insert into usage values (?, ?, ?) on conflict do update set events = excluded.events",
             [(*month, events) for month, events in self.used.items() if events != self._used_before[month]],
         )
         _each(
             run,
-            "/* ingest.website_usage */ insert into website_usage values (?, ?, ?)"
+            "/* writer.website_usage */ insert into website_usage values (?, ?, ?)"
             " on conflict do update set events = events + excluded.events",
             [(*own, events) for own, events in self._of_website.items()],
         )
@@ -365,14 +365,14 @@ class _Group:
         gone = self._replaced.difference(row[:4] for row in rows)
         _each(
             self._connection,
-            "/* ingest.visit_gone */ delete from visit"
+            "/* writer.visit_gone */ delete from visit"
             " where website = ? and begin_ms = ? and visitor = ? and visit = ?",
             gone,
         )
-        insert(self._connection, "ingest", "visit", rows, "insert or replace")
+        insert(self._connection, "writer", "visit", rows, "insert or replace")
         _each(
             self._connection,
-            "/* ingest.join */ update event set visit = ?"
+            "/* writer.join */ update event set visit = ?"
             " where website = ? and ts between ? and ? and visitor = ? and visit = ?",
             self._joined,
         )
@@ -458,18 +458,18 @@ class _Group:
 def forget_old(connection: sqlite3.Connection, sure_ms: int, most: int = 2_000) -> int:
     """Delete up to `most` event_ids of which no copy came for 72 hours; return how many."""
     old = connection.execute(
-        "/* ingest.old */ select website, digest from event_id where arrived_ms < ? order by arrived_ms limit ?",
+        "/* writer.old */ select website, digest from event_id where arrived_ms < ? order by arrived_ms limit ?",
         (sure_ms - OLDEST_MS, most),
     ).fetchall()
     if old:
         with transaction(connection):
-            connection.executemany("/* ingest.forget_old */ delete from event_id where website = ? and digest = ?", old)
+            connection.executemany("/* writer.forget_old */ delete from event_id where website = ? and digest = ?", old)
     return len(old)
 
 
 def ids_end(connection: sqlite3.Connection) -> int:
     """Return the end of the ids that have been given out to any process."""
-    row = connection.execute("/* ingest.ids_end */ select value from meta where name = 'next_id'").fetchone()
+    row = connection.execute("/* writer.ids_end */ select value from meta where name = 'next_id'").fetchone()
     return int(row[0])
 
 
@@ -497,7 +497,7 @@ def _months(jobs: Sequence[Job]) -> list[int]:
 
 
 def _used(connection: sqlite3.Connection, months: Iterable[tuple[int, int]]) -> dict[tuple[int, int], int]:
-    statement = "/* ingest.used */ select events from usage where account = ? and month = ?"
+    statement = "/* writer.used */ select events from usage where account = ? and month = ?"
     return {month: (connection.execute(statement, month).fetchone() or (0,))[0] for month in months}
 
 
@@ -507,7 +507,7 @@ def _arrivals(connection: sqlite3.Connection, keys: Sequence[tuple[int, bytes]])
     for part in parts(keys):
         # Asked of a list by `in`, SQLite would walk the whole table for it.
         statement = (
-            f"/* ingest.arrivals */ with sent (website, digest) as (values {marks(2, len(part))})"
+            f"/* writer.arrivals */ with sent (website, digest) as (values {marks(2, len(part))})"
             " select id.website, id.digest, arrived_ms from sent cross join event_id as id using (website, digest)"
         )
         for website, digest, arrived_ms in connection.execute(statement, list(chain.from_iterable(part))):

@@ -129,7 +129,7 @@ class Part:
             return set()
         return set(
             self._connection.execute(
-                "/* intake.imported */ select ts, digest from json_each(?) as sent cross join import_id"
+                "/* import_writer.imported */ select ts, digest from json_each(?) as sent cross join import_id"
                 " where website = ? and ts = json_extract(sent.value, '$[0]')"
                 " and digest = json_extract(sent.value, '$[1]')",
                 (orjson.dumps(keys).decode(), self._website),
@@ -148,8 +148,8 @@ class Part:
             if self._is_empty(table, [row[0] for row in sent]):
                 continue
             rows = self._connection.execute(
-                f"/* intake.exported */ select ts, {table}.id, {who} from json_each(?) as sent cross join {table}"
-                " where website = ? and ts = json_extract(sent.value, '$[0]')"
+                f"/* import_writer.exported */ select ts, {table}.id, {who} from json_each(?) as sent"
+                f" cross join {table} where website = ? and ts = json_extract(sent.value, '$[0]')"
                 f" and {table}.id = json_extract(sent.value, '$[1]')",
                 (orjson.dumps([row[:2] for row in sent]).decode(), self._website),
             )
@@ -161,7 +161,7 @@ class Part:
         return (
             not times
             or not self._connection.execute(
-                f"/* intake.any */ select 1 from {table} where website = ? and ts >= ? and ts <= ? limit 1",
+                f"/* import_writer.any */ select 1 from {table} where website = ? and ts >= ? and ts <= ? limit 1",
                 (self._website, min(times), max(times)),
             ).fetchall()
         )
@@ -183,7 +183,7 @@ class Part:
         if not count:
             return range(0)
         ((end,),) = self._connection.execute(
-            "/* intake.ids */ update meta set value = value + ? where name = 'next_id' returning value", (count,)
+            "/* import_writer.ids */ update meta set value = value + ? where name = 'next_id' returning value", (count,)
         ).fetchall()
         return range(end - count, end)
 
@@ -211,12 +211,12 @@ class Part:
                     key = website, ts_ms // DAY_MS, labels[_EXPERIMENT], visitor
                     converted.append((key, labels[_VARIANT + 1]))
                 ab.append((website, ts_ms, id, type_, visitor, *labels, *rest))
-        insert(self._connection, "import", "import_id", [(website, *key) for key in sorted(self._key_rows)])
-        insert(self._connection, "import", "event", events)
+        insert(self._connection, "import_writer", "import_id", [(website, *key) for key in sorted(self._key_rows)])
+        insert(self._connection, "import_writer", "event", events)
         event_data.add(self._connection, data_parts)
-        insert(self._connection, "import", "vitals", measured)
+        insert(self._connection, "import_writer", "vitals", measured)
         vital_days.add(self._connection, measured)
-        insert(self._connection, "import", "ab", ab)
+        insert(self._connection, "import_writer", "ab", ab)
         trials.convert(self._connection, converted)
         rollups.mark_stale(self._connection, website, sorted({row[1] // DAY_MS for row in events}))
 
@@ -235,8 +235,10 @@ class Check:
         self._connection, self._website = connection, website
         self._is_kept: dict[int, bool] = {}
         # Numbers in a table rather than texts in a set: 15 bytes for each of however many assignments.
-        connection.execute("/* intake.promised */ create temp table if not exists promised (key integer primary key)")
-        connection.execute("/* intake.none_promised */ delete from temp.promised")
+        connection.execute(
+            "/* import_writer.promised */ create temp table if not exists promised (key integer primary key)"
+        )
+        connection.execute("/* import_writer.none_promised */ delete from temp.promised")
 
     def rejection(self, line: Line) -> Rejection | None:
         """Why a line will not be taken; None where it will."""
@@ -250,7 +252,8 @@ class Check:
             promise = blake2b(b"%d:%d:" % (day, line.visitor) + experiment.encode(), digest_size=7).digest()
             if line.type == AB_ASSIGN and experiment and variant:
                 self._connection.execute(
-                    "/* intake.promise */ insert or ignore into temp.promised values (?)", (int.from_bytes(promise),)
+                    "/* import_writer.promise */ insert or ignore into temp.promised values (?)",
+                    (int.from_bytes(promise),),
                 )
             elif (
                 line.type == AB_CONVERT
@@ -263,11 +266,11 @@ class Check:
 
     def _has_assignment(self, day: int, experiment: str, visitor: int, promise: int) -> bool:
         if self._connection.execute(
-            "/* intake.is_promised */ select 1 from temp.promised where key = ?", (promise,)
+            "/* import_writer.is_promised */ select 1 from temp.promised where key = ?", (promise,)
         ).fetchall():
             return True
         row = self._connection.execute(
-            "/* intake.label */ select id from label where text = ?", (experiment,)
+            "/* import_writer.label */ select id from label where text = ?", (experiment,)
         ).fetchone()
         return row is not None and trials.variant_of(self._connection, (self._website, day, row[0], visitor)) != 0
 
@@ -275,7 +278,7 @@ class Check:
 def is_kept(connection: sqlite3.Connection, website: int, day: int) -> bool:
     """Whether the raw events of a UTC day were given up; with a day's go those of all days before it."""
     row = connection.execute(
-        "/* intake.last_kept */ select 1 from built"
+        "/* import_writer.last_kept */ select 1 from built"
         " where website = ? and level = 0 and block >= ? and state = 3 limit 1",
         (website, day),
     ).fetchone()

@@ -101,7 +101,7 @@ class Visits:
         self._of.clear()
         for day, visitors in wanted.items():
             rows = connection.execute(
-                "/* visits.load */ select visitor, visit, begin_ms, begin_ms + ms, views, events from visit"
+                "/* visit_merge.load */ select visitor, visit, begin_ms, begin_ms + ms, views, events from visit"
                 " where website = ? and begin_ms >= ? and begin_ms < ?"
                 " and visitor in (select value from json_each(?))",
                 (self._website, day * DAY_MS, (day + 1) * DAY_MS, orjson.dumps(list(visitors)).decode()),
@@ -148,11 +148,12 @@ def _store(
     joined: Iterable[tuple[int, ...]],
 ) -> None:
     connection.executemany(
-        "/* visits.gone */ delete from visit where website = ? and begin_ms = ? and visitor = ? and visit = ?", gone
+        "/* visit_merge.gone */ delete from visit where website = ? and begin_ms = ? and visitor = ? and visit = ?",
+        gone,
     )
-    connection.executemany("/* visits.store */ insert or replace into visit values (?, ?, ?, ?, ?, ?, ?)", rows)
+    connection.executemany("/* visit_merge.store */ insert or replace into visit values (?, ?, ?, ?, ?, ?, ?)", rows)
     connection.executemany(
-        "/* visits.join */ update event set visit = ?"
+        "/* visit_merge.join */ update event set visit = ?"
         " where website = ? and ts between ? and ? and visitor = ? and visit = ?",
         joined,
     )
