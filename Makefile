@@ -41,5 +41,5 @@ bench: setup  ## measure speed, memory and disk use (docs/benchmarks.md)
 docs: setup  ## check the documentation and run its examples
 	$(BIN)/python -m pytest -n 0 tests/unit/test_docs.py tests/api/test_doc_examples.py
 
-release: setup  ## build a release (deploy/release.sh without options lists what it does)
-	deploy/release.sh
+release:  ## build a release: make release VERSION=1.2.0
+	deploy/release.sh $(VERSION)

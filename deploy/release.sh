@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# Makes a release: version, changelog, tag, wheel, sdist, single file, checksums.
+#
+#   deploy/release.sh VERSION [--dry-run] [--out DIRECTORY]
+#
+# Everything is built in a temporary clone, so that only committed files are in it:
+#   1. VERSION is written to pyproject.toml and static/openapi.yaml; the changelog's section "## VERSION (unreleased)" or
+#      "## Unreleased" gets the date.
+#   2. This becomes a commit with the tag vVERSION.
+#   3. The wheel, the sdist and the single file (for this machine's system and Python) are built, and SHA256SUMS of them.
+#   4. The single file is started and asked for its version.
+# Without --dry-run the commit and the tag then come into this repository. Nothing is pushed or uploaded: the last lines
+# say how.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+here=$PWD
+# The build tools of a release: the lock of the image's build has hatchling, these are bounded like pyproject.toml's.
+TOOLS=("build>=1.2,<2" "shiv>=1.0.8,<2")
+
+version= out=dist dry_run=
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --dry-run) dry_run=1 ;;
+    --out) out=${2:?--out needs a directory}; shift ;;
+    *) version=$1 ;;
+  esac
+  shift
+done
+fail() { echo "release.sh: $1" >&2; exit 1; }
+[[ "$version" =~ ^[0-9]+\.[0-9]+\.[0-9]+$ ]] || fail "usage: deploy/release.sh VERSION [--dry-run] [--out DIRECTORY]; VERSION is like 1.2.0 (got '$version')"
+[ -n "$dry_run" ] || [ -z "$(git status --porcelain)" ] || fail "there are uncommitted changes: commit or remove them first"
+! git rev-parse -q --verify "refs/tags/v$version" >/dev/null || fail "the tag v$version exists already"
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+
+work=$(mktemp -d)
+server=
+trap '[ -z "$server" ] || kill "$server" 2>/dev/null || true; rm -rf "$work"' EXIT
+git clone --quiet "$here" "$work/tally"
+cd "$work/tally"
+
+echo "== version and changelog"
+python3 - "$version" <<'PYTHON'
+import datetime, pathlib, re, sys
+
+version = sys.argv[1]
+
+
+def replace(name: str, pattern: str, text: str) -> None:
+    path = pathlib.Path(name)
+    changed, count = re.subn(pattern, text, path.read_text(), flags=re.MULTILINE)
+    if not count:
+        sys.exit(f"release.sh: {name} has no line {pattern}")
+    path.write_text(changed)
+
+
+replace("pyproject.toml", r'^version = ".*"$', f'version = "{version}"')
+replace("static/openapi.yaml", r"\A(openapi: .*\ninfo:\n  title: .*\n  version: ).*$", rf"\g<1>{version}")
+day = datetime.datetime.now(datetime.UTC).date()
+replace("CHANGELOG.md", rf"^## (?:Unreleased|{re.escape(version)} \(unreleased\))$", f"## {version} ({day})")
+PYTHON
+git -c user.name="${GIT_AUTHOR_NAME:-$(git -C "$here" config user.name || echo release)}" \
+  -c user.email="${GIT_AUTHOR_EMAIL:-$(git -C "$here" config user.email || echo release@localhost)}" \
+  commit --quiet --all --message "Release $version"
+git tag "v$version"
+
+echo "== wheel and sdist"
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+export SOURCE_DATE_EPOCH
+python3 -m venv "$work/tools"
+"$work/tools/bin/pip" install --quiet "${TOOLS[@]}"
+"$work/tools/bin/python" -m build --outdir "$work/dist" . >"$work/build.log" || { cat "$work/build.log" >&2; exit 1; }
+
+echo "== single file"
+"$work/tools/bin/pip" install --quiet --target "$work/site" --require-hashes -r deploy/requirements.lock
+"$work/tools/bin/pip" install --quiet --target "$work/site" --no-index --no-deps "$work"/dist/*.whl
+platform=$(python3 -c 'import sys, sysconfig; print(sysconfig.get_platform() + "-cp%d%d" % sys.version_info[:2])')
+"$work/tools/bin/shiv" --reproducible --compressed --python "/usr/bin/env python3" --site-packages "$work/site" \
+  --console-script analytics-server --output-file "$work/dist/tally-$version-$platform.pyz" >/dev/null
+
+echo "== the single file starts and says its version"
+mkdir "$work/run"
+cd "$work/run"
+SHIV_ROOT="$work/run" python3 "$work/dist/tally-$version-$platform.pyz" serve --port 0 >out 2>err &
+server=$!
+for _ in $(seq 300); do grep -q '^listening on ' out && break; kill -0 "$server" || { cat err >&2; exit 1; }; sleep 0.2; done
+url=$(sed -n 's/^listening on //p' out)
+python3 - "$url" "$version" <<'PYTHON'
+import json, sys, urllib.request
+
+health = json.load(urllib.request.urlopen(sys.argv[1] + "/healthz"))
+assert health["version"] == sys.argv[2], health
+PYTHON
+kill "$server"
+wait "$server"
+server=
+
+cd "$work/dist"
+sha256sum ./* | sed 's# \./# #' >SHA256SUMS
+cp ./* "$out/"
+ls -l "$out"
+if [ -n "$dry_run" ]; then
+  echo "dry run: version $version was built into $out; nothing was committed or tagged"
+  exit 0
+fi
+cd "$here"
+git pull --quiet --ff-only "$work/tally" HEAD
+git fetch --quiet "$work/tally" "refs/tags/v$version:refs/tags/v$version"
+echo "committed and tagged v$version. Next:"
+echo "  git push origin HEAD v$version"
+echo "  attach the files of $out to the release v$version"
