@@ -143,7 +143,9 @@ def test_it_is_valid_openapi_3_1() -> None:
 
 
 def test_it_names_the_version_and_the_licence() -> None:
-    assert (DOCUMENT["info"]["version"], DOCUMENT["info"]["license"]["identifier"]) == ("0.1.0", "MIT")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    info = DOCUMENT["info"]
+    assert (info["version"], info["license"]["identifier"]) == (project["version"], project["license"])
 
 
 def test_every_component_is_used() -> None:
