@@ -6,6 +6,7 @@ closed copy of the document, in which an object may have no key that is not desc
 """
 
 import json
+import tomllib
 from collections.abc import Iterator
 from contextlib import closing
 from copy import deepcopy
@@ -38,7 +39,7 @@ from tally.events import validation as events
 from tally.http import middleware
 from tally.ingest import rejected_events as left_out
 from tally.storage.database import open_database
-from tests.support.app import OWNER
+from tests.support.app import OWNER, ROOT
 from tests.support.process import Server, until
 
 DOCUMENT: dict[str, Any] = yaml.safe_load(
