@@ -102,7 +102,8 @@ function numbers({ numbers: told, events }) {
 function foot(board, name, property, most) {
   const all = () => valuesDialog(board, name, property);
   const csv = dataPath(board, name, { property: property.property, limit: MAX_ROWS, format: "csv" });
-  const words = property.distinct > MAX_ROWS ? "The first thousand values" : `All ${number(property.distinct)} values`;
+  const isMore = property.distinct > MAX_ROWS || !property.exact;
+  const words = isMore ? "The first thousand values" : `All ${number(property.distinct)} values`;
   return h(
     "div",
     { class: "card-foot no-print" },

@@ -35,11 +35,11 @@ export function numberWords({ samples, sum, mean, min, p50, p95, max }) {
   ];
 }
 
-/** "on 12 of 40 events, 3 values" */
-export function coverWords({ events, distinct }, all) {
+/** "on 12 of 40 events, 3 values"; "more than" where values were too many to count all of them */
+export function coverWords({ events, distinct, exact }, all) {
   const on =
     events === all
       ? `on ${all === 1 ? "the event" : `all ${number(all)} events`}`
       : `on ${number(events)} of ${plural(all, "event")}`;
-  return `${on}, ${plural(distinct, "value")}`;
+  return `${on}, ${exact ? "" : "more than "}${plural(distinct, "value")}`;
 }

@@ -9,16 +9,14 @@ from typing import Any
 
 from aiohttp import web
 
-from tally import errors
 from tally.api.context import Answer, Reader, View, scope_of
 from tally.api.params import Question
-from tally.errors import ApiError
 from tally.http import formats as tables
 from tally.http.formats import round_half_away
 from tally.http.middleware import json_answer
 from tally.reports import event_data as properties
 from tally.reports import funnels
-from tally.reports.event_data import PERCENTILES, Numbers, TooManyValues
+from tally.reports.event_data import PERCENTILES, Numbers
 
 _STEP = ("field", "value", "visits", "visitors", "of_first", "of_previous", "mean_seconds")
 
@@ -44,15 +42,9 @@ def _share(part: int, whole: int, unit: Fraction | int) -> float | int | None:
 
 async def _event_data(reader: Reader, view: View, asked: Question, _: str) -> web.Response:
     scope, name, only = scope_of(view.website, asked), asked.event_name, asked.property
-    try:
-        found = await reader.find(
-            asked,
-            lambda connection: properties.data(connection, scope, name, only, asked.limit, reader.remembered),
-        )
-    except TooManyValues:
-        more = "fewer days" if only is not None else "fewer days, or for one property"
-        message = f"event_data of this name has too many different values in this range: ask for {more}."
-        raise ApiError(errors.INVALID_PARAMETER, message, field="from") from None
+    found = await reader.find(
+        asked, lambda connection: properties.data(connection, scope, name, only, asked.limit, reader.remembered)
+    )
     meta = asked.meta(view.website.id) | {
         "event_name": name,
         "property": only,
@@ -60,6 +52,7 @@ async def _event_data(reader: Reader, view: View, asked: Question, _: str) -> we
         "events": found.events,
         "visitors": found.visitors,
         "properties": found.properties,
+        "exact": found.exact,
     }
     if asked.csv:
         rows = [(of.name, _in_csv(value[0]), *value[1:]) for of in found.first for value in of.values]
@@ -71,6 +64,7 @@ async def _event_data(reader: Reader, view: View, asked: Question, _: str) -> we
             "distinct": of.distinct,
             "values": [dict(zip(("value", "events", "visitors"), value, strict=True)) for value in of.values],
             "numbers": None if of.numbers is None else _numbers(of.numbers),
+            "exact": of.exact,
         }
         for of in found.first
     ]

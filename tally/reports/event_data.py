@@ -1,287 +1,296 @@
-"""What is in event_data: of each property its values, how often and by how many visitors each was sent; its numbers.
+"""What `event_data` holds: each property's values with their events and visitors, and statistics of its numbers.
 
-Values are JSON's own: the text "1", the number 1 and true are three values, 1 and 1.0 are one. They are counted as
-bytes whose order is the values' own (`written`): null, false, true, numbers by size, texts by code point. All of it is
-exact: sums are kept as whole multiples of the smallest number there is, so no order of adding makes a difference.
+Values are JSON's own: the text "1", the number 1 and true are three values, 1 and 1.0 are one. Everything is exact
+while the values of a question fit into MAX_BYTES. Sums are always exact: they are kept as whole multiples of the
+smallest double, so the order of additions makes no difference.
 
-Each day, or part of one, is read by visitor (a day's visitors are its own), so that who sent a value twice follows on
-himself, and counted into a `Found`; those of whole days, if they are small, are remembered under the day's version. A
-`Total` adds them up. Where there are more values than MOST_BYTES hold, it goes on in a file of its own that has no name
-and ends with the question; where that grows beyond MOST_FILE_BYTES, TooManyValues says so.
+Days, or parts of days, are read one after another, ordered by visitor (a visitor number belongs to one UTC day), so
+that a value needs the last visitor only to count visitors exactly. Counts of whole days are cached under the days'
+versions: small days one by one, all days of the range together where one of them is large.
+
+Clients choose the values, so their number is bounded. Beyond MAX_BYTES the properties with the most distinct values
+lose the values with the fewest events. Such a property is not `exact`: its events, samples, sum, mean, min and max are;
+the number of distinct values and the counts of a value are lower bounds, and percentiles are unknown. A value with a
+share of events above 1/1,000 is practically never lost. Properties are bounded by the same rule: the ones with the
+fewest events are lost last, when no property has more than MIN_VALUES values.
 """
 
-import contextlib
 import marshal
 import sqlite3
 import sys
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from heapq import heappush, heappushpop
-from itertools import groupby
-from operator import itemgetter
+from heapq import nsmallest
 from typing import Any, NamedTuple
 
 import orjson
 
-from tally.events.json_scalars import FALSE, NUMBER, TRUE, nearest, read, written
+from tally.events.json_scalars import FALSE, TRUE, nearest, read, written
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import Coverage, Span, ground_of, parts_of
 from tally.storage.sql import behaviour as behaving
-from tally.storage.sql.behaviour import LINE
 from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS
 
-MOST_PROPERTIES = 50
+MAX_PROPERTIES = 50
 PERCENTILES = (50, 95)
-# our choice: of what is held in memory, twice in a question: 13,000 values of 36 characters each time.
-MOST_BYTES = 4_000_000
-# our choice: what one visitor may send in a day, an app's own server say; his values cannot be parted.
-_MOST_OF_VISITOR = 4 * MOST_BYTES
-# our choice: two million values of 36 characters; sorting them takes 2 seconds.
-MOST_FILE_BYTES = 128_000_000
-# our choice: a year of such days is half of what is remembered; an usual one takes 1 KB.
-_MOST_REMEMBERED = 8_000
-# our choice: up to 4 MB of text at once.
-_ROWS = 1_000
+# About 48,000 values of 36 characters; counting them takes 0.2 s.
+MAX_BYTES = 16_000_000
+# What is kept of cached days that lost values: about 8,000 values of 36 characters, 450 KB in the cache.
+_MAX_CACHED_BYTES = 2_500_000
+# A year of days of this size is half of the cache; a usual day takes 1 KB.
+_MAX_DAY_BYTES = 8_000
+# All days of a range together: a quarter of the cache.
+_MAX_DAYS_BYTES = 1_500_000
+# Fewer values of a property are not dropped while there are properties with more.
+MIN_VALUES = 10
+# Up to 1.6 MB of text, 13 MB once parsed into numbers; fewer rows take longer.
+_ROWS = 400
+# Measured with CPython 3.11: a dict entry, a list of three integers; an object with a dict.
 _VALUE_BYTES, _PROPERTY_BYTES = 250, 500
 
-# The smallest double is a 2^1074th.
+# The smallest double is 2^-1074.
 _UNIT_BITS = 1_074
 
-Row = tuple[str, bytes, int, int]
-"""A property, a value as `written`, its events, its visitors."""
 
-
-class TooManyValues(ValueError):
-    """More different values than can be counted in one question."""
-
-
-# --- a day, or a part of one
+# --- counting
 
 
 @dataclass(slots=True)
-class Found:
-    """Events of a name, their visitors, and of each property (events, visitors) of each of its values, as `written`."""
+class _Property:
+    """Counts of one property: `values` maps a value to [events, visitors, mark of its last visitor].
 
+    The other fields describe dropped values: their events, of the numbers among them the events, the sum (in units of
+    2^-1074), the least and the greatest; and how many distinct values there are at least.
+    """
+
+    values: dict[Any, list[int]] = field(default_factory=dict)
     events: int = 0
-    visitors: int = 0
-    of: dict[str, dict[bytes, tuple[int, int]]] = field(default_factory=dict)
+    samples: int = 0
+    sum: int = 0
+    min: float | None = None
+    max: float | None = None
+    distinct: int = 0
+
+    @property
+    def is_exact(self) -> bool:
+        """Return whether no value was dropped."""
+        return not self.events
+
+    def all_events(self) -> int:
+        """Return how many events have the property."""
+        return self.events + sum(counts[0] for counts in self.values.values())
+
+    def keep(self, most: int) -> int:
+        """Drop values until `most` are left, the rarest first; returns their bytes.
+
+        Among equally frequent values the ones counted first are kept: sorting takes as long as counting.
+        """
+        self.distinct = max(self.distinct, len(self.values))
+        least, size = 1, 0
+        while sum(counts[0] > least for counts in self.values.values()) > most:
+            least *= 2
+        kept = {value: counts for value, counts in self.values.items() if counts[0] > least}
+        numbers: list[tuple[float, int]] = []
+        for value, counts in self.values.items():
+            if counts[0] > least:
+                continue
+            if len(kept) < most:
+                kept[value] = counts
+                continue
+            self.events += counts[0]
+            size += _VALUE_BYTES + sys.getsizeof(value)
+            if type(value) is float or type(value) is int:
+                numbers.append((value, counts[0]))
+        if numbers:
+            self.samples += sum(events for _, events in numbers)
+            self.sum += _sum(numbers)
+            self._widen(min(numbers)[0], max(numbers)[0])
+        self.values = kept
+        return size
+
+    def merge(self, other: "_Property") -> None:
+        """Add what was dropped from another one."""
+        self.distinct = max(self.distinct, other.distinct)
+        self.events += other.events
+        self.samples += other.samples
+        self.sum += other.sum
+        self._widen(other.min, other.max)
+
+    def _widen(self, least: float | None, greatest: float | None) -> None:
+        bounds = [value for value in (self.min, self.max, least, greatest) if value is not None]
+        self.min, self.max = min(bounds, default=None), max(bounds, default=None)
 
 
-class _Counting:
+class _Counter:
     """Counts events, each visitor's one after another."""
 
-    def __init__(self, only: str | None) -> None:
+    def __init__(self, only: str | None, mark: int = 0) -> None:
         self._only = only
-        self.visitor = -1
-        self._start()
+        self._visitor = -1
+        # A number for each visitor in the order of reading: unlike visitor numbers, never the same on two days.
+        self.mark = mark
+        self.events = self.visitors = self.bytes = 0
+        self.has_all_properties = True
+        self.of: dict[str, _Property] = {}
 
-    def _start(self) -> None:
-        self._events = self._visitors = self.bytes = 0
-        # Of each value its events, its visitors, and the last of them.
-        self._of: dict[str, dict[Any, list[int]]] = {}
+    def start_day(self) -> None:
+        """Begin another day, whose visitors are others."""
+        self._visitor = -1
 
-    def add(self, visitor: int, text: str) -> None:
-        """Counts an event."""
-        self._events += 1
-        if visitor != self.visitor:
-            self.visitor = visitor
-            self._visitors += 1
-        only = self._only
-        data = orjson.loads(text)
+    def add(self, visitors: Sequence[int], data: Sequence[dict[str, Any]]) -> None:
+        """Count events, given as the visitors and the event_data of each; no visitor may be less than one before."""
+        for n in sorted(range(len(data)), key=visitors.__getitem__):
+            if visitors[n] != self._visitor:
+                self._visitor = visitors[n]
+                self.mark += 1
+                self.visitors += 1
+            self._count(data[n])
+        self.events += len(data)
+
+    def _count(self, data: dict[str, Any]) -> None:
+        only, mark, of = self._only, self.mark, self.of
         if only is not None:
             data = {only: data[only]} if only in data else {}
         for name, value in data.items():
-            values = self._of.get(name)
-            if values is None:
-                values = self._of[name] = {}
-                self.bytes += _PROPERTY_BYTES + sys.getsizeof(name)
-            # Equal to no other value: true would be 1.
+            known = of.get(name)
+            if known is None:
+                known = self._new_property(name)
+            # For Python True equals 1: booleans are counted as their bytes.
             key = value if value is not True and value is not False else TRUE if value else FALSE
-            counts = values.get(key)
+            counts = known.values.get(key)
             if counts is None:
-                values[key] = [1, 1, visitor]
+                known.values[key] = [1, 1, mark]
                 self.bytes += _VALUE_BYTES + sys.getsizeof(value)
                 continue
             counts[0] += 1
-            if counts[2] != visitor:
+            if counts[2] != mark:
                 counts[1] += 1
-                counts[2] = visitor
+                counts[2] = mark
+        if self.bytes > MAX_BYTES:
+            self.shrink(MAX_BYTES // 2)
 
-    def take(self) -> Found:
-        """What has been counted; begins anew."""
-        found = Found(self._events, self._visitors)
-        for name, values in self._of.items():
-            found.of[name] = {
-                value if isinstance(value, bytes) else written(value): (events, visitors)
-                for value, (events, visitors, _) in values.items()
-            }
-        self._start()
-        return found
+    def _new_property(self, name: str) -> _Property:
+        self.bytes += _PROPERTY_BYTES + sys.getsizeof(name)
+        known = self.of[name] = _Property()
+        return known
 
-
-def _read(ground: Coverage, scope: Scope, label: int, only: str | None) -> Iterator[Found]:
-    """A day, or a part of one: whole if it is small, else in pieces."""
-    counting = _Counting(only)
-    for texts, numbers in ground.connection.execute(*behaving.data(scope, label, _ROWS)):
-        visitors, lines = orjson.loads(numbers), texts.split(LINE)
-        for n in sorted(range(len(lines)), key=visitors.__getitem__):
-            if counting.bytes > MOST_BYTES:
-                if visitors[n] != counting.visitor:
-                    yield counting.take()
-                elif counting.bytes > _MOST_OF_VISITOR:
-                    raise TooManyValues
-            counting.add(visitors[n], lines[n])
-    yield counting.take()
-
-
-# --- a range
-
-
-class Total:
-    """Sums of `Found`: in memory, and in a file without a name where that is too much."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-        self._of: dict[str, dict[bytes, tuple[int, int]]] = {}
-        self._bytes = self._file_bytes = 0
-        self._file: sqlite3.Connection | None = None
-        self.events = self.visitors = 0
-
-    def close(self) -> None:
-        """Takes the file away."""
-        if self._file is not None:
-            self._file.close()
-
-    def add(self, found: Found) -> None:
-        """Adds what was found. Raises TooManyValues."""
-        self.events += found.events
-        self.visitors += found.visitors
-        if self._file is not None:
-            self._put_away(found.of)
-            return
-        for name, more in found.of.items():
-            values = self._of.get(name)
-            if values is None:
-                values = self._of[name] = {}
-                self._bytes += _PROPERTY_BYTES + sys.getsizeof(name)
-            for value, counts in more.items():
-                before = values.get(value)
-                if before is None:
-                    values[value] = counts
-                    self._bytes += _VALUE_BYTES + len(value)
+    def merge(self, other: "_Counter") -> None:
+        """Add the counts of another one, which must not be used any more."""
+        self.events += other.events
+        self.visitors += other.visitors
+        self.mark, self._visitor = other.mark, other._visitor
+        self.has_all_properties &= other.has_all_properties
+        for name, found in other.of.items():
+            known = self.of.get(name) or self._new_property(name)
+            known.merge(found)
+            for value, more in found.values.items():
+                counts = known.values.get(value)
+                if counts is None:
+                    known.values[value] = more
+                    self.bytes += _VALUE_BYTES + sys.getsizeof(value)
                 else:
-                    values[value] = before[0] + counts[0], before[1] + counts[1]
-        if self._bytes > MOST_BYTES:
-            self._put_away(self._of)
-            self._of = {}
+                    counts[0] += more[0]
+                    counts[1] += more[1]
+                    counts[2] = more[2]
+            if self.bytes > MAX_BYTES:
+                self.shrink(MAX_BYTES // 2)
 
-    def _put_away(self, of: dict[str, dict[bytes, tuple[int, int]]]) -> None:
-        """Adds values to the file. Raises TooManyValues."""
-        if self._file is None:
-            self._file = _new_file(self._connection)
-        rows = [(name, value, *counts) for name, values in of.items() for value, counts in values.items()]
-        self._file_bytes += sum(len(name) + len(value) + 20 for name, value, *_ in rows)
-        if self._file_bytes > MOST_FILE_BYTES:
-            raise TooManyValues
-        self._file.executemany("/* properties.put_away */ insert into piece values (?, ?, ?, ?)", rows)
+    def shrink(self, max_bytes: int) -> None:
+        """Drop the rarest values of the largest properties, then the rarest properties."""
+        most = max((len(known.values) for known in self.of.values()), default=0)
+        while self.bytes > max_bytes and self.of:
+            if most > MIN_VALUES:
+                most = max(most // 2, MIN_VALUES)
+                for known in self.of.values():
+                    if len(known.values) > most:
+                        self.bytes -= known.keep(most)
+            else:
+                self.has_all_properties = False
+                for name in nsmallest(-(-len(self.of) // 2), self.of, key=lambda name: self.of[name].all_events()):
+                    self.bytes -= self.of.pop(name).keep(0) + _PROPERTY_BYTES + sys.getsizeof(name)
 
-    def properties(self) -> tuple[int, dict[str, tuple[int, int]]]:
-        """How many there are, and of the first MOST_PROPERTIES by events (descending) and name: events, and how many of
-        them have a number there."""
-        if self._file is not None:
-            file = self._file
-            (count,) = file.execute("/* properties.count */ select count(distinct property) from piece").fetchone()
-            rows = file.execute(
-                "/* properties.first */ select property, sum(events), sum(iif(substr(value, 1, 1) = ?, events, 0))"
-                " from piece group by property order by 2 desc, 1 limit ?",
-                (NUMBER, MOST_PROPERTIES),
+    @property
+    def is_exact(self) -> bool:
+        """Return whether nothing was dropped."""
+        return self.has_all_properties and all(known.is_exact for known in self.of.values())
+
+    def packed(self) -> "array[int]":
+        """Return all counts as bytes."""
+        rows = [
+            (
+                name,
+                {value: counts[:2] for value, counts in known.values.items()},
+                (known.events, known.samples, known.sum, known.min, known.max, known.distinct),
             )
-            return count, {name: (events, samples) for name, events, samples in rows}
-        found = {
-            name: (
-                sum(events for events, _ in values.values()),
-                sum(events for value, (events, _) in values.items() if value.startswith(NUMBER)),
-            )
-            for name, values in self._of.items()
-        }
-        first = sorted(found.items(), key=lambda item: (-item[1][0], item[0]))[:MOST_PROPERTIES]
-        return len(found), dict(first)
+            for name, known in self.of.items()
+        ]
+        return array("B", marshal.dumps((self.events, self.visitors, self.has_all_properties, rows)))
 
-    def rows(self, names: Iterable[str]) -> Iterator[Row]:
-        """The values of some properties, in the order of both."""
-        if self._file is None:
-            for name in sorted(names):
-                yield from ((name, value, *counts) for value, counts in sorted(self._of[name].items()))
-        else:
-            yield from self._file.execute(
-                "/* properties.rows */ select property, value, sum(events), sum(visitors) from piece"
-                " where property in (select value from json_each(?)) group by property, value order by property, value",
-                (orjson.dumps(list(names)).decode(),),
-            )
+    def merge_packed(self, packed: "array[int]") -> None:
+        """Add what `packed` returned."""
+        other = _Counter(self._only, self.mark)
+        other.events, other.visitors, other.has_all_properties, rows = marshal.loads(packed)
+        for name, values, dropped in rows:
+            # No visitor has the mark 0.
+            other.of[name] = _Property({value: [*counts, 0] for value, counts in values.items()}, *dropped)
+        self.merge(other)
 
 
-def _new_file(connection: sqlite3.Connection) -> sqlite3.Connection:
-    """A database of its own; its statements are given up when those of `connection` are to be."""
-    file = sqlite3.connect("", isolation_level=None)
-    for pragma in ("journal_mode = off", "synchronous = off", "temp_store = file", "cache_size = -2048"):
-        file.execute(f"pragma {pragma}").fetchall()
-    file.execute(
-        "/* properties.piece */ create table piece (property text, value blob, events integer, visitors integer)"
-    )
-    file.set_progress_handler(lambda: _is_over(connection), _STEPS_BETWEEN_LOOKS)
-    return file
+def _sum(numbers: Iterable[tuple[float, int]]) -> int:
+    """Return the sum of (number, factor) in units of 2^-1074."""
+    # By denominator: adding integers of 1,100 bits for each number takes twice as long.
+    sums: dict[int, int] = {}
+    for number, factor in numbers:
+        numerator, denominator = number.as_integer_ratio()
+        sums[denominator] = sums.get(denominator, 0) + factor * numerator
+    return sum(part << _UNIT_BITS + 1 - denominator.bit_length() for denominator, part in sums.items())
 
 
-# our choice: a look takes 5 ms, so many steps 100 and more.
-_STEPS_BETWEEN_LOOKS = 2_000_000
-
-
-def _is_over(connection: sqlite3.Connection) -> bool:
-    """Whether this connection's statements are given up: found out by one long enough for it to look (threads.py)."""
-    try:
-        connection.execute(
-            "/* properties.look */ with recursive step (n) as"
-            " (select 1 union all select n + 1 from step where n < 20000) select max(n) from step"
-        ).fetchone()
-    except sqlite3.OperationalError:
-        return True
-    return False
-
-
-# --- what is told
+# --- results
 
 
 class Numbers(NamedTuple):
-    """Numbers by nearest rank; sum and mean are rounded once, from exact ones. None is beyond the greatest double."""
+    """Statistics of numbers; percentiles by nearest rank, None where values were dropped.
+
+    Sum and mean are rounded once, from exact values; None beyond the greatest double.
+    """
 
     samples: int
     sum: float | None
     mean: float | None
     min: float
-    percentiles: tuple[float, ...]
+    percentiles: tuple[float | None, ...]
     max: float
 
 
 class Property(NamedTuple):
-    """A property: events that have it, how many different values, the first of them (value, events, visitors)."""
+    """A property: its events, distinct values, and the first of these as (value, events, visitors).
+
+    Where `exact` is false, `distinct` and the counts of values are lower bounds.
+    """
 
     name: str
     events: int
     distinct: int
     values: list[tuple[Any, int, int]]
     numbers: Numbers | None
+    exact: bool
 
 
 class Data(NamedTuple):
-    """Events of a name, their visitors, how many properties they have, and the first of these."""
+    """Events of a name, their visitors, the number of their properties, and the first of these.
+
+    Where `exact` is false, the number of properties is a lower bound or a property is not exact.
+    """
 
     events: int
     visitors: int
     properties: int
     first: list[Property]
+    exact: bool
 
 
 def data(
@@ -292,20 +301,21 @@ def data(
     limit: int,
     remembered: ResultCache,
 ) -> Data:
-    """What is in event_data of a name's events, or one property of it. Raises BeyondRetention and TooManyValues."""
+    """Return the properties of a name's events, or only one of them. Raises BeyondRetention."""
     ground = ground_of(connection, scope)
     parts = parts_of(ground)
     spans = [(span, ground.raw(span, filtered=True)) for span in parts.raw]
     spans += [(span, ground.raw(span)) for span in _days(ground, parts.rolled)]
     label = ground.rows(behaving.label(event_name))
-    with contextlib.closing(Total(connection)) as total:
-        for span, own in spans if label else ():
-            for found in _of_day(ground, span, own, (event_name, label[0][0]), only, remembered):
-                total.add(found)
-        count, first = total.properties()
-        rows = groupby(total.rows(first), key=itemgetter(0))
-        told = {name: _property(name, *first[name], of, limit) for name, of in rows}
-        return Data(total.events, total.visitors, count, [told[name] for name in first])
+    if not label:
+        return Data(0, 0, 0, [], True)
+    reader = _Reader(ground, event_name, label[0][0], only, remembered)
+    total = reader.complete([span for span in spans if ground.complete(span[0])])
+    for _, own in [span for span in spans if not ground.complete(span[0])]:
+        reader.read(own, total)
+    order = sorted((-known.all_events(), name) for name, known in total.of.items())
+    first = [_property(name, total.of[name], limit, total.has_all_properties) for _, name in order[:MAX_PROPERTIES]]
+    return Data(total.events, total.visitors, len(total.of), first, total.is_exact)
 
 
 def _days(ground: Coverage, stretches: Iterable[Span]) -> Iterator[Span]:
@@ -316,51 +326,106 @@ def _days(ground: Coverage, stretches: Iterable[Span]) -> Iterator[Span]:
                 yield span
 
 
-def _of_day(
-    ground: Coverage, span: Span, scope: Scope, name: tuple[str, int], only: str | None, remembered: ResultCache
-) -> Iterator[Found]:
-    day = ground.complete(span)
-    key = ("data", ground.website, span[0], day and day.version, scope.filters, name[0], only)
-    known = remembered.get(key) if day else None
-    if known is not None:
-        yield Found(*marshal.loads(known))
-        return
-    pieces = _read(ground, scope, name[1], only)
-    first, second = next(pieces), next(pieces, None)
-    yield first
-    if second is not None:
-        yield second
-        yield from pieces
-    elif day:
-        packed = array("B", marshal.dumps((first.events, first.visitors, first.of)))
-        if len(packed) <= _MOST_REMEMBERED:
-            remembered.put(key, packed)
+class _Reader(NamedTuple):
+    """Reads the days of one question."""
+
+    ground: Coverage
+    event_name: str
+    label: int
+    only: str | None
+    remembered: ResultCache
+
+    def complete(self, spans: Sequence[tuple[Span, Scope]]) -> _Counter:
+        """Return the counts of complete days."""
+        total = _Counter(self.only)
+        whole = self._key("days", [span for span, _ in spans])
+        packed = self.remembered.get(whole)
+        if packed is not None:
+            total.merge_packed(packed)
+            return total
+        are_small = [self._day(span, own, total) for span, own in spans]
+        if not total.is_exact:
+            total.shrink(_MAX_CACHED_BYTES)
+        if not all(are_small):
+            packed = total.packed()
+            if len(packed) <= _MAX_DAYS_BYTES:
+                self.remembered.put(whole, packed)
+        return total
+
+    def _key(self, what: str, spans: Sequence[Span]) -> tuple[Any, ...]:
+        versions = self.ground.versions(spans)
+        return what, "data", self.ground.website, versions, self.ground.scope.filters, self.event_name, self.only
+
+    def _day(self, span: Span, own: Scope, total: _Counter) -> bool:
+        """Add the counts of a complete day; return whether it is small, so that it is cached by itself."""
+        key = self._key("day", [span])
+        packed = self.remembered.get(key)
+        if packed is None:
+            day = _Counter(self.only, total.mark)
+            if not self.read(own, day, total):
+                return False
+            packed = day.packed()
+            if len(packed) > _MAX_DAY_BYTES:
+                total.merge(day)
+                return False
+            self.remembered.put(key, packed)
+        total.merge_packed(packed)
+        return True
+
+    def read(self, own: Scope, counter: _Counter, total: _Counter | None = None) -> bool:
+        """Count a day, or a part of one. Where it is not small and a total is given, count into the total instead.
+
+        Returns whether all went into the counter.
+        """
+        is_small = True
+        counter.start_day()
+        for texts, numbers in self.ground.connection.execute(*behaving.data(own, self.label, _ROWS)):
+            counter.add(orjson.loads(numbers), orjson.loads(f"[{texts}]"))
+            if total is not None and is_small and counter.bytes > _SMALL_BYTES:
+                total.merge(counter)
+                counter, is_small = total, False
+        return is_small
 
 
-def _property(name: str, events: int, samples: int, rows: Iterable[Row], limit: int) -> Property:
-    first: list[tuple[int, int, int, bytes]] = []
-    distinct = before = total = 0
-    ranks = [-(-samples * percent // 100) for percent in PERCENTILES]
-    at: list[float] = []
-    least = greatest = None
-    for _, value, times, visitors in rows:
-        distinct += 1
-        entry = times, visitors, -distinct, value
-        if len(first) < limit:
-            heappush(first, entry)
-        else:
-            heappushpop(first, entry)
-        if value.startswith(NUMBER):
-            greatest = read(value)
-            least = greatest if least is None else least
-            n, of = greatest.as_integer_ratio()
-            total += times * n << _UNIT_BITS + 1 - of.bit_length()
-            before += times
-            while len(at) < len(ranks) and ranks[len(at)] <= before:
-                at.append(greatest)
-    numbers = None
-    if least is not None and greatest is not None:
-        exact = Fraction(total, 1 << _UNIT_BITS)
-        numbers = Numbers(samples, nearest(exact), nearest(exact / samples), least, tuple(at), greatest)
-    values = [(read(value), times, visitors) for times, visitors, _, value in sorted(first, reverse=True)]
-    return Property(name, events, distinct, values, numbers)
+# More than a day of _MAX_DAY_BYTES takes in memory: a value takes at least 15 bytes there.
+_SMALL_BYTES = _MAX_DAY_BYTES // 15 * (_VALUE_BYTES + 60)
+
+
+def _property(name: str, known: _Property, limit: int, is_exact: bool) -> Property:
+    rows = (
+        (-counts[0], -counts[1], value if isinstance(value, bytes) else written(value))
+        for value, counts in known.values.items()
+    )
+    values = [(read(value), -events, -visitors) for events, visitors, value in nsmallest(limit, rows)]
+    distinct = max(known.distinct, len(known.values))
+    return Property(name, known.all_events(), distinct, values, _numbers(known), is_exact and known.is_exact)
+
+
+def _numbers(known: _Property) -> Numbers | None:
+    found = sorted(
+        (value, counts[0]) for value, counts in known.values.items() if type(value) is float or type(value) is int
+    )
+    samples = known.samples + sum(events for _, events in found)
+    bounds = [value for value in (known.min, known.max) if value is not None] + [value for value, _ in found]
+    if not bounds:
+        return None
+    exact = Fraction(known.sum + _sum(found), 1 << _UNIT_BITS)
+    percentiles = [_rank(found, -(-samples * percent // 100)) if known.is_exact else None for percent in PERCENTILES]
+    least, greatest = _as_json(min(bounds)), _as_json(max(bounds))
+    return Numbers(samples, nearest(exact), nearest(exact / samples), least, tuple(percentiles), greatest)
+
+
+def _rank(found: Iterable[tuple[float, int]], rank: int) -> float:
+    """Return the number of a rank, from numbers in ascending order with their events."""
+    before = 0
+    for value, events in found:
+        before += events
+        if before >= rank:
+            return _as_json(value)
+    raise ValueError(rank)
+
+
+def _as_json(number: float) -> float:
+    """Return a number as JSON has it: 1 for 1.0."""
+    value: float = read(written(number))
+    return value

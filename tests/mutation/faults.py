@@ -1530,9 +1530,23 @@ FAULTS = (
     Fault(
         "a visitor of a value once an event",
         "tally/reports/event_data.py",
-        "            if counts[2] != visitor:",
-        "            if counts[2] != visitor or visitor:",
+        "            if counts[2] != mark:",
+        "            if counts[2] != mark or mark:",
         "tests/unit/reports/test_event_data.py",
+    ),
+    Fault(
+        "a property that lost values and is called exact",
+        "tally/reports/event_data.py",
+        "        return not self.events\n",
+        "        return True\n",
+        "tests/unit/reports/test_event_data.py::test_one_visitor_with_more_values_than_fit",
+    ),
+    Fault(
+        "dropped numbers missing from their sum",
+        "tally/reports/event_data.py",
+        "            self.sum += _sum(numbers)\n",
+        "            pass\n",
+        "tests/unit/reports/test_event_data.py::test_one_visitor_with_more_values_than_fit",
     ),
     Fault(
         "integers compared as doubles",

@@ -18,8 +18,6 @@ _MET = {"pathname": "(type < 2 and pathname = ?)", "event_name": "(type >= 2 and
 
 # Of a hit's code: a bit for each of the steps and one that is never set, then the number of the visit.
 MASK_BITS, VISIT_BITS = 9, 6
-LINE = "\n"
-"""Between texts of event_data: in compact JSON there is none."""
 
 
 class Share(NamedTuple):
@@ -96,11 +94,11 @@ def visits(scope: Scope, is_day: bool, share: Share, most: int) -> Query:
 
 
 def data(scope: Scope, event_name: int, rows: int) -> Query:
-    """Rows of up to so many events of a name in E, by visitor: texts of event_data, LINE between them, `{}` where there
-    is none; and a JSON array of their visitors. No visitor of a row is less than one of a row before."""
+    """Rows of up to so many events of a name in E, ordered by visitor: event_data as elements of a JSON array without
+    its brackets, `{}` where there is none; and a JSON array of their visitors."""
     filters, values = filters_of(scope, {})
     return (
-        f"/* behaving.data */ select group_concat(data, char({ord(LINE)})), json_group_array(visitor)"
+        "/* behaving.data */ select group_concat(data), json_group_array(visitor)"
         f" from (select visitor, coalesce({STORED}, '{{}}') as data,"
         " (row_number() over (order by visitor) - 1) / ? as place from event"
         f" where website = ? and ts >= ? and ts < ? and type >= 2 and event_name = ?{filters}) group by place",

@@ -27,7 +27,6 @@ from tally.ingest import rejected_events as left_out
 from tally.ingest.writer import forget_old
 from tally.maintenance import backup as backups
 from tally.maintenance import retention
-from tally.reports import event_data as properties
 from tally.reports import funnels
 from tally.rollups import experiments as trials
 from tally.rollups import fields as rollups
@@ -50,8 +49,6 @@ from tests.support.read_api import DAY, DAY_MS, FIELDS, custom, event, view
 
 SOURCES = sorted(Path(tally.__file__).parent.rglob("*.py"))
 NAME = re.compile(r"/\* ([a-z_]+)\.([a-z_]+) \*/")
-# On files without a name (tally/reports/event_data.py).
-OF_A_QUESTION = {f"properties.{name}" for name in ("piece", "put_away", "count", "first", "rows")}
 # What is no statement about rows.
 HOUSEKEEPING = re.compile(
     r"(?:begin|begin immediate|begin exclusive|commit|rollback|pragma [a-z_]+(?: *= *\S+|\(\d+\))?)", re.IGNORECASE
@@ -137,7 +134,7 @@ def names_in_sources() -> set[str]:
         found = [text for text, _ in statement_texts(tree)]
         names |= {".".join(match) for text in found for match in NAME.findall(text)}
         names |= {f"{source.stem}.{table}" for table in inserted_tables(tree)}
-    return names - OF_A_QUESTION
+    return names
 
 
 def inserted_tables(tree: ast.Module) -> set[str]:
@@ -307,7 +304,6 @@ async def play(app: App, overheard: Overheard) -> None:
     await app.collect(event("ab_assign", "09:59:59", "bob", experiment="e", variant="w") | {"website_id": website})
     await app.collect(event("ab_convert", "10:00:01", "bob", experiment="e") | {"website_id": website})
     await ask(app, key, website, (*QUESTIONS, *LISTS, *RAGGED, *MEASURED, *FOLLOWED, "realtime"))
-    assert not await app.store.read(properties._is_over)
     await leave_out(app, key, website)
     assert (await app.get("/api/v1/websites", key)).status == 200
     app.store.health.fault = FAILING  # so that it is tried whether writing works again
