@@ -18,6 +18,7 @@ import pytest
 from tally.settings import Settings
 from tests.support.app import ROOT, App, MakeApp, ManualClock, unpacked_countries
 from tests.support.process import Command, Serve, Server, clean_environment
+from tests.support.selection import Amount, amount, is_worker, seconds_of, set_amount
 
 # Examples have no deadline: the speed of the machine decides nothing.
 hypothesis.settings.register_profile(
@@ -28,10 +29,74 @@ hypothesis.settings.load_profile("unhurried")
 reset_tzpath(to=())
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files of few tests first: theirs are the long ones, and no core is to wait for the last of them."""
+# -- which tests run
+
+NOT_BY_DEFAULT = ("robustness", "browser", "slow")
+NOT_RUN = pytest.StashKey[dict[str, int]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all", action="store_true", help="run every test with every example (default: a quick part)")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Decides which tests run, in the controller; a worker is told by the environment."""
+    if not is_worker(config):
+        is_named = (
+            config.args_source is pytest.Config.ArgsSource.ARGS or config.option.keyword or config.option.markexpr
+        )
+        set_amount(Amount.all if config.option.all else Amount.named if is_named else Amount.default)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks tests by their directory, removes what does not run by default, and puts long files first."""
+    for item in items:
+        kind = item.path.relative_to(ROOT / "tests").parts[0]
+        if kind in NOT_BY_DEFAULT:
+            item.add_marker(kind)
+    left_out: list[pytest.Item] = []
+    if amount() is Amount.default:
+        left_out = [item for item in items if reason_not_to_run(item)]
+        items[:] = [item for item in items if not reason_not_to_run(item)]
+        config.hook.pytest_deselected(items=left_out)
+    not_run = dict(Counter(reason_not_to_run(item) for item in left_out))
+    config.stash[NOT_RUN] = not_run
+    if is_worker(config):
+        config.workeroutput["not_run"] = not_run
     tests = Counter(item.path for item in items)
-    items.sort(key=lambda item: tests[item.path])
+    items.sort(key=lambda item: (-seconds_of(item.path), tests[item.path]))
+
+
+def reason_not_to_run(item: pytest.Item) -> str:
+    """Return the directory or the name of a test that does not run by default; empty for one that does."""
+    if item.get_closest_marker("by_default"):
+        return ""
+    if item.get_closest_marker("slow"):
+        return item.nodeid.split("[")[0]
+    return next((f"tests/{kind}" for kind in NOT_BY_DEFAULT if item.get_closest_marker(kind)), "")
+
+
+def pytest_testnodedown(node: Any) -> None:
+    """Takes over from a worker what it did not run; all workers collect the same tests."""
+    if "not_run" in getattr(node, "workeroutput", {}):
+        node.config.stash[NOT_RUN] = node.workeroutput["not_run"]
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Counts and names what did not run, and prints how to run it."""
+    not_run = config.stash.get(NOT_RUN, {})
+    if not_run:
+        terminalreporter.section("not run by default")
+        for what, count in sorted(not_run.items(), key=lambda row: (-row[1], row[0])):
+            terminalreporter.write_line(f"{count:6,}  {what}")
+        terminalreporter.write_line(
+            f"{sum(not_run.values()):,} tests did not run, and random tests ran with fewer examples."
+            " Run everything: python -m pytest --all; a part: python -m pytest tests/robustness"
+        )
+
+
+# -- what tests use
 
 
 @pytest.fixture
