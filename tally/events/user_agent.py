@@ -46,7 +46,7 @@ BROWSERS: Final[dict[str, str]] = {
     "IE Large Screen": "Internet Explorer",
     "Opera Mobile": "Opera",
     "Opera Tablet": "Opera",
-    "Opera SessionUpdate": "Opera",
+    "Opera Touch": "Opera",
     "Opera GX": "Opera",  # on the desktop it seldom says GX, so its share would be a phone's only
     "DuckDuckGo Mobile": "DuckDuckGo",
     "Ecosia Android": "Ecosia",

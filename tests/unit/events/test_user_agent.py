@@ -121,7 +121,7 @@ PEOPLE = [
     ("Mozilla/5.0 (Linux; Tizen 2.3; SAMSUNG SM-Z130H) AppleWebKit/537.3 (KHTML, like Gecko) Version/2.3 Mobile Safari/537.3", "Safari", "Tizen", "", "mobile"),
     ("Mozilla/5.0 (Mobile; LYF/F90M/LYF_F90M_000-01-40-130319; Android; rv:48.0) Gecko/48.0 Firefox/48.0 KAIOS/2.5", "Firefox", "KaiOS", "", "mobile"),
     ("Mozilla/5.0 (Windows Phone 10.0; Android 6.0.1; Microsoft; Lumia 950) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/52.0.2743.116 Mobile Safari/537.36 Edge/15.15063", "Edge", "Windows Phone", "", "mobile"),
-    ("Mozilla/5.0 (BB10; SessionUpdate) AppleWebKit/537.10+ (KHTML, like Gecko) Version/10.0.9.2372 Mobile Safari/537.10+", "BlackBerry WebKit", "BlackBerry OS", "", "mobile"),
+    ("Mozilla/5.0 (BB10; Touch) AppleWebKit/537.10+ (KHTML, like Gecko) Version/10.0.9.2372 Mobile Safari/537.10+", "BlackBerry WebKit", "BlackBerry OS", "", "mobile"),
     ("Mozilla/5.0 (Android 13; Mobile; rv:109.0) Gecko/115.0 Firefox/115.0 Focus/115", "Firefox Focus", "Android", "13", "mobile"),
     ("Mozilla/5.0 (Linux; Android 12; SM-G991B) AppleWebKit/537.36 (KHTML, like Gecko) Version/4.0 Focus/8.30 Chrome/124.0 Mobile Safari/537.36", "Firefox Focus", "Android", "12", "mobile"),
     ("Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) FxiOS/8.1.6 Focus/127 Mobile/15E148 Safari/605.1.15", "Firefox Focus", "iOS", "17.5", "mobile"),
@@ -144,7 +144,7 @@ PEOPLE = [
     ("Mozilla/5.0 (iPhone; U; CPU iPhone OS 16_6 like Mac OS X; en) AppleWebKit/533.17.9 (KHTML, like Gecko) Mobile UCBrowser/11.3.5.1203", "UC Browser", "iOS", "16.6", "mobile"),
     ("Mozilla/5.0 (Linux; Android 9; CUBOT_X18_Plus) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/86.0.4240.198 Mobile Safari/537.36", "Chrome", "Android", "9", "mobile"),
     ("Mozilla/5.0 (Linux; Android 12; CUBOT) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/108.0.0.0 Mobile Safari/537.36", "Chrome", "Android", "12", "mobile"),
-    ("Mozilla/5.0 (Windows Phone 8.1; ARM; Trident/7.0; SessionUpdate; rv:11.0; IEMobile/11.0; NOKIA; Lumia 630) like Gecko", "Internet Explorer", "Windows Phone", "", "mobile"),
+    ("Mozilla/5.0 (Windows Phone 8.1; ARM; Trident/7.0; Touch; rv:11.0; IEMobile/11.0; NOKIA; Lumia 630) like Gecko", "Internet Explorer", "Windows Phone", "", "mobile"),
     # tablet
     ("Mozilla/5.0 (iPad; CPU OS 12_5_7 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/12.1.2 Mobile/15E148 Safari/604.1", "Safari", "iOS", "12.5.7", "tablet"),
     ("Mozilla/5.0 (iPad; CPU OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) CriOS/125.0.6422.80 Mobile/15E148 Safari/604.1", "Chrome", "iOS", "17.5", "tablet"),
