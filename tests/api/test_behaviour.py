@@ -10,6 +10,7 @@ from tally.reports import event_data as properties
 from tally.rollups.fields import KEPT
 from tally.storage.database import open_database
 from tests.support.app import App
+from tests.support.cases import cases
 from tests.support.page_client import logged_in
 from tests.support.read_api import DAY, DAY_MS, Library, Site, custom, library_at, ms, view
 
@@ -84,7 +85,7 @@ def test_steps_are_texts_as_they_are(site: Site) -> None:
     assert [row["visits"] for row in site.data(f"{FUNNEL}&step=pathname:/A:b&from={DAY}")] == [0, 0, 0, 0]
 
 
-@pytest.mark.parametrize(
+@cases(
     "steps",
     [
         (),
@@ -183,7 +184,7 @@ def test_numbers_come_through_as_they_were_sent(site: Site) -> None:
         assert f'"value":{number},"events":1' in text.replace("e+308", "e308"), (number, text)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("question", "field"),
     [
         ("event-data", "event_name"),

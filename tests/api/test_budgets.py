@@ -12,6 +12,7 @@ from tally.ingest.budgets import Budgets
 from tally.maintenance import deletion
 from tally.settings import BadSetting, settings_from
 from tests.support.app import OWNER, App, MakeApp, ManualClock
+from tests.support.cases import cases
 from tests.support.page_client import logged_in
 
 A, B = "203.0.113.7", "198.51.100.9"
@@ -74,7 +75,7 @@ async def test_without_a_budget_nothing_is_refused_earlier(app: App) -> None:
     assert sum([await accepted(app, website, 50) for _ in range(100)]) == 5_000
 
 
-@pytest.mark.parametrize(
+@cases(
     ("option", "value", "words"),
     [
         ("--client-events-per-hour", "49", "from 50 on"),

@@ -24,6 +24,7 @@ from tally.storage import event_data
 from tally.storage.database import open_database
 from tally.storage.event_data import INLINE_BYTES
 from tests.support.app import App
+from tests.support.cases import cases
 from tests.support.process import Serve, Server
 
 # Around each edge of a part, and the greatest.
@@ -31,8 +32,8 @@ SIZES = [0, 60, 119, 120, 121, *range(470, 484), 958, 959, 960, 961, 962, 1_440,
 UNLIMITED = ("--client-per-minute", "1000000", "--website-per-minute", "1000000")
 
 
-@pytest.mark.parametrize("character", ["x", "\u00e9", "\u20ac", "\U0001f600", 'x"\\'])
-@pytest.mark.parametrize("size", SIZES)
+@cases("character", ["x", "\u00e9", "\u20ac", "\U0001f600", 'x"\\'])
+@cases("size", SIZES)
 def test_parts_add_up(character: str, size: int) -> None:
     text = orjson.dumps({"a": character * (size // len(character.encode()))}).decode()
     first, parts = event_data.split(text, 3)

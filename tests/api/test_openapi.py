@@ -40,6 +40,7 @@ from tally.http import middleware
 from tally.ingest import rejected_events as left_out
 from tally.storage.database import open_database
 from tests.support.app import OWNER, ROOT
+from tests.support.cases import cases
 from tests.support.process import Server, until
 
 DOCUMENT: dict[str, Any] = yaml.safe_load(
@@ -189,7 +190,7 @@ CODES = (
 )
 
 
-@pytest.mark.parametrize(("method", "path", "codes"), CODES, ids=[path for _, path, _ in CODES])
+@cases(("method", "path", "codes"), CODES, ids=[path for _, path, _ in CODES])
 def test_every_status_names_its_codes(method: str, path: str, codes: dict[str, set[str]]) -> None:
     answers = DOCUMENT["paths"][path][method]["responses"]
     told = {
@@ -217,7 +218,7 @@ def test_the_list_of_codes_is_the_servers() -> None:
     assert set(SCHEMAS["ErrorCode"]["enum"]) == kinds - {kind.code for kind in errors.OF_PAGES}
 
 
-@pytest.mark.parametrize("name", [*FILTERED, *MEASURED, *FOLLOWED])
+@cases("name", [*FILTERED, *MEASURED, *FOLLOWED])
 def test_every_field_is_a_filter(name: str) -> None:
     """Any of the 14 fields of :field, and `event_name`, `type`."""
     others = () if name in MEASURED else ("type",) if name == "event-data" else ("event_name", "type")
@@ -230,7 +231,7 @@ def test_every_field_is_a_filter(name: str) -> None:
     }
 
 
-@pytest.mark.parametrize("path", READ_PATHS)
+@cases("path", READ_PATHS)
 def test_reading_needs_a_key(path: str) -> None:
     """`Authorization: Bearer <API_KEY>`; missing or wrong: 401."""
     assert DOCUMENT["paths"][path]["get"]["security"] == [{"apiKey": []}]
@@ -271,7 +272,7 @@ def examples() -> Iterator[tuple[str, Any]]:
 EXAMPLES = list(examples())
 
 
-@pytest.mark.parametrize(("pointer", "value"), EXAMPLES, ids=[pointer for pointer, _ in EXAMPLES])
+@cases(("pointer", "value"), EXAMPLES, ids=[pointer for pointer, _ in EXAMPLES])
 def test_every_example_fits_its_schema(pointer: str, value: object) -> None:
     assert complaints(value, pointer) == []
 
@@ -316,7 +317,7 @@ def test_routes_and_document_agree() -> None:
     assert documented == {row for row in routed if row[0] not in ("HEAD", "OPTIONS")}
 
 
-@pytest.mark.parametrize("number", range(len(events.TYPES)), ids=events.TYPES)
+@cases("number", range(len(events.TYPES)), ids=events.TYPES)
 def test_the_fields_of_a_type_are_those_the_server_reads(number: int) -> None:
     schema = at(SCHEMAS["Event"]["discriminator"]["mapping"][events.TYPES[number]])
     told = {*SCHEMAS["EventFields"]["properties"], *schema["properties"]}
@@ -520,14 +521,14 @@ READ_CASES = [
 ]
 
 
-@pytest.mark.parametrize(("path", "query", "headers", "status"), READ_CASES)
+@cases(("path", "query", "headers", "status"), READ_CASES)
 def test_an_answer_is_as_described(
     site: Site, path: str, query: dict[str, Any], headers: dict[str, str], status: int
 ) -> None:
     assert ask(site, "GET", path, query=query, headers=headers).status_code == status
 
 
-@pytest.mark.parametrize("name", [*FILTERED, *FOLLOWED])
+@cases("name", [*FILTERED, *FOLLOWED])
 def test_events_that_are_gone_are_described(sites: Sites, name: str) -> None:
     """The rule: "answered 400 `beyond_retention`, saying from when it can be asked"."""
     site = sites.start(*UNLIMITED)
@@ -558,8 +559,8 @@ COLLECT_CASES = [
 ]
 
 
-@pytest.mark.parametrize("path", COLLECT_PATHS)
-@pytest.mark.parametrize(("body", "headers", "status"), COLLECT_CASES)
+@cases("path", COLLECT_PATHS)
+@cases(("body", "headers", "status"), COLLECT_CASES)
 def test_an_answer_to_an_event_is_as_described(
     site: Site, path: str, body: object, headers: dict[str, str], status: int
 ) -> None:
@@ -701,7 +702,7 @@ def aimed_body(body: Any, aim: str, site: Site) -> Any:
     return body | here | {"events": [i | here if isinstance(i, dict) else i for i in body["events"]]}
 
 
-@pytest.mark.parametrize(("method", "path"), OPERATIONS, ids=[path for _, path in OPERATIONS])
+@cases(("method", "path"), OPERATIONS, ids=[path for _, path in OPERATIONS])
 def test_answers_to_random_requests_are_as_described(site: Site, method: str, path: str) -> None:
     operation = SCHEMA[path][method]
     drawn = operation.as_strategy(generation_mode=schemathesis.GenerationMode.POSITIVE)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.app import NOON_MS, Answer, MakeApp
+from tests.support.cases import cases
 from tests.support.read_api import DAY, ENDPOINTS, Library, Site, library_at, view
 
 FIXED = (
@@ -41,8 +42,8 @@ def tag_of(site: Site, question: str) -> str:
     return site.ask(question).headers["ETag"]
 
 
-@pytest.mark.parametrize("method", ["GET", "HEAD"])
-@pytest.mark.parametrize("question", FIXED)
+@cases("method", ["GET", "HEAD"])
+@cases("question", FIXED)
 def test_the_same_question_again_is_304(site: Site, question: str, method: str) -> None:
     """`If-None-Match` gives 304, which has no body and has the RateLimit headers on every answer."""
     tag = tag_of(site, question)
@@ -61,9 +62,7 @@ def test_the_forms_of_if_none_match(site: Site, form: str) -> None:
     assert again(site, FIXED[0], form.format(tag)).status == 304
 
 
-@pytest.mark.parametrize(
-    "tag", ['"other"', 'W/"other"', "", "garbage", '"', '""', "\u00ff", '"*"', '"a", *', "W/", "**"]
-)
+@cases("tag", ['"other"', 'W/"other"', "", "garbage", '"', '""', "\u00ff", '"*"', '"a", *', "W/", "**"])
 def test_another_tag_gets_the_answer(site: Site, tag: str) -> None:
     """RFC 9110, 13.1.2: only the tag itself, or `*` alone, is a match."""
     answer = again(site, FIXED[0], tag)
@@ -152,7 +151,7 @@ def test_the_list_of_websites_has_a_tag(library: Library) -> None:
 REFUSED = ("stats?limit=1", "top/nothing", "events?cursor=x", "timeseries?from=1970-01-01&to=2100-12-31&interval=hour")
 
 
-@pytest.mark.parametrize("question", [*FIXED, *REFUSED])
+@cases("question", [*FIXED, *REFUSED])
 def test_a_refusal_is_never_304(site: Site, question: str) -> None:
     """304 stands for an answer 200: a refusal is said each time and has no ETag."""
     unknown = site.library.get(

@@ -15,6 +15,7 @@ import yaml
 from analytics_server import ROUTES
 from tally.accounts import queries as accounts
 from tests.support.app import NOON_MS, OWNER, Answer, App, MakeApp
+from tests.support.cases import cases
 from tests.support.read_api import DAY, ENDPOINTS, Library, Site, library_at, raw, request, view
 
 READ = ("websites", *ENDPOINTS)
@@ -79,14 +80,14 @@ INVALID = {
 }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("code", "lines"),
     [
         *(pytest.param("missing_api_key", lines, id=name) for name, lines in MISSING.items()),
         *(pytest.param("invalid_api_key", lines, id=name) for name, lines in INVALID.items()),
     ],
 )
-@pytest.mark.parametrize("endpoint", READ)
+@cases("endpoint", READ)
 def test_without_a_good_key(site: Site, endpoint: str, code: str, lines: list[str]) -> None:
     """A missing key is told apart from a wrong one: RFC 6750, 3.1 has an error for the wrong one alone."""
     more = [line.format(key=site.key, KEY=site.key.upper()).encode("latin-1") for line in lines]
@@ -276,7 +277,7 @@ async def test_the_bucket_comes_before_plan_website_and_parameters(make_app: Mak
 # --- CORS, HEAD, methods
 
 
-@pytest.mark.parametrize("endpoint", READ)
+@cases("endpoint", READ)
 def test_a_preflight_is_answered(site: Site, endpoint: str) -> None:
     """CORS is open (bearer keys, no cookies): preflight allows Authorization; it needs no key."""
     headers = {
@@ -295,7 +296,7 @@ def test_a_preflight_is_answered(site: Site, endpoint: str) -> None:
 EXPOSED = {"retry-after", "etag", "link", *(name.lower() for name in RATE)}
 
 
-@pytest.mark.parametrize("endpoint", READ)
+@cases("endpoint", READ)
 def test_every_answer_may_be_read_by_a_page(site: Site, endpoint: str) -> None:
     """CORS; Retry-After, ETag, Link and RateLimit-* are exposed, on refusals too."""
     path = path_of(endpoint, site.id)
@@ -344,8 +345,8 @@ def filled(path: str, site: Site) -> str:
     return re.sub(r"{(\w+)}", lambda place: values.get(place[1], "x"), path)
 
 
-@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"])
-@pytest.mark.parametrize("path", PATHS)
+@cases("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"])
+@cases("path", PATHS)
 def test_every_method_on_every_route(site: Site, path: str, method: str) -> None:
     """404, 405 (with Allow) and 500 have it too: the methods of Allow are those that are taken."""
     target = filled(path, site)
@@ -363,7 +364,7 @@ def test_every_method_on_every_route(site: Site, path: str, method: str) -> None
         assert_error(answer, 405, "method_not_allowed")
 
 
-@pytest.mark.parametrize(
+@cases(
     "target",
     [
         *("/api", "/api/v1", "/api/v2/websites", "/api/v1/websites/", "/api/v1/website", "/API/V1/websites"),
@@ -375,7 +376,7 @@ def test_every_method_on_every_route(site: Site, path: str, method: str) -> None
         *("/api/v1/websites%2F{id}%2Fstats", "/%F0%9F%98%80", "/%ED%A0%80", "/%FF"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS"])
+@cases("method", ["GET", "POST", "OPTIONS"])
 def test_there_is_nothing_else(site: Site, target: str, method: str) -> None:
     """Errors everywhere: 404 in the one shape, which repeats nothing of what was asked."""
     answer = site.library.raw(request(target.replace("{id}", site.id).encode(), site.key, method.encode()))
@@ -383,7 +384,7 @@ def test_there_is_nothing_else(site: Site, target: str, method: str) -> None:
     assert "Python" not in answer.headers["Server"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("method", "target", "statuses"),
     [
         (b"OPTIONS", b"*", {404}),
@@ -406,7 +407,7 @@ def test_odd_requests_are_no_failures(site: Site, method: bytes, target: bytes, 
     assert site.ask("stats").status == 200
 
 
-@pytest.mark.parametrize(
+@cases(
     "line",
     [
         pytest.param(b"Range: bytes=99999999-", id="range-beyond-the-end"),
@@ -416,7 +417,7 @@ def test_odd_requests_are_no_failures(site: Site, method: bytes, target: bytes, 
         pytest.param(b"Expect: something", id="expect"),
     ],
 )
-@pytest.mark.parametrize("path", ["/api/v1/openapi.yaml", "/healthz", "/api/v1/websites"])
+@cases("path", ["/api/v1/openapi.yaml", "/healthz", "/api/v1/websites"])
 def test_whatever_is_refused_is_refused_in_the_one_shape(site: Site, path: str, line: bytes) -> None:
     """Errors everywhere: a condition that is ignored is answered, one that is not is refused in JSON."""
     answer = site.library.raw(request(path.encode(), site.key, more=[line]))

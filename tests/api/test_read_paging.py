@@ -17,6 +17,7 @@ import pytest
 
 from tally.storage.connections import READERS
 from tests.support.app import NOON_MS, Answer, App, MakeApp
+from tests.support.cases import cases
 from tests.support.read_api import DAY, FIELDS, HOUR_MS, Library, Site, custom, event, filters, library_at, view
 
 ALL_DAY = f"from={DAY}&to={DAY}"
@@ -404,7 +405,7 @@ def test_formulas_are_made_harmless(site: Site, value: str) -> None:
     assert site.data(f"top/platform?{ALL_DAY}")[0]["value"] == value
 
 
-@pytest.mark.parametrize(
+@cases(
     ("accept", "format_", "is_csv"),
     [
         ("", "", False),
@@ -423,7 +424,7 @@ def test_formulas_are_made_harmless(site: Site, value: str) -> None:
         ("", "csv", True),
     ],
 )
-@pytest.mark.parametrize("endpoint", ["timeseries", "top/os", "events"])
+@cases("endpoint", ["timeseries", "top/os", "events"])
 def test_accept_or_format(site: Site, endpoint: str, accept: str, format_: str, is_csv: bool) -> None:
     """`Accept: text/csv` or `format=csv`; what the address says wins over the header."""
     asked = f"{endpoint}?{ALL_DAY}" + (f"&format={format_}" if format_ else "")

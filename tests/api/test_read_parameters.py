@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.app import NOON_MS
+from tests.support.cases import cases
 from tests.support.read_api import DAY, ENDPOINTS, FIELDS, Library, Site, filters, library_at, ms, request, view
 
 LISTS = ("event-names", "entry-pages", "exit-pages")
@@ -55,8 +56,8 @@ def site(library: Library, shared: Site) -> Site:
 # --- which parameters there are
 
 
-@pytest.mark.parametrize("name", [name for name in GOOD if name != "cursor"])
-@pytest.mark.parametrize("endpoint", ENDPOINTS)
+@cases("name", [name for name in GOOD if name != "cursor"])
+@cases("endpoint", ENDPOINTS)
 def test_an_endpoint_takes_its_own_parameters(site: Site, endpoint: str, name: str) -> None:
     """A parameter of another endpoint is unknown here, with a valid value too."""
     question = f"{endpoint}?{name}={GOOD[name]}"
@@ -66,14 +67,14 @@ def test_an_endpoint_takes_its_own_parameters(site: Site, endpoint: str, name: s
         assert site.refused(question) == name
 
 
-@pytest.mark.parametrize(
+@cases(
     "name",
     [
         *("From", "LIMIT", "Tz", "start", "page", "offset", "id", "website_id", "key", "api_key", "token", "field"),
         *("from[]", "limit%00", "%20limit", "limit%20", "%F0%9F%98%80", "x" * 500, "'%3B--", "%5F%5F", "timezone"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("endpoint", [*ENDPOINTS, "websites"])
+@cases("endpoint", [*ENDPOINTS, "websites"])
 def test_an_unknown_parameter_is_refused(site: Site, endpoint: str, name: str) -> None:
     """An unknown parameter ...: 400 `invalid_parameter` with `field`; names have a case."""
     path = "/api/v1/websites" if endpoint == "websites" else site.path(endpoint)
@@ -82,8 +83,8 @@ def test_an_unknown_parameter_is_refused(site: Site, endpoint: str, name: str) -
     assert answer.json["error"]["field"]
 
 
-@pytest.mark.parametrize("name", [name for name in GOOD if name != "cursor"])
-@pytest.mark.parametrize("endpoint", RANGED)
+@cases("name", [name for name in GOOD if name != "cursor"])
+@cases("endpoint", RANGED)
 def test_a_single_valued_parameter_twice_is_refused(site: Site, endpoint: str, name: str) -> None:
     """A single-valued parameter twice, with the same value too."""
     assert site.refused(f"{endpoint}?{name}={GOOD[name]}&{name}={GOOD[name]}") == name
@@ -94,7 +95,7 @@ def test_a_cursor_twice_is_refused(site: Site) -> None:
     assert site.refused("events?cursor=a&cursor=a") == "cursor"
 
 
-@pytest.mark.parametrize("name", ["from", "to", "tz", "compare", "interval", "limit", "cursor", "format"])
+@cases("name", ["from", "to", "tz", "compare", "interval", "limit", "cursor", "format"])
 def test_an_empty_value_is_no_default(site: Site, name: str) -> None:
     """Nothing is ever replaced by a default in silence; for filters alone, empty has a meaning."""
     for endpoint in RANGED:
@@ -103,7 +104,7 @@ def test_an_empty_value_is_no_default(site: Site, name: str) -> None:
             assert site.refused(f"{endpoint}?{name}") == name
 
 
-@pytest.mark.parametrize(
+@cases(
     "filter_",
     [
         *("filter_", "filter_visit", "filter_visitor", "filter_id", "filter_timestamp", "filter_event_data"),
@@ -111,13 +112,13 @@ def test_an_empty_value_is_no_default(site: Site, name: str) -> None:
         *("filter_text%20in%20('')%20or%201=1%20--", "filter_os)%20or%20(1", "filter_website", "filter_%F0%9F%98%80"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("endpoint", RANGED)
+@cases("endpoint", RANGED)
 def test_an_unknown_filter_is_refused(site: Site, endpoint: str, filter_: str) -> None:
     """An unknown filter; filters are any of the 14 fields of :field, and event_name, type."""
     assert site.refused(f"{endpoint}?{filter_}=x").startswith("filter_")
 
 
-@pytest.mark.parametrize("field", [*FIELDS, "event_name", "type"])
+@cases("field", [*FIELDS, "event_name", "type"])
 def test_realtime_and_websites_take_no_filters(site: Site, field: str) -> None:
     """(realtime takes none: 400)."""
     assert site.refused(f"realtime?filter_{field}=event") == f"filter_{field}"
@@ -125,7 +126,7 @@ def test_realtime_and_websites_take_no_filters(site: Site, field: str) -> None:
     assert (answer.status, answer.json["error"]["field"]) == (400, f"filter_{field}")
 
 
-@pytest.mark.parametrize("value", ["Pageview", "pageviews", "view", "0", "event ", "event,pageview"])
+@cases("value", ["Pageview", "pageviews", "view", "0", "event ", "event,pageview"])
 def test_an_unknown_type_is_refused(site: Site, value: str) -> None:
     """A bad value; type is One of: pageview, event, ..."""
     assert site.refused(f"stats?filter_type={value.replace(' ', '%20')}") == "filter_type"
@@ -155,8 +156,8 @@ def test_many_filters_are_taken(site: Site) -> None:
 NOT_UTF_8 = ("%FF", "%ED%A0%80", "%C3", "a%80b", "%F5%80%80%80")
 
 
-@pytest.mark.parametrize("value", NOT_UTF_8)
-@pytest.mark.parametrize("endpoint", RANGED)
+@cases("value", NOT_UTF_8)
+@cases("endpoint", RANGED)
 def test_a_value_that_is_no_utf_8_is_refused(site: Site, endpoint: str, value: str) -> None:
     """Nothing is ever replaced by a default in silence: %FF and %FE are not one value."""
     answer = site.ask(f"{endpoint}?filter_pathname={value}")
@@ -183,7 +184,7 @@ RAW = (
 )
 
 
-@pytest.mark.parametrize("value", RAW, ids=lambda value: repr(value[:20]))
+@cases("value", RAW, ids=lambda value: repr(value[:20]))
 def test_no_bytes_in_a_query_are_a_failure(site: Site, value: bytes) -> None:
     """A bad value is a 400; a 500 tells nothing of the inside, but no question may make one."""
     for question in (
@@ -204,15 +205,15 @@ def test_no_bytes_in_a_query_are_a_failure(site: Site, value: bytes) -> None:
 # --- limit, interval, compare, format
 
 
-@pytest.mark.parametrize("endpoint", ["top/pathname", "events", *LISTS])
-@pytest.mark.parametrize("limit", ["1", "10", "100", "1000"])
+@cases("endpoint", ["top/pathname", "events", *LISTS])
+@cases("limit", ["1", "10", "100", "1000"])
 def test_a_limit_is_taken(site: Site, endpoint: str, limit: str) -> None:
     """Limit 1 to 1000, on top and on events."""
     assert site.answer(f"{endpoint}?limit={limit}")["meta"]["limit"] == int(limit)
 
 
-@pytest.mark.parametrize("endpoint", ["top/pathname", "events", *LISTS])
-@pytest.mark.parametrize(
+@cases("endpoint", ["top/pathname", "events", *LISTS])
+@cases(
     "limit",
     [
         *("0", "1001", "-1", "1e3", "1.0", "0x10", "%D9%A3", "%EF%BC%91", "%2010", "10%20", "+10", "%2B10", "1_0"),
@@ -224,7 +225,7 @@ def test_another_limit_is_refused(site: Site, endpoint: str, limit: str) -> None
     assert site.refused(f"{endpoint}?limit={limit}") == "limit"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("question", "field"),
     [
         *((f"timeseries?interval={value}", "interval") for value in ("week", "month", "minute", "Day", "day%20", "1h")),
@@ -239,7 +240,7 @@ def test_another_choice_is_refused(site: Site, question: str, field: str) -> Non
     assert site.refused(question) == field
 
 
-@pytest.mark.parametrize(
+@cases(
     "field",
     [
         *("browsers", "Browser", "path", "url", "event_name", "type", "visitor", "session_id", "event_data", "id"),
@@ -252,7 +253,7 @@ def test_an_unknown_list_is_refused(site: Site, field: str) -> None:
     assert site.refused(f"top/{field}") == "field"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("fault", "named"),
     [
         ("limit=0", "1 to 1000"),
@@ -282,7 +283,7 @@ def at(text: str, offset: str = "+00:00") -> str:
     return f"{day}T{time or '00:00'}{'' if time.count(':') == 2 else ':00'}{'' if '.' in time else '.000'}{offset}"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("asked", "expected"),
     [
         pytest.param("from=2026-11-16&to=2026-11-17", (at("2026-11-16"), at("2026-11-18")), id="to-includes-its-day"),
@@ -376,14 +377,14 @@ def at(text: str, offset: str = "+00:00") -> str:
         ),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("endpoint", ["stats", "events"])
+@cases("endpoint", ["stats", "events"])
 def test_a_range_is_understood(site: Site, endpoint: str, asked: str, expected: tuple[str, str]) -> None:
     """docs/reference/read-api.md, Ranges; meta shows the instants in tz."""
     meta = site.answer(f"{endpoint}?{asked}")["meta"]
     assert (meta["from"], meta["to"]) == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     ("asked", "field"),
     [
         *((f"from={text}", "from") for text in ("2026-13-01", "2026-02-29", "2026-11-31", "0000-01-01", "2026111")),
@@ -401,7 +402,7 @@ def test_a_range_is_understood(site: Site, endpoint: str, asked: str, expected: 
         ("from=2011-12-30&to=2011-12-30&tz=Pacific/Apia", "from"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("endpoint", RANGED)
+@cases("endpoint", RANGED)
 def test_another_range_is_refused(site: Site, endpoint: str, asked: str, field: str) -> None:
     """ISO 8601, years 1970 to 2100, from not before to: 400."""
     assert site.refused(f"{endpoint}?{asked}") == field
@@ -422,7 +423,7 @@ def test_a_range_is_half_open(library: Library) -> None:
 # --- zones
 
 
-@pytest.mark.parametrize(
+@cases(
     "name",
     [
         *("utc", "europe/berlin", "Europe/berlin", "Berlin", "CEST", "GMT+25", "UTC+1", "%2B01:00", "+01:00", "Z"),
@@ -431,7 +432,7 @@ def test_a_range_is_half_open(library: Library) -> None:
         *("'%3B%20drop%20table%20event%3B%20--", "Europe%5CBerlin", "x" * 1000, "%F0%9F%98%80", "None", "null", "0"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("endpoint", RANGED)
+@cases("endpoint", RANGED)
 def test_a_hostile_zone_is_refused(site: Site, endpoint: str, name: str) -> None:
     """Tz is an IANA name."""
     assert site.refused(f"{endpoint}?tz={name}") == "tz"

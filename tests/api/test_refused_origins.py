@@ -14,6 +14,7 @@ from tally.storage.database import open_database, transaction
 from tally.transfer.files import open_source
 from tally.transfer.importer import import_events
 from tests.support.app import NOON_MS, OWNER, App
+from tests.support.cases import cases
 from tests.support.page_client import logged_in
 
 VIEW = {"type": "pageview", "url": "http://localhost:9000/"}
@@ -48,7 +49,7 @@ async def test_a_refused_origin_is_named_until_it_is_allowed(app: App) -> None:
     assert (await stranger("GET", path)).status == 404
 
 
-@pytest.mark.parametrize(
+@cases(
     "sent",
     [
         *("", "null", "x", "http://", "http://a b", "http://a\r\nb", "javascript:alert(1)", "http://a/<script>"),

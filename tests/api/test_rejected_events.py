@@ -38,6 +38,7 @@ from tally.ingest.rejected_events import (
 from tally.maintenance import deletion
 from tally.storage.database import connect_writer, open_database
 from tests.support.app import NOON_MS, App, MakeApp, ManualClock
+from tests.support.cases import cases
 from tests.support.page_client import logged_in
 from tests.support.process import Serve, Server, until
 from tests.support.read_api import DAY_MS, HOUR_MS, MINUTE_MS, Library, Site, library_at
@@ -547,7 +548,7 @@ def test_days_are_exact_in_every_zone(site: Site, zone: str) -> None:
     assert part == [day for day in days if day["time"].startswith("2026-11")]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("question", "first", "last"),
     [
         ("", "2026-11-12", "2026-11-18"),
@@ -564,7 +565,7 @@ def test_which_days(site: Site, question: str, first: str, last: str) -> None:
     assert (days[0]["time"][:10], days[-1]["time"][:10]) == (first, last)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("question", "field"),
     [
         ("?from=2026-11-18T00:00:00Z", "from"),

@@ -8,6 +8,7 @@ from tally import base_path as paths
 from tally.ingest.fast_path import Lines, openings_below, read_plain
 from tally.settings import BadSetting, settings_from
 from tests.support.app import OWNER, App, MakeApp
+from tests.support.cases import cases
 from tests.support.page_client import OWN_PAGE, PASSWORD, Browser, account
 from tests.support.process import Serve
 
@@ -29,7 +30,7 @@ def test_prefixes() -> None:
     assert settings_from({}, {"ANALYTICS_BASE_PATH": "/stats/"}).base_path == "/stats"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("base_url", "prefix", "public"),
     [
         ("", "/stats", ""),

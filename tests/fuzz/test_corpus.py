@@ -7,6 +7,7 @@ import pytest
 
 from tests.fuzz import corpora
 from tests.fuzz.targets import TARGETS
+from tests.support.cases import cases
 
 INPUTS = [pytest.param(name, data, id=f"{name}-{n}") for name in TARGETS for n, data in enumerate(corpora.inputs(name))]
 
@@ -16,6 +17,6 @@ def test_every_target_has_a_corpus() -> None:
     assert all(len(corpora.inputs(name)) >= 20 for name in TARGETS)
 
 
-@pytest.mark.parametrize(("name", "data"), INPUTS)
+@cases(("name", "data"), INPUTS)
 def test_every_promise_is_kept(name: str, data: bytes) -> None:
     TARGETS[name](data)

@@ -64,6 +64,7 @@ from tests.model.strategies import (
     worlds,
 )
 from tests.support.app import App, ManualClock
+from tests.support.cases import cases
 
 EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "600"))  # With two kinds of world, 1,200 in a run
 EXAMPLES_A_FILE = 100  # Every new website makes the server read all of its file's websites again
@@ -469,7 +470,7 @@ def stats_of(*events: dict[str, Any], question: Question = ALL) -> dict[str, Any
 KEYS = ("visitors", "visits", "pageviews", "events", "bounce_rate", "views_per_visit", "visit_duration")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("events", "figures"),
     [
         # visitors, visits, pageviews, events, bounce_rate, views_per_visit, visit_duration
@@ -530,7 +531,7 @@ def test_model_key_figures(events: list[dict[str, Any]], figures: tuple[Any, ...
     assert stats_of(*events) == dict(zip(KEYS, figures, strict=True))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("params", "figures"),
     [
         # The visit runs from 10:00 to 10:40 over /a, /b, /a.
@@ -567,7 +568,7 @@ def test_model_ranges_and_filters(params: tuple[tuple[str, str], ...], figures: 
     assert stats_of(*events, question=Question("stats", params)) == dict(zip(KEYS, figures, strict=True))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("value", "places", "result"),
     [
         (Fraction(1, 8), 2, 0.13),  # 0.125
@@ -604,7 +605,7 @@ HOURS = [  # zone, local day, its first instant, its length in hours; None: a da
 ]
 
 
-@pytest.mark.parametrize(("zone", "day", "begin", "hours"), HOURS)
+@cases(("zone", "day", "begin", "hours"), HOURS)
 def test_model_days(zone: str, day: str, begin: str, hours: float) -> None:
     """A day runs from its first existing local instant to the next day's."""
     moment = read(f"{day}T00:00Z").date()
@@ -630,7 +631,7 @@ def test_model_hours() -> None:
     assert [begin for begin, _ in days] == [ms("2011-12-29T10:00Z"), ms("2011-12-30T10:00Z")]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("zone", "text", "utc"),
     [
         ("Europe/Berlin", "2026-03-29T02:30", "2026-03-29T01:30Z"),  # missing: 03:30+02:00
@@ -800,7 +801,7 @@ def test_model_events() -> None:
     assert rows[0]["visit"] == rows[1]["visit"] != rows[2]["visit"]
 
 
-@pytest.mark.parametrize(("zone", "text"), [(zone, text) for zone, texts in CLOCK_CHANGES.items() for text in texts])
+@cases(("zone", "text"), [(zone, text) for zone, texts in CLOCK_CHANGES.items() for text in texts])
 def test_strategies_know_the_clock_changes(zone: str, text: str) -> None:
     """The worlds turn on these instants: each is a change of the clock, save in three zones without."""
     after_ms = read_utc(text)

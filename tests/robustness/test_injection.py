@@ -27,6 +27,7 @@ from tally.events.dimensions import FIELDS
 from tally.settings import BadSetting, settings_from
 from tests.api.test_response_headers import raw
 from tests.support.app import ROOT, Answer, App, MakeApp
+from tests.support.cases import cases
 from tests.support.page_client import PASSWORD, Browser, logged_in
 from tests.support.process import Serve, Server, need_strace
 
@@ -65,7 +66,7 @@ GOOD_TEXTS = {
 }
 
 
-@pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in BAD_TEXTS.items() for text in texts])
+@cases(("name", "text"), [(name, text) for name, texts in BAD_TEXTS.items() for text in texts])
 def test_a_setting_breaks_no_line(name: str, text: str) -> None:
     """What the owner sets stands in headers, links and logs."""
     for options, environment in (({name: [text]}, {}), ({}, {f"ANALYTICS_{name.upper()}": text})):
@@ -73,7 +74,7 @@ def test_a_setting_breaks_no_line(name: str, text: str) -> None:
             settings_from(options, environment)
 
 
-@pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in GOOD_TEXTS.items() for text in texts])
+@cases(("name", "text"), [(name, text) for name, texts in GOOD_TEXTS.items() for text in texts])
 def test_a_good_setting_is_taken(name: str, text: str) -> None:
     assert getattr(settings_from({name: [text]}, {}), name) == ((text,) if name == "host" else text)
 

@@ -3,9 +3,8 @@
 import ast
 from pathlib import Path
 
-import pytest
-
 from tests.support.app import ROOT
+from tests.support.cases import cases
 
 # A package imports from layers below its own alone; two packages of one layer do not import each other.
 LAYERS = (
@@ -30,7 +29,7 @@ MAY_IMPORT = {
     "aiosqlite": {"storage.connections"},
 }
 SOURCES = [*sorted((ROOT / "tally").rglob("*.py")), ROOT / "analytics_server.py"]
-by_name = pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+by_name = cases("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 
 
 def module(path: Path) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.app import ROOT
+from tests.support.cases import cases
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT = PYPROJECT["project"]
@@ -34,7 +35,7 @@ def version_of(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.strip(".").split("."))
 
 
-@pytest.mark.parametrize("requirement", REQUIREMENTS)
+@cases("requirement", REQUIREMENTS)
 def test_every_dependency_has_both_bounds(requirement: str) -> None:
     found = BOUNDS.fullmatch(requirement)
     assert found is not None, "write name>=oldest,<first that nobody has tried"

@@ -7,7 +7,6 @@ import argparse
 import re
 from pathlib import Path
 
-import pytest
 import yaml
 
 from analytics_server import ROUTES
@@ -17,6 +16,7 @@ from tally.events.dimensions import FIELDS
 from tally.events.validation import TYPES
 from tally.settings import SETTINGS, option_name, variable_name
 from tests.support.app import ROOT
+from tests.support.cases import cases
 
 DOCS = ROOT / "docs"
 PAGES = sorted(
@@ -41,7 +41,7 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in plain}
 
 
-@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+@cases("setting", SETTINGS, ids=lambda setting: setting.name)
 def test_every_setting_is_documented_with_its_default(setting: object) -> None:
     rows = page("configuration.md").splitlines()
     row = next((line for line in rows if line.startswith(f"| `{option_name(setting)}`")), "")
@@ -67,7 +67,7 @@ def page_of(path: str) -> str:
     return "tracker.md" if path.startswith(("/tracker", "/pixel")) else "dashboard.md"
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+@cases("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
 def test_every_route_is_documented(route: object) -> None:
     path = re.sub(r"{(\w+)}", r":\1", route.path)
     text = page(page_of(route.path)).replace("/top/pathname", "/top/:field")
@@ -119,7 +119,7 @@ def command_words(parser: argparse.ArgumentParser | None = None, before: tuple[s
     return [words for name, own in nested[0].choices.items() for words in command_words(own, (*before, name))]
 
 
-@pytest.mark.parametrize("source", LINKED, ids=lambda path: str(path.relative_to(ROOT)))
+@cases("source", LINKED, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_link_leads_somewhere(source: Path) -> None:
     """Relative links and their anchors; other sites are not asked."""
     text = FENCED.sub("", source.read_text())

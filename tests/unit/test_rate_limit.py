@@ -2,11 +2,11 @@
 
 from fractions import Fraction
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tally.rate_limit import Buckets
+from tests.support.cases import cases
 
 SECOND_NS = 1_000_000_000
 MINUTE_NS = 60 * SECOND_NS
@@ -23,7 +23,7 @@ def ask(buckets: Buckets, key: bytes, now_ns: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize("rate", [*RATES, 7, 599])
+@cases("rate", [*RATES, 7, 599])
 def test_full_at_start(rate: int) -> None:
     """Buckets: 600 a minute a client, 120 a minute a client and website, full at start."""
     buckets = Buckets(rate)
@@ -32,7 +32,7 @@ def test_full_at_start(rate: int) -> None:
     assert buckets.remaining(b"a", START_NS) == 0
 
 
-@pytest.mark.parametrize("rate", RATES)
+@cases("rate", RATES)
 def test_refilled_evenly(rate: int) -> None:
     """Refilled evenly: one token each 60 s / rate, neither earlier nor in bursts."""
     buckets = Buckets(rate)
@@ -45,8 +45,8 @@ def test_refilled_evenly(rate: int) -> None:
         assert not ask(buckets, b"a", START_NS + n * interval_ns)
 
 
-@pytest.mark.parametrize("rate", RATES)
-@pytest.mark.parametrize("passed_s", [60, 61, 3_600, 86_400])
+@cases("rate", RATES)
+@cases("passed_s", [60, 61, 3_600, 86_400])
 def test_never_more_than_full(rate: int, passed_s: int) -> None:
     """However long nobody asked, a bucket holds a minute's tokens."""
     buckets = Buckets(rate)
@@ -56,7 +56,7 @@ def test_never_more_than_full(rate: int, passed_s: int) -> None:
     assert [ask(buckets, b"a", later_ns) for _ in range(rate + 1)] == [True] * rate + [False]
 
 
-@pytest.mark.parametrize("rate", [*RATES, 7, 599, 100_000])
+@cases("rate", [*RATES, 7, 599, 100_000])
 def test_retry_after(rate: int) -> None:
     """Retry-After is whole seconds, at least 1: sent then, the request passes. And a second earlier it would not."""
     buckets = Buckets(rate)
@@ -116,7 +116,7 @@ def test_given_back() -> None:
     assert [ask(buckets, b"a", START_NS + 3 * MINUTE_NS) for _ in range(3)] == [True, True, False]
 
 
-@pytest.mark.parametrize("other_s", range(1, 60, 7))
+@cases("other_s", range(1, 60, 7))
 def test_a_minute_is_remembered(other_s: int) -> None:
     """A bucket holds across the turns of the memory that others cause."""
     buckets = Buckets(1)

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from tally import timeranges as timerange
 from tally.timeranges import Bucket, Range, buckets, parse_range, previous, zone, zone_names
 from tally.timestamps import BadTime, event_time_ms, iso, local_iso
+from tests.support.cases import cases
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -55,7 +56,7 @@ def test_every_iana_zone_is_taken() -> None:
         assert asked("2026-11-01", "2026-11-02", name).tz is zone(name)
 
 
-@pytest.mark.parametrize(
+@cases(
     "name",
     [
         "",
@@ -105,7 +106,7 @@ def test_no_other_text_is_a_zone(name: str) -> None:
 TEN = "2026-11-21T10:00:00.000"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("value", "utc"),
     [
         (0, "1970-01-01T00:00:00"),
@@ -201,7 +202,7 @@ NO_TIMES = [
 ]
 
 
-@pytest.mark.parametrize(
+@cases(
     "value",
     [
         *NO_TIMES,
@@ -243,7 +244,7 @@ def test_no_timestamp_raises_anything_else(value: int | float | str) -> None:
 # --- writing ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@cases(
     ("utc", "tz", "text"),
     [
         ("2026-11-20T23:00:00", "Europe/Berlin", "2026-11-21T00:00:00.000+01:00"),
@@ -281,7 +282,7 @@ def test_what_is_written_can_be_asked_for(name: str, at: int) -> None:
 # --- from, to, tz -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@cases(
     ("raw_from", "raw_to", "tz", "utc_from", "utc_to"),
     [
         # "Neither: the last 7 days up to now."
@@ -367,7 +368,7 @@ def test_a_range_is_read(raw_from: str | None, raw_to: str | None, tz: str | Non
     assert found.tz.key == (tz or "UTC")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("raw_from", "raw_to", "tz", "field"),
     [
         # "from not before to"
@@ -403,7 +404,7 @@ def test_a_bad_range_names_its_field(raw_from: str | None, raw_to: str | None, t
     assert blamed(asked, raw_from, raw_to, tz) == field
 
 
-@pytest.mark.parametrize("text", NO_TIMES, ids=lambda text: ascii(text)[:34])
+@cases("text", NO_TIMES, ids=lambda text: ascii(text)[:34])
 def test_what_is_no_time_is_neither_from_nor_to(text: str) -> None:
     """Nothing is ever replaced by a default in silence."""
     assert blamed(asked, text, None) == "from"
@@ -588,7 +589,7 @@ def rows(found: list[Bucket]) -> list[tuple[str, str, float]]:
     return [(b.time, iso(b.from_ms)[:19], (b.to_ms - b.from_ms) / HOUR_MS) for b in found]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("tz", "days", "expected"),
     [
         pytest.param(
@@ -733,7 +734,7 @@ def test_a_gap_around_midnight_begins_the_day_after_it() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("tz", "times", "expected"),
     [
         pytest.param(
@@ -900,7 +901,7 @@ def test_the_most_can_be_set() -> None:
 # --- the range before ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@cases(
     ("raw_from", "raw_to", "tz", "utc_from", "utc_to"),
     [
         pytest.param(
@@ -951,7 +952,7 @@ def test_the_range_before(raw_from: str, raw_to: str, tz: str, utc_from: str, ut
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("raw_from", "raw_to", "days"),
     [
         ("2026-11-01", "2026-11-03", (date(2026, 11, 1), date(2026, 11, 3))),

@@ -16,6 +16,7 @@ from tally.events.client import (
     client_address,
     parse_proxies,
 )
+from tests.support.cases import cases
 
 # (id, Origin, whether a website registered for example.com takes it)
 ORIGINS = [
@@ -109,7 +110,7 @@ ORIGINS = [
 ]
 
 
-@pytest.mark.parametrize(("origin", "taken"), [pytest.param(o, t, id=i) for i, o, t in ORIGINS])
+@cases(("origin", "taken"), [pytest.param(o, t, id=i) for i, o, t in ORIGINS])
 def test_origins(origin: str, taken: bool) -> None:
     """ "compared as lowercase IDNA labels without port or trailing dot, parsed strictly; `Origin: null` and a
     web request that names no host are refused"."""
@@ -119,7 +120,7 @@ def test_origins(origin: str, taken: bool) -> None:
     assert allows(page, "example.com", ()) is taken
 
 
-@pytest.mark.parametrize(
+@cases(
     ("origin", "domain", "taken"),
     [
         pytest.param("http://localhost:3000", "localhost", True, id="localhost"),
@@ -146,7 +147,7 @@ PAGE = "https://example.com"
 EVIL = "https://evil.com"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("headers", "web", "taken"),
     [
         pytest.param({}, False, True, id="app"),
@@ -197,7 +198,7 @@ def test_repeated_headers(pairs: list[tuple[str, str]], taken: bool) -> None:
 EXTRAS = ("capacitor://localhost", "Ionic://App.Local", "http://localhost:8100", "tauri://kiosk", "null", "")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("headers", "taken"),
     [
         pytest.param({"Origin": "capacitor://localhost"}, True, id="exact"),
@@ -309,14 +310,14 @@ WALKS: list[Walk] = [
 ]
 
 
-@pytest.mark.parametrize(("peer", "lines", "trusted", "client"), [pytest.param(*w[1:], id=w[0]) for w in WALKS])
+@cases(("peer", "lines", "trusted", "client"), [pytest.param(*w[1:], id=w[0]) for w in WALKS])
 def test_client_address(peer: str | None, lines: list[str], trusted: tuple[Network, ...], client: str) -> None:
     """ "the socket's peer; `X-Forwarded-For` is believed only where the peer is a trusted proxy,
     from the right, first untrusted wins; IPv4-mapped addresses are IPv4"."""
     assert client_address(peer, lines, trusted) == ip_address(client)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("lines", "client"),
     [
         pytest.param(["for=203.0.113.7"], "203.0.113.7", id="for"),
@@ -351,7 +352,7 @@ def test_another_header_is_a_list_of_addresses() -> None:
     assert client_address("127.0.0.1", ["203.0.113.7"], LOOPBACK, "CF-Connecting-IP") == ip_address("203.0.113.7")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("texts", "networks"),
     [
         pytest.param(["127.0.0.0/8", "::1/128"], ["127.0.0.0/8", "::1/128"], id="default"),
@@ -372,7 +373,7 @@ def test_trusted_proxies(texts: list[str], networks: list[str]) -> None:
     assert parse_proxies(texts) == tuple(ip_network(network) for network in networks)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "advice"),
     [
         pytest.param("", "write an address", id="empty"),
@@ -457,8 +458,8 @@ def test_addresses_are_read_as_ipaddress_reads_them(text: str) -> None:
     assert client_address(text, [], NOBODY) == (mapped or slow)
 
 
-@pytest.mark.parametrize("text", [":" * 16_000 + "[", "for=" + ";for=" * 3_000, '"' * 16_000, "1" * 257])
-@pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded"])
+@cases("text", [":" * 16_000 + "[", "for=" + ";for=" * 3_000, '"' * 16_000, "1" * 257])
+@cases("header", ["X-Forwarded-For", "Forwarded"])
 def test_a_long_entry_is_no_address(text: str, header: str) -> None:
     """Nobody's address is that long; the patterns never see it, so it costs nothing."""
     assert client_address("127.0.0.1", [text], parse_proxies(["127.0.0.0/8"]), header) == ip_address("127.0.0.1")

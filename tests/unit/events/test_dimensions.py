@@ -23,6 +23,7 @@ from tally.events.validation import (
     Rejection,
     read_event,
 )
+from tests.support.cases import cases
 from tests.support.read_api import FIELDS as SEED_FIELDS
 
 COLLECTOR = Agent("Chrome", "Windows", "7", "desktop", False)
@@ -46,7 +47,7 @@ def test_the_fields_are_the_seeds() -> None:
     assert enrich.FIELDS == SEED_FIELDS
 
 
-@pytest.mark.parametrize(
+@cases(
     ("type_", "fields", "path"),
     [
         pytest.param(PAGEVIEW, {"url": url("/A/b%20c/")}, "/A/b%20c/", id="as-sent"),
@@ -79,7 +80,7 @@ def test_hostname_is_the_urls() -> None:
     assert "hostname" not in told(SCREEN_VIEW, name="Home")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("referrer", "kept"),
     [
         ("news.example.net", True),
@@ -97,7 +98,7 @@ def test_referrer(referrer: str, kept: bool) -> None:
     assert told(url=url(), referrer=referrer).get("referrer") == (referrer if kept else None)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("query", "found"),
     [
         ("utm_source=a&utm_medium=b&utm_campaign=c", ("a", "b", "c")),
@@ -115,7 +116,7 @@ def test_utm(query: str, found: tuple[str | None, ...]) -> None:
     assert set(about) - {"utm_source", "utm_medium", "utm_campaign"} == {"pathname", "hostname"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("fields", "agent", "expected"),
     [
         pytest.param({}, COLLECTOR, ("Chrome", "Windows", "desktop", "7"), id="header"),
@@ -167,7 +168,7 @@ def test_the_context_is_what_the_event_does_not_say() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("header", "language"),
     [
         ("de-at,de;q=0.9,en;q=0.8", "de-AT"),

@@ -20,6 +20,7 @@ import pytest
 
 from tally.events.geoip import BUNDLED, COUNTRIES, Countries, CountryDataError, country_of
 from tally.resources import asset
+from tests.support.cases import cases
 
 MADE = 1_780_345_978  # 2026-06-01T20:32:58Z
 
@@ -103,7 +104,7 @@ def bundled() -> Iterator[Countries]:
     countries.close()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("address", "country"),
     [
         # as measured against four other databases (Orange, Telekom, Virgin, Jio and others); all agreed
@@ -193,7 +194,7 @@ def test_countries_are_those_of_iso_3166_and_kosovo() -> None:
 # --- Databases of one's own ---
 
 
-@pytest.mark.parametrize(
+@cases(
     ("record", "country"),
     [
         ({"country_code": "DE"}, "DE"),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tally.events.identity import IDENTITY_BYTES, Salts
 from tally.events.sessions import Sessions, SessionUpdate
+from tests.support.cases import cases
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -81,7 +82,7 @@ ARRIVALS: list[tuple[str, list[int], list[tuple[int, int, int]]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("times", "visits"), [a[1:] for a in ARRIVALS], ids=[a[0] for a in ARRIVALS])
+@cases(("times", "visits"), [a[1:] for a in ARRIVALS], ids=[a[0] for a in ARRIVALS])
 def test_visits(times: list[int], visits: list[tuple[int, int, int]]) -> None:
     """Visit: a maximal run in which no gap is longer than 30 minutes (exactly 30:00.000 joins); a late event may
     lengthen a visit, bring its beginning forward, or join two."""
@@ -92,7 +93,7 @@ def test_visits(times: list[int], visits: list[tuple[int, int, int]]) -> None:
     assert len(shelf.visitors) == 1
 
 
-@pytest.mark.parametrize("order", list(itertools.permutations([0, 25, 56, 86.5, 60])))
+@cases("order", list(itertools.permutations([0, 25, 56, 86.5, 60])))
 def test_every_order_of_arrival(order: tuple[float, ...]) -> None:
     """A visit is a function of the stored pairs, not of the order of arrival."""
     shelf = Shelf(Sessions(10))
@@ -293,7 +294,7 @@ SWEEPS = [
 ]
 
 
-@pytest.mark.parametrize(("commits", "known"), [s[1:] for s in SWEEPS], ids=[s[0] for s in SWEEPS])
+@cases(("commits", "known"), [s[1:] for s in SWEEPS], ids=[s[0] for s in SWEEPS])
 def test_kept_72_hours_past_the_end_of_their_day(commits: list[int], known: bool) -> None:
     """Identities are kept at most 72 hours past the end of their day."""
     sessions = Sessions(10)

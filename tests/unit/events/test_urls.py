@@ -25,6 +25,7 @@ from tally.events.urls import (
     registrable_domain,
     utm,
 )
+from tests.support.cases import cases
 
 L63 = "a" * 63
 LONGEST = ".".join([L63, L63, L63, "a" * 61])  # 253 characters
@@ -127,14 +128,14 @@ BAD_HOSTS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "host"), [pytest.param(t, h, id=i) for i, t, h in HOSTS])
+@cases(("text", "host"), [pytest.param(t, h, id=i) for i, t, h in HOSTS])
 def test_normal_host(text: str, host: str) -> None:
     """ "hostname: of `url`, lowercase A-label without port"."""
     assert normal_host(text) == host
     assert normal_host(host) == host
 
 
-@pytest.mark.parametrize("text", [pytest.param(t, id=i) for i, t in BAD_HOSTS])
+@cases("text", [pytest.param(t, id=i) for i, t in BAD_HOSTS])
 def test_bad_hosts(text: str) -> None:
     """ "parsed strictly"."""
     with pytest.raises(BadHost, match=r"^[A-Z].*\.$"):
@@ -222,13 +223,13 @@ BAD_URLS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "url"), [pytest.param(t, u, id=i) for i, t, u in URLS])
+@cases(("text", "url"), [pytest.param(t, u, id=i) for i, t, u in URLS])
 def test_web_urls(text: str, url: WebUrl) -> None:
     """ "the URL's path (`/` where empty; case, slashes and escapes as sent)"."""
     assert parse_web_url(text) == url
 
 
-@pytest.mark.parametrize("text", [pytest.param(t, id=i) for i, t in BAD_URLS])
+@cases("text", [pytest.param(t, id=i) for i, t in BAD_URLS])
 def test_bad_urls(text: str) -> None:
     """ "An event is rejected when [...] not a full http(s) URL"."""
     with pytest.raises(BadUrl, match=r"^[A-Z].*\.$"):
@@ -237,7 +238,7 @@ def test_bad_urls(text: str) -> None:
         referrer_host(text)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "words"),
     [
         pytest.param("ftp://example.com/", "begins with http", id="scheme"),
@@ -254,7 +255,7 @@ def test_a_bad_url_says_what_is_wrong(text: str, words: str) -> None:
         parse_web_url(text)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("query", "values"),
     [
         pytest.param("", ("", "", ""), id="empty"),
@@ -285,7 +286,7 @@ def test_utm(query: str, values: tuple[str, str, str]) -> None:
     assert utm(query) == values
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "host"),
     [
         pytest.param("https://www.google.com/search?q=x", "google.com", id="www"),
@@ -305,7 +306,7 @@ def test_referrer_host(text: str, host: str) -> None:
     assert referrer_host(text) == host
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     [
         "android-app://",
@@ -330,7 +331,7 @@ def test_bad_referrers(text: str) -> None:
         referrer_host(text)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("host", "domain", "belongs"),
     [
         pytest.param("example.com", "example.com", True, id="equal"),
@@ -373,7 +374,7 @@ def test_is_address(host: str, address: bool) -> None:
     assert is_address(host) is address
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "domain", "noted"),
     [
         pytest.param("example.com", "example.com", [], id="plain"),
@@ -408,7 +409,7 @@ def test_registrable_domain(text: str, domain: str, noted: list[str]) -> None:
     assert all(words in note for words, note in zip(noted, notes, strict=True))
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     [
         "com",
@@ -428,7 +429,7 @@ def test_public_suffixes_are_refused(text: str) -> None:
         registrable_domain(text)
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     [
         "",

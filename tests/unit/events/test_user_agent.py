@@ -29,6 +29,7 @@ from tally.events.user_agent import (
     crawler_name,
 )
 from tests.support.app import ROOT
+from tests.support.cases import cases
 from tests.support.process import clean_environment
 
 # fmt: off
@@ -331,7 +332,7 @@ def agents(request: pytest.FixtureRequest) -> Agents:
     return Agents(ENGINES[request.param](browser_and_os_matchers()))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("user_agent", "browser", "os", "os_version", "device"),
     PEOPLE + CLIENTS,
     ids=[f"{number} {row[4] or 'unknown'} {row[2]} {row[1]}" for number, row in enumerate(PEOPLE + CLIENTS)],
@@ -344,13 +345,13 @@ def test_says_what_the_header_says(
     assert agents.of(user_agent) == expected
 
 
-@pytest.mark.parametrize("user_agent", CRAWLERS)
+@cases("user_agent", CRAWLERS)
 def test_crawlers_are_known_by_their_own_name(agents: Agents, user_agent: str) -> None:
     """Crawlers (by User-Agent) on web requests: answered 202, their events in rejected."""
     assert agents.of(user_agent).crawler
 
 
-@pytest.mark.parametrize("name", NAMES)
+@cases("name", NAMES)
 def test_listed_names_count_as_words_of_any_case(agents: Agents, name: str) -> None:
     for written in (name, name.upper(), name.lower()):
         assert agents.of(f"Mozilla/5.0 (compatible; {written}/1.0)").crawler
@@ -358,7 +359,7 @@ def test_listed_names_count_as_words_of_any_case(agents: Agents, name: str) -> N
         assert not agents.of(f"Mozilla/5.0 (Linux; {within})").crawler
 
 
-@pytest.mark.parametrize("name", [*NAMES, *BOTS])
+@cases("name", [*NAMES, *BOTS])
 def test_a_crawler_is_told_by_its_name_in_the_list(agents: Agents, name: str) -> None:
     """The name as the list has it, never what else the header says; what is told so is a crawler's."""
     for written in (name, name.upper()):
@@ -367,7 +368,7 @@ def test_a_crawler_is_told_by_its_name_in_the_list(agents: Agents, name: str) ->
         assert crawler_name(header) == name
 
 
-@pytest.mark.parametrize(
+@cases(
     ("header", "name"),
     [
         ("WhatsApp/2.23 A", "WhatsApp"),
@@ -382,14 +383,14 @@ def test_what_no_list_has_is_told_by_no_name(header: str, name: str) -> None:
     assert crawler_name(header) == name
 
 
-@pytest.mark.parametrize("opening", OPENINGS)
+@cases("opening", OPENINGS)
 def test_preview_fetchers_open_with_the_name_people_in_apps_do_not(agents: Agents, opening: str) -> None:
     inside_the_app = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 Mobile/15E148 "
     assert agents.of(f"{opening}2.1").crawler
     assert not agents.of(f"{inside_the_app}{opening}2.1").crawler
 
 
-@pytest.mark.parametrize(
+@cases(
     ("word", "crawler"),
     [
         ("bot", True),
@@ -413,7 +414,7 @@ def test_general_words_count_at_a_word_end(agents: Agents, word: str, crawler: b
     assert agents.of(f"Mozilla/5.0 (Linux; Android 12; {word})").crawler is crawler
 
 
-@pytest.mark.parametrize(
+@cases(
     "hostile",
     [
         "A" * 65_536,

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tally.events.validation import TYPES, BadBody, Event, Rejection, parse_body, read_event, type_of
+from tests.support.cases import cases
 
 NOW_MS = 1_795_003_200_000  # 2026-11-18T12:00:00Z
 ASTRAL = "\U0001f600"  # one code point, two UTF-16 units, four bytes
@@ -85,7 +86,7 @@ BAD_JSON = [
 ]
 
 
-@pytest.mark.parametrize("body", [b for _, b in BAD_JSON], ids=[i for i, _ in BAD_JSON])
+@cases("body", [b for _, b in BAD_JSON], ids=[i for i, _ in BAD_JSON])
 def test_bad_json(body: bytes) -> None:
     """Check 3: not JSON (lone surrogates, NaN, bad UTF-8 and absurd depth included): 400 invalid_json."""
     with pytest.raises(BadBody) as refusal:
@@ -93,7 +94,7 @@ def test_bad_json(body: bytes) -> None:
     assert refusal.value.code == "invalid_json"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("number", "read"),
     [("-0", 0), ("-0.0", 0.0), ("1e-400", 0.0), ("5e-324", 5e-324), ("1e308", 1e308), ("0." + "1" * 5_000, 1 / 9)],
     ids=lambda value: str(value)[:12],
@@ -132,7 +133,7 @@ BAD_BODIES = [
 ]
 
 
-@pytest.mark.parametrize(("body", "code"), [b[1:] for b in BAD_BODIES], ids=[b[0] for b in BAD_BODIES])
+@cases(("body", "code"), [b[1:] for b in BAD_BODIES], ids=[b[0] for b in BAD_BODIES])
 def test_bad_bodies(body: bytes, code: str) -> None:
     """Check 3: not an object, `events` not a non-empty array, `context` not an object: 400 invalid_body; more than
     50 events: 400 too_many_events."""
@@ -155,7 +156,7 @@ BODIES: list[tuple[str, bytes, tuple[list[Any], Any, dict[str, Any]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("body", "batch"), [b[1:] for b in BODIES], ids=[b[0] for b in BODIES])
+@cases(("body", "batch"), [b[1:] for b in BODIES], ids=[b[0] for b in BODIES])
 def test_bodies(body: bytes, batch: tuple[list[Any], Any, dict[str, Any]]) -> None:
     """The single-event form, and the batch form, at most 50 events a request."""
     read = parse_body(body)
@@ -186,7 +187,7 @@ BAD_TYPES: list[tuple[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("item", [i for _, i in BAD_TYPES], ids=[i for i, _ in BAD_TYPES])
+@cases("item", [i for _, i in BAD_TYPES], ids=[i for i, _ in BAD_TYPES])
 def test_bad_types(item: Any) -> None:
     """An event is rejected when it is no object or its `type` is missing or unknown: invalid_type."""
     verdict = type_of(item)
@@ -195,7 +196,7 @@ def test_bad_types(item: Any) -> None:
     assert verdict.message.endswith(".")
 
 
-@pytest.mark.parametrize("kind", LEAST)
+@cases("kind", LEAST)
 def test_types(kind: str) -> None:
     """One of pageview, event, screen_view, app_event, vitals, heatmap, ab_assign, ab_convert."""
     event = read(kind)
@@ -227,8 +228,8 @@ OPTIONAL = [
 ]
 
 
-@pytest.mark.parametrize("value", [ABSENT, None], ids=["absent", "null"])
-@pytest.mark.parametrize(("kind", "field"), OPTIONAL)
+@cases("value", [ABSENT, None], ids=["absent", "null"])
+@cases(("kind", "field"), OPTIONAL)
 def test_optional_of_measurements(kind: str, field: str, value: Any) -> None:
     """Without them an event is accepted, and counts in no statistic."""
     event = read(kind, **{field: value})
@@ -236,15 +237,15 @@ def test_optional_of_measurements(kind: str, field: str, value: Any) -> None:
     assert getattr(event, field) == Event._field_defaults[field]
 
 
-@pytest.mark.parametrize("value", [ABSENT, None, ""], ids=["absent", "null", "empty"])
-@pytest.mark.parametrize(("kind", "field"), REQUIRED)
+@cases("value", [ABSENT, None, ""], ids=["absent", "null", "empty"])
+@cases(("kind", "field"), REQUIRED)
 def test_required(kind: str, field: str, value: Any) -> None:
     """A required field is missing, null or an empty string: missing_field."""
     assert fault(read(kind, **{field: value})) == ("missing_field", field)
 
 
-@pytest.mark.parametrize(("kind", "field"), [*REQUIRED, *OPTIONAL])
-@pytest.mark.parametrize("value", [0, 1, True, False, 1.5, {}], ids=repr)
+@cases(("kind", "field"), [*REQUIRED, *OPTIONAL])
+@cases("value", [0, 1, True, False, 1.5, {}], ids=repr)
 def test_required_of_a_wrong_kind(kind: str, field: str, value: Any) -> None:
     """A required field with a wrong JSON type breaks its rule: invalid_field."""
     if field == "viewport_width" and value in (1, 1.5) and value is not True:
@@ -272,7 +273,7 @@ TEXTS: list[tuple[str, tuple[str, ...], int, int]] = [
 TEXT_CASES = [(field, kind, least, most) for field, kinds, least, most in TEXTS for kind in kinds]
 
 
-@pytest.mark.parametrize(("field", "kind", "least", "most"), TEXT_CASES)
+@cases(("field", "kind", "least", "most"), TEXT_CASES)
 def test_texts_taken(field: str, kind: str, least: int, most: int) -> None:
     """ "characters" are Unicode code points; event_name at most 200, session_id 8 to 64, name 500, other labels 100."""
     for value in (
@@ -289,7 +290,7 @@ def test_texts_taken(field: str, kind: str, least: int, most: int) -> None:
         assert getattr(event, field) == value
 
 
-@pytest.mark.parametrize(("field", "kind", "least", "most"), TEXT_CASES)
+@cases(("field", "kind", "least", "most"), TEXT_CASES)
 def test_texts_refused(field: str, kind: str, least: int, most: int) -> None:
     """A field breaks its rule: wrong JSON type, too long, session_id not 8 to 64 characters. No string may hold NUL."""
     bad = ["a" * (most + 1), ASTRAL * (most + 1), "\0" * least, "aaaaaaaa\0", "\0aaaaaaaa", 0, 1, 1.5, True, False]
@@ -300,7 +301,7 @@ def test_texts_refused(field: str, kind: str, least: int, most: int) -> None:
         assert fault(read(kind, **{field: value})) == ("invalid_field", field), value
 
 
-@pytest.mark.parametrize(("field", "kind", "least", "most"), TEXT_CASES)
+@cases(("field", "kind", "least", "most"), TEXT_CASES)
 def test_texts_absent(field: str, kind: str, least: int, most: int) -> None:
     """Optional fields that are null count as absent; so does an optional text that is empty."""
     if (kind, field) in REQUIRED:
@@ -313,7 +314,7 @@ def test_texts_absent(field: str, kind: str, least: int, most: int) -> None:
             assert read(kind, **{field: ""}) == read(kind)
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@cases("kind", TYPES)
 def test_event_id(kind: str) -> None:
     """event_id: all types, 1 to 64 characters."""
     kept = {}
@@ -342,7 +343,7 @@ FOREIGN = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "fields"), FOREIGN)
+@cases(("kind", "fields"), FOREIGN)
 def test_unknown_fields_are_ignored(kind: str, fields: dict[str, Any]) -> None:
     """Unknown fields are ignored: those of other types too."""
     assert read(kind, **fields) == read(kind)
@@ -365,8 +366,8 @@ URLS = [
 ]
 
 
-@pytest.mark.parametrize(("url", "parts"), URLS, ids=[u[0][:40] for u in URLS])
-@pytest.mark.parametrize("kind", TYPES)
+@cases(("url", "parts"), URLS, ids=[u[0][:40] for u in URLS])
+@cases("kind", TYPES)
 def test_urls(kind: str, url: str, parts: tuple[str, str, str]) -> None:
     """url, all types: a full http(s) URL of at most 8,192 characters."""
     event = read(kind, url=url)
@@ -398,14 +399,14 @@ NO_URLS = [
 ]
 
 
-@pytest.mark.parametrize("url", NO_URLS)
+@cases("url", NO_URLS)
 def test_bad_urls(url: str) -> None:
     """Not a full http(s) URL: invalid_url, for a url that is optional too."""
     assert fault(read("pageview", url=url)) == ("invalid_url", "url")
     assert fault(read("app_event", url=url)) == ("invalid_url", "url")
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@cases("kind", TYPES)
 def test_urls_of_a_wrong_kind(kind: str) -> None:
     """A field breaks its rule: wrong JSON type, too long. No string may hold NUL."""
     for url in (1, True, ["https://example.com/"], {}, 1.5):
@@ -429,8 +430,8 @@ REFERRERS = [
 ]
 
 
-@pytest.mark.parametrize(("referrer", "host"), REFERRERS, ids=[r[0][:40] for r in REFERRERS])
-@pytest.mark.parametrize("kind", ["pageview", "screen_view", "event"])
+@cases(("referrer", "host"), REFERRERS, ids=[r[0][:40] for r in REFERRERS])
+@cases("kind", ["pageview", "screen_view", "event"])
 def test_referrers(kind: str, referrer: str, host: str) -> None:
     """referrer: URL of the page before; stored as lowercase host without `www.`."""
     event = read(kind, referrer=referrer)
@@ -467,7 +468,7 @@ LANGUAGES = [
 ]
 
 
-@pytest.mark.parametrize(("sent", "kept"), LANGUAGES)
+@cases(("sent", "kept"), LANGUAGES)
 def test_languages(sent: str, kept: str) -> None:
     """language: BCP 47 tag, kept in its canonical case."""
     event = read("pageview", language=sent)
@@ -498,7 +499,7 @@ NO_LANGUAGES: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("value", NO_LANGUAGES, ids=[repr(n)[:30] for n in NO_LANGUAGES])
+@cases("value", NO_LANGUAGES, ids=[repr(n)[:30] for n in NO_LANGUAGES])
 def test_bad_languages(value: Any) -> None:
     """language: BCP 47 tag; every label at most 100 characters."""
     assert fault(read("pageview", language=value)) == ("invalid_field", "language")
@@ -536,8 +537,8 @@ DATA: list[tuple[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["event", "app_event"])
-@pytest.mark.parametrize("data", [d for _, d in DATA], ids=[i for i, _ in DATA])
+@cases("kind", ["event", "app_event"])
+@cases("data", [d for _, d in DATA], ids=[i for i, _ in DATA])
 def test_event_data(kind: str, data: Any) -> None:
     """event_data: flat JSON object of at most 4,096 bytes, measured as compact UTF-8 JSON."""
     event = read(kind, event_data=data)
@@ -562,8 +563,8 @@ BAD_DATA: list[tuple[str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["event", "app_event"])
-@pytest.mark.parametrize(("data", "code"), [d[1:] for d in BAD_DATA], ids=[d[0] for d in BAD_DATA])
+@cases("kind", ["event", "app_event"])
+@cases(("data", "code"), [d[1:] for d in BAD_DATA], ids=[d[0] for d in BAD_DATA])
 def test_bad_event_data(kind: str, data: Any, code: str) -> None:
     """event_data: flat object, max 4 KB."""
     assert fault(read(kind, event_data=data)) == (code, "event_data")
@@ -600,7 +601,7 @@ def stored(text: str) -> str:
     return event.event_data
 
 
-@pytest.mark.parametrize(
+@cases(
     ("sent", "kept"),
     [
         ("1e15", "1e15"),
@@ -660,7 +661,7 @@ VITALS: list[tuple[str, Any, tuple[float | None, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize(("vitals", "kept"), [v[1:] for v in VITALS], ids=[v[0] for v in VITALS])
+@cases(("vitals", "kept"), [v[1:] for v in VITALS], ids=[v[0] for v in VITALS])
 def test_vitals(vitals: Any, kept: tuple[float | None, ...]) -> None:
     """vitals: flat object of numbers, at least one of lcp, inp, fcp, ttfb (0 to 3,600,000), cls (0 to 100)."""
     event = read("vitals", vitals=vitals)
@@ -696,7 +697,7 @@ BAD_VITALS: list[tuple[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("vitals", [v for _, v in BAD_VITALS], ids=[i for i, _ in BAD_VITALS])
+@cases("vitals", [v for _, v in BAD_VITALS], ids=[i for i, _ in BAD_VITALS])
 def test_bad_vitals(vitals: Any) -> None:
     """A field breaks its rule: invalid_field, with field."""
     assert fault(read("vitals", vitals=vitals)) == ("invalid_field", "vitals")
@@ -718,7 +719,7 @@ POINTS: list[tuple[str, list[Any], int | float]] = [
 ]
 
 
-@pytest.mark.parametrize(("points", "width"), [p[1:] for p in POINTS], ids=[p[0] for p in POINTS])
+@cases(("points", "width"), [p[1:] for p in POINTS], ids=[p[0] for p in POINTS])
 def test_points(points: list[Any], width: float) -> None:
     """points: array of 1 to 100 {x, y, kind}, x 0..1, y 0 to 1,000,000, kind click or scroll; width 1 to 20,000."""
     event = read("heatmap", points=points, viewport_width=width)
@@ -753,13 +754,13 @@ BAD_POINTS: list[tuple[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("points", [p for _, p in BAD_POINTS], ids=[i for i, _ in BAD_POINTS])
+@cases("points", [p for _, p in BAD_POINTS], ids=[i for i, _ in BAD_POINTS])
 def test_bad_points(points: Any) -> None:
     """A field breaks its rule: invalid_field, with field."""
     assert fault(read("heatmap", points=points)) == ("invalid_field", "points")
 
 
-@pytest.mark.parametrize("width", [0, 0.5, -1, 20_001, 20_000.5, True, "390", [], {}, 2**63, 1e308], ids=repr)
+@cases("width", [0, 0.5, -1, 20_001, 20_000.5, True, "390", [], {}, 2**63, 1e308], ids=repr)
 def test_bad_viewport_widths(width: Any) -> None:
     """viewport_width: required, 1 to 20,000."""
     assert fault(read("heatmap", viewport_width=width)) == ("invalid_field", "viewport_width")
@@ -808,7 +809,7 @@ TIMES: list[tuple[str, Any, int]] = [
 ]
 
 
-@pytest.mark.parametrize(("timestamp", "ts_ms"), [t[1:] for t in TIMES], ids=[t[0] for t in TIMES])
+@cases(("timestamp", "ts_ms"), [t[1:] for t in TIMES], ids=[t[0] for t in TIMES])
 def test_timestamps(timestamp: Any, ts_ms: int) -> None:
     """Timestamps: integer milliseconds (a float only where integral), or ISO 8601; without an offset UTC. At most 72
     hours old. Ahead by up to 5 minutes: taken as now."""
@@ -857,13 +858,13 @@ BAD_TIMES: list[tuple[str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("timestamp", "code"), [t[1:] for t in BAD_TIMES], ids=[t[0] for t in BAD_TIMES])
+@cases(("timestamp", "code"), [t[1:] for t in BAD_TIMES], ids=[t[0] for t in BAD_TIMES])
 def test_bad_timestamps(timestamp: Any, code: str) -> None:
     """An event is rejected when its timestamp is older than 72 hours, more than 5 minutes ahead, or not a time."""
     assert fault(read("pageview", timestamp=timestamp)) == (code, "timestamp")
 
 
-@pytest.mark.parametrize("timestamp", [2**53, 2**63 - 1, 2**63, 2**64 - 1, 1e19, 1e308], ids=str)
+@cases("timestamp", [2**53, 2**63 - 1, 2**63, 2**64 - 1, 1e19, 1e308], ids=str)
 def test_timestamps_beyond_all_calendars(timestamp: float) -> None:
     """Far ahead or not a time: rejected either way, never a failure."""
     found = fault(read("pageview", timestamp=timestamp))
@@ -894,8 +895,8 @@ CONTEXT = ("platform", "app_version", "os_version", "language", "browser", "os",
 SAID = {"language": ("de", "fr"), "device": ("tv", "tablet")}
 
 
-@pytest.mark.parametrize("kind", TYPES)
-@pytest.mark.parametrize("field", CONTEXT)
+@cases("kind", TYPES)
+@cases("field", CONTEXT)
 def test_context_fills(kind: str, field: str) -> None:
     """context may fill these seven; where event and context both speak the event wins."""
     in_context, in_event = SAID.get(field, ("from context", "from event"))
@@ -906,7 +907,7 @@ def test_context_fills(kind: str, field: str) -> None:
     assert read(kind, context, **{field: in_event}) == read(kind, **{field: in_event})
 
 
-@pytest.mark.parametrize("field", CONTEXT)
+@cases("field", CONTEXT)
 def test_bad_context(field: str) -> None:
     """A bad value in the context rejects each event that takes it."""
     good = SAID.get(field, ("", "from event"))[1]

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tally.http.formats import answer, csv_text
+from tests.support.cases import cases
 
 
 def cell(value: Any) -> str:
@@ -23,7 +24,7 @@ def cell(value: Any) -> str:
     return text.removeprefix("a,b\r\n").removesuffix(",x\r\n")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("value", "written"),
     [
         pytest.param("plain", "plain", id="plain"),
@@ -58,8 +59,8 @@ def test_a_cell(value: Any, written: str) -> None:
     assert cell(value) == written
 
 
-@pytest.mark.parametrize("first", ["=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20"])
-@pytest.mark.parametrize("rest", ["", "1", "cmd|' /C calc'!A0", 'HYPERLINK("http://x")', "1,2"])
+@cases("first", ["=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20"])
+@cases("rest", ["", "1", "cmd|' /C calc'!A0", 'HYPERLINK("http://x")', "1,2"])
 def test_what_begins_like_a_formula_gets_an_apostrophe(first: str, rest: str) -> None:
     """Cells that a spreadsheet would run as a formula are made harmless."""
     (row,) = csv.reader(io.StringIO(cell(first + rest), newline=""))

@@ -11,6 +11,7 @@ import pytest
 
 from tally.ingest.fast_path import MOST_FIELDS, MOST_HEAD_BYTES, MOST_LINES, Lines, read_plain
 from tests.support.app import App, MakeApp
+from tests.support.cases import cases
 
 BODY = b'{"type": "pageview"}'
 HEAD = b"POST /api/collect HTTP/1.1\r\nHost: x\r\nUser-Agent: a b\r\nContent-Length: 20\r\n\r\n"
@@ -27,7 +28,7 @@ VALUES = (
 )
 
 
-@pytest.mark.parametrize("value", VALUES, ids=ascii)
+@cases("value", VALUES, ids=ascii)
 def test_lines_that_differ_each_time_are_read_as_all_others_are(value: str) -> None:
     """X-Forwarded-For and its like go a quicker way than the grammar: no value means another thing there."""
     for gap in (": ", ":", ":  "):
@@ -41,7 +42,7 @@ def test_lines_that_differ_each_time_are_read_as_all_others_are(value: str) -> N
             assert got[0]["x-forwarded-for"] == expected[0]["x-forwarded-by"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("old", "new"),
     [
         (b" HTTP/1.1", b" HTTP/1.1"),
@@ -58,7 +59,7 @@ def test_plain(old: bytes, new: bytes) -> None:
     assert read_plain((HEAD + BODY).replace(old, new, 1), Lines()) is not None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("old", "new"),
     [
         (b"POST", b"GET"),

@@ -47,6 +47,7 @@ from tests.support.aged_database import (
     take,
     writing,
 )
+from tests.support.cases import cases
 from tests.support.process import Command, Serve, until
 from tests.support.read_api import FIELDS, Library, library_at
 
@@ -285,7 +286,7 @@ def asked_of_quarters() -> Iterator[str]:
     yield f"timeseries?interval=hour&from={day(kept)}T10:00&to={day(kept)}T11:00"
 
 
-@pytest.mark.parametrize("question", dict.fromkeys([*asked_of_whole_days(), *asked_of_quarters()]))
+@cases("question", dict.fromkeys([*asked_of_whole_days(), *asked_of_quarters()]))
 def test_figures_stay_equal(two: Two, question: str) -> None:
     before, after = (library.get(two.path + question, library.key) for library in (two.before, two.after))
     assert before.status == 200, before.text
@@ -336,7 +337,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("question", REFUSED.values(), ids=REFUSED)
+@cases("question", REFUSED.values(), ids=REFUSED)
 def test_what_needs_events_that_are_gone_is_refused(two: Two, question: str) -> None:
     assert two.before.get(two.path + question, two.before.key).status == 200
     answer = two.after.get(two.path + question, two.after.key)
@@ -346,9 +347,7 @@ def test_what_needs_events_that_are_gone_is_refused(two: Two, question: str) -> 
     assert iso(FROM_MS) in error["message"], "it says from when on it can be asked"
 
 
-@pytest.mark.parametrize(
-    "question", [text for name, text in REFUSED.items() if name != "what is compared with"], ids=lambda text: text
-)
+@cases("question", [text for name, text in REFUSED.items() if name != "what is compared with"], ids=lambda text: text)
 def test_from_the_moment_it_says_it_answers(two: Two, question: str) -> None:
     error = two.after.get(two.path + question, two.after.key).json["error"]
     moment = next(word for word in error["message"].split() if word[:4].isdecimal())
@@ -377,7 +376,7 @@ LISTS = ("event-names", "entry-pages", "exit-pages")
 FUNNEL = "funnel?step=pathname:/&step=pathname:/pricing"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("question", "also_helps"),
     [
         (f"stats?{BACK}&filter_browser=Chrome", "without filters for whole UTC days."),

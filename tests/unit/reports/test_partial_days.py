@@ -19,6 +19,7 @@ from tally.reports import partial_days as cuts
 from tally.reports.cache import ResultCache
 from tally.reports.partial_days import Row
 from tally.storage.database import open_database
+from tests.support.cases import cases
 from tests.support.read_api import FIELDS
 
 W, DAY = 7, 20_000
@@ -86,7 +87,7 @@ def test_who_came_for_the_last_time(
     assert found == sum(cut_ms <= last < cut_ms + length_ms for last in lasts.values())
 
 
-@pytest.mark.parametrize("values", [1, 31, 32, 33, 8_191, 8_192, 8_193], ids=str)
+@cases("values", [1, 31, 32, 33, 8_191, 8_192, 8_193], ids=str)
 def test_however_many_values_there_are(database: sqlite3.Connection, values: int) -> None:
     """Codes take one, two or eight bytes, as many as their number asks for."""
     facts = [(n, n % 4, 1 + n % 3, n % values) for n in range(values + 5)]

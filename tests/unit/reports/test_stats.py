@@ -27,6 +27,7 @@ from tally.rollups.fields import FINAL
 from tally.storage.sql.events import Scope
 from tally.timeranges import Interval, Range, buckets
 from tests.support.app import ManualClock
+from tests.support.cases import cases
 from tests.support.rollup_database import DAY_MS, HOUR_MS, MINUTE_MS, QUARTER_MS, Plain, Works, at_once, make_file
 
 DAY = 20_772  # 2026-11-15, a multiple of 4: days DAY to DAY + 3 are one block of level 2
@@ -218,7 +219,7 @@ def test_a_day_that_was_called_final_takes_events_again(works: Works) -> None:
         same(works)
 
 
-@pytest.mark.parametrize("limit", [1, 9, 10, 11, 1_500, 5_000])
+@cases("limit", [1, 9, 10, 11, 1_500, 5_000])
 def test_a_list_of_which_thousands_tie(limit: int) -> None:
     """Texts decide among what ranks alike, and no more of them are held than that takes."""
     with closing(sqlite3.connect(":memory:")) as connection:

@@ -18,6 +18,7 @@ from tally.rollups import totals as moments
 from tally.rollups.totals import COLUMNS, Deltas, hours_touched
 from tally.storage.database import open_database
 from tests.support.app import ManualClock
+from tests.support.cases import cases
 from tests.support.rollup_database import DAY_MS, GAP_MS, MINUTE_MS, Works, label_of, make_file
 
 DAY = 20_775
@@ -78,7 +79,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("events", CASES)
+@cases("events", CASES)
 def test_deltas_in_any_order(events: list[Event]) -> None:
     """The rule: "exactly what one event changes, whatever the order of arrival"."""
     assert by_deltas(events) == by_deltas(events[::-1]) == by_hand(events)
@@ -99,7 +100,7 @@ def test_deltas_of_any_day(events: list[Event]) -> None:
     assert by_deltas(events) == by_hand(events)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("mask", "touched"),
     [(0, 0), (1, 1), (0b1000, 0b1111), (0b10000, 0b11110), (1 << 95, 0b1111 << 92), (0b100001, 0b111101)],
 )

@@ -44,6 +44,7 @@ from tally.transfer.exporter import count_events, export_events
 from tally.transfer.files import open_source, open_target
 from tally.transfer.importer import import_events
 from tests.support.app import NOON_MS, App, ManualClock
+from tests.support.cases import cases
 from tests.support.page_client import PASSWORD, logged_in
 from tests.support.read_api import DAY, DAY_MS, FIELDS, custom, event, view
 
@@ -144,7 +145,7 @@ def inserted_tables(tree: ast.Module) -> set[str]:
     return {str(table.value) for table in tables if isinstance(table, ast.Constant)}
 
 
-@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
+@cases("source", SOURCES, ids=lambda source: source.name)
 def test_every_statement_opens_with_its_name(source: Path) -> None:
     """App style: SQL is "opened by `/* queries.top */` so that a slow query names its author"."""
     without = {
@@ -536,7 +537,7 @@ async def test_every_question_was_asked_with_and_without_filters(overheard: Over
     }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("statement", "is_poor"),
     [
         ("select count(*) from event where visitor = 1", True),

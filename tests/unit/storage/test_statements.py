@@ -16,6 +16,7 @@ from tally.storage.database import open_database
 from tally.storage.sql import events as queries
 from tally.storage.sql import measurements as measuring
 from tally.storage.sql.events import FILTERS, Place, Query, Scope
+from tests.support.cases import cases
 from tests.support.read_api import FIELDS as SEED_FIELDS
 
 W = 7  # the website that is asked about; 8 is another
@@ -465,17 +466,15 @@ def test_filters_are_the_fields_and_two_more() -> None:
     assert (*SEED_FIELDS, "event_name", "type") == FILTERS
 
 
-@pytest.mark.parametrize("query", [*SCOPED.values(), *MEASURED.values()], ids=[*SCOPED, *MEASURED])
-@pytest.mark.parametrize(
-    "field", ["visitor", "ts", "website", "id", "OS", "", "os ", "os = 1 or os", "event_data", *HOSTILE]
-)
+@cases("query", [*SCOPED.values(), *MEASURED.values()], ids=[*SCOPED, *MEASURED])
+@cases("field", ["visitor", "ts", "website", "id", "OS", "", "os ", "os = 1 or os", "event_data", *HOSTILE])
 def test_a_name_that_is_no_filter_never_reaches_sql(query: Callable[[Scope], Query], field: str) -> None:
     """App rule: "a name not in it never reaches SQL"."""
     with pytest.raises(KeyError):
         query(Scope(W, 0, 1, ((field, ("x",)),)))
 
 
-@pytest.mark.parametrize("field", ["type", "visitor", "OS", "", "os, visitor", *HOSTILE])
+@cases("field", ["type", "visitor", "OS", "", "os, visitor", *HOSTILE])
 def test_a_name_that_is_no_field_has_no_list(field: str) -> None:
     """The 14 dimensions; event_name has an endpoint of its own."""
     with pytest.raises(KeyError):
@@ -504,7 +503,7 @@ def test_the_filter_of_rollups_takes_parameters(filled: sqlite3.Connection) -> N
     assert run(filled, hostile) == []
 
 
-@pytest.mark.parametrize("name", [*SCOPED, *OTHERS])
+@cases("name", [*SCOPED, *OTHERS])
 def test_a_statement_opens_with_its_name(name: str) -> None:
     """App style: "opened by `/* queries.top */` so that a slow query names its author"."""
     statement = SCOPED[name](Scope(W, 0, 1))[0] if name in SCOPED else OTHERS[name][0]

@@ -39,6 +39,7 @@ from tally.transfer.importer import Sizes, Summary, import_events
 from tally.transfer.line_format import Line, LineReader
 from tally.transfer.visit_merge import cut
 from tests.support.app import NOON_MS, ROOT, App, MakeApp
+from tests.support.cases import cases
 from tests.support.process import Command, Serve, clean_environment, until
 from tests.support.read_api import DAY, FIELDS, custom, event, view
 
@@ -84,7 +85,7 @@ def test_what_is_null_or_empty_is_absent(value: Any) -> None:
     assert (line.texts, line.key, line.row, line.is_named) == (("",) * 15, None, None, False)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("timestamp", "ms"),
     [
         (0, 0),
@@ -151,7 +152,7 @@ BAD_LINES: dict[str, tuple[Any, str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("item", "code", "field"), BAD_LINES.values(), ids=BAD_LINES)
+@cases(("item", "code", "field"), BAD_LINES.values(), ids=BAD_LINES)
 def test_bad_lines(item: Any, code: str, field: str) -> None:
     rejection = read(item)
     assert isinstance(rejection, Rejection)
@@ -188,7 +189,7 @@ REFERRERS = {
 }
 
 
-@pytest.mark.parametrize(("sent", "kept"), REFERRERS.items(), ids=REFERRERS)
+@cases(("sent", "kept"), REFERRERS.items(), ids=REFERRERS)
 def test_a_referrer_is_what_collect_stores(sent: str, kept: str) -> None:
     """A URL or a host becomes the host, lower case, without www.; the website's own domain is none; twice is once."""
     reader = LineReader(SALT, WEBSITE, NOON_MS, "example.com", frozenset())
@@ -212,7 +213,7 @@ def test_keys_of_lines() -> None:
     assert all(-(1 << 63) <= key < 1 << 63 for key in keys)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("line", "row"),
     [
         (a_line(id=7, visitor="1f"), (7, 31)),

@@ -6,9 +6,10 @@ import subprocess
 import pytest
 
 from tally.web.minifier import compact
+from tests.support.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ("source", "expected"),
     [
         ("x = 1; // one\n/* two\n */ y();\n", "x=1;y();"),
@@ -24,7 +25,7 @@ def test_comments_and_spaces_go(source: str, expected: str) -> None:
     assert compact(source) == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     ("source", "expected"),
     [
         ("const count = 1;\nuse(count, count);", "const a=1;use(a,a);"),
