@@ -1,4 +1,4 @@
-"""Prints constraints for pip: the oldest release that pyproject.toml allows of a dependency, bounds of test tools."""
+"""Print constraints for pip: the lowest allowed release of each dependency, and the bounds of the test tools."""
 
 import re
 import tomllib

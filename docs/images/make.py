@@ -1,9 +1,9 @@
-"""Makes the README's screenshots: the dashboard of the demo, in light and in dark.
+"""Take the screenshots of the README: the dashboard of the demo, light and dark.
 
     python docs/images/make.py
 
-Needs the packages of the extra `test` and Chromium (TALLY_CHROMIUM names it where it is not /usr/bin/chromium). The
-demo is made in a temporary directory and served on a free port of 127.0.0.1.
+Needs the packages of the extra `test` and Chromium (/usr/bin/chromium, or TALLY_CHROMIUM). The demo runs in a temporary
+directory on a free port of 127.0.0.1.
 """
 
 import os
@@ -17,13 +17,13 @@ from playwright.sync_api import Browser, sync_playwright
 
 IMAGES = Path(__file__).resolve().parent
 ROOT = IMAGES.parent.parent
-# The README shows them about half as wide; a taller picture would push the text off the first screen.
-WIDE, HIGH = 1200, 860
-MOST_BYTES = 200_000
+# README shows them at about half the width; a higher picture would fill the first screen.
+WIDTH, HEIGHT = 1200, 860
+MAX_BYTES = 200_000
 
 
 def main() -> None:
-    """Starts a demo, takes the pictures, ends it."""
+    """Start the demo, take the screenshots, stop the demo."""
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("ANALYTICS_")}
         words = [sys.executable, str(ROOT / "analytics_server.py"), "demo", "--port", "0"]
@@ -48,9 +48,9 @@ def main() -> None:
 
 
 def take(browser: Browser, url: str, password: str, scheme: str) -> None:
-    """Takes the dashboard's picture in a color scheme."""
+    """Take a screenshot of the dashboard in a colour scheme."""
     context = browser.new_context(
-        viewport={"width": WIDE, "height": HIGH},
+        viewport={"width": WIDTH, "height": HEIGHT},
         color_scheme=scheme,  # type: ignore[arg-type]
         locale="en-GB",
         timezone_id="UTC",
@@ -67,7 +67,7 @@ def take(browser: Browser, url: str, password: str, scheme: str) -> None:
     path = IMAGES / f"dashboard-{scheme}.png"
     page.screenshot(path=path)
     context.close()
-    assert path.stat().st_size < MOST_BYTES, f"{path} has {path.stat().st_size:,} bytes"
+    assert path.stat().st_size < MAX_BYTES, f"{path} has {path.stat().st_size:,} bytes"
     print(path.relative_to(ROOT), f"{path.stat().st_size:,} bytes")
 
 
