@@ -3,7 +3,7 @@ PYTHON ?= python3
 BENCH ?= --events 1000000 --folder bench-data
 BIN := .venv/bin
 
-.PHONY: help setup run demo test test-all lint format bench docs release
+.PHONY: help setup run demo test test-all lint lint-js format bench docs release
 
 help:  ## list the tasks
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
@@ -30,6 +30,9 @@ lint: setup  ## check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+lint-js:  ## check the scripts, styles and pages (needs Node.js 20.19 or newer)
+	cd tests/js && npm ci --no-fund --no-audit && npm run --silent check
 
 format: setup  ## format the Python code
 	$(BIN)/ruff format .
