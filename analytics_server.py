@@ -30,9 +30,16 @@ from tally.events.sender import Callers
 from tally.events.sessions import Sessions
 from tally.events.validation import MOST_BODY_BYTES
 from tally.http.connection_reuse import refuse_uncertain
-from tally.http.connections import CONNECTIONS, Connections, watched
-from tally.http.middleware import ANSWERED, COLLECT_PATH, NOT_FOUND_PAGE, REFUSED, UNDER_WAY, answer_errors, expectation
-from tally.http.request_paths import BASE_PATH, IS_PROXY
+from tally.http.connections import CONNECTIONS, Connections, track_requests
+from tally.http.middleware import (
+    ACTIVE_REQUESTS,
+    ERROR_COUNTS,
+    NOT_FOUND_PAGE,
+    RESPONSE_COUNTS,
+    handle_errors,
+    handle_expect,
+)
+from tally.http.request_paths import BASE_PATH, COLLECT_PATH, IS_PROXY
 from tally.ingest import collector as collect
 from tally.ingest.budgets import Budgets
 from tally.ingest.collector import COLLECTOR, Collector
@@ -149,11 +156,13 @@ def build_app(settings: Settings, clock: Clock | None = None) -> web.Application
     clock = clock or Clock()
     trusted = parse_proxies(settings.trusted_proxy)
     zone("UTC")  # tells at the start where the zone data is damaged
-    app = web.Application(middlewares=[watched, answer_errors, refuse_uncertain], client_max_size=MOST_BODY_BYTES)
-    app[UNDER_WAY] = set()
-    app[ANSWERED], app[REFUSED] = Counter(), Counter()
-    most, most_of_client = settings.max_connections, settings.client_connections
-    app[CONNECTIONS] = Connections(most, most_of_client, settings.idle_seconds, trusted)
+    app = web.Application(
+        middlewares=[track_requests, handle_errors, refuse_uncertain], client_max_size=MOST_BODY_BYTES
+    )
+    app[ACTIVE_REQUESTS] = set()
+    app[RESPONSE_COUNTS], app[ERROR_COUNTS] = Counter(), Counter()
+    most, max_per_client = settings.max_connections, settings.client_connections
+    app[CONNECTIONS] = Connections(most, max_per_client, settings.idle_seconds, trusted)
     app[ops.OPENAPI] = asset("static/openapi.yaml").read_bytes()
     app[pages.FILES] = pages.files()
     app[NOT_FOUND_PAGE] = pages.not_found
@@ -165,18 +174,18 @@ def build_app(settings: Settings, clock: Clock | None = None) -> web.Application
     app.cleanup_ctx.append(partial(_rooms, settings=settings, clock=clock, trusted=trusted))
     chosen = tracking.chosen_routes(settings, (route.path for route in ROUTES))
     if settings.base_path:
-        app.router.add_get(settings.base_path, pages.to_start, expect_handler=expectation)
+        app.router.add_get(settings.base_path, pages.to_start, expect_handler=handle_expect)
     for route in (*ROUTES, *(Route(*row) for row in chosen)):
         # aiohttp's own pattern for a part of a path leaves out braces, which would make another 404 of them.
         pattern = settings.base_path + re.sub(r"{(\w+)}", r"{\1:[^/]+}", route.path).replace(
             "{path:[^/]+}", "{path:.+}"
         )
         resource = app.router.add_resource(pattern)
-        resource.add_route(route.method, route.handler, expect_handler=expectation)
+        resource.add_route(route.method, route.handler, expect_handler=handle_expect)
         if route.method == "GET":
-            resource.add_route("HEAD", route.handler, expect_handler=expectation)
+            resource.add_route("HEAD", route.handler, expect_handler=handle_expect)
         if route.preflight:
-            resource.add_route("OPTIONS", route.preflight, expect_handler=expectation)
+            resource.add_route("OPTIONS", route.preflight, expect_handler=handle_expect)
     return app
 
 

@@ -34,8 +34,8 @@ from tally.accounts.sign_in import Try
 from tally.api.auth import AUTH, Auth, body, flag, invalid, text
 from tally.base_path import public_url
 from tally.errors import ApiError
-from tally.http.middleware import json_answer
 from tally.http.request_paths import public_prefix
+from tally.http.responses import json_response
 from tally.resources import tally_version
 from tally.timeranges import zone
 from tally.timestamps import BadTime, iso
@@ -266,7 +266,7 @@ def _account(request: web.Request, gate: Auth, owner: Owner) -> dict[str, Any]:
 
 
 def _data(value: Any, status: int = 200) -> web.Response:
-    return json_answer({"data": value}, status)
+    return json_response({"data": value}, status)
 
 
 # --- API keys

@@ -33,8 +33,8 @@ from tally.clock import Clock
 from tally.errors import ApiError
 from tally.events.client import Network, is_proxy
 from tally.http.body import read_body
-from tally.http.middleware import ANSWER_COOKIES
 from tally.http.request_paths import public_prefix
+from tally.http.responses import RESPONSE_COOKIES
 from tally.ingest.collector import COLLECTOR
 from tally.ingest.store import Store
 from tally.rate_limit import Buckets
@@ -225,7 +225,7 @@ class Auth:
         name, secure = self._cookie_name(request, name), "; Secure" if self.is_secure(request) else ""
         path = public_prefix(request) or "/"
         line = f"{name}={value}; Path={path}; Max-Age={lasts_ms // 1000}; HttpOnly; SameSite=Lax{secure}"
-        request.setdefault(ANSWER_COOKIES, {})[name] = line
+        request.setdefault(RESPONSE_COOKIES, {})[name] = line
 
     # --- trying passwords
 

@@ -11,9 +11,8 @@ from aiohttp import web
 
 from tally.api.context import Answer, Reader, View, scope_of
 from tally.api.params import Question
-from tally.http import formats as tables
-from tally.http.formats import round_half_away
-from tally.http.middleware import json_answer
+from tally.http.formats import round_half_away, table_response
+from tally.http.responses import json_response
 from tally.reports import event_data as properties
 from tally.reports import funnels
 from tally.reports.event_data import PERCENTILES, Numbers
@@ -33,7 +32,7 @@ async def _funnel(reader: Reader, view: View, asked: Question, _: str) -> web.Re
         rows.append(
             (field, value, of.visits, of.visitors, _share(of.visits, found[0].visits, 100), of_previous, seconds)
         )
-    return tables.answer(_STEP, rows, asked.meta(view.website.id), asked.csv)
+    return table_response(_STEP, rows, asked.meta(view.website.id), asked.csv)
 
 
 def _share(part: int, whole: int, unit: Fraction | int) -> float | int | None:
@@ -56,7 +55,7 @@ async def _event_data(reader: Reader, view: View, asked: Question, _: str) -> we
     }
     if asked.csv:
         rows = [(of.name, _in_csv(value[0]), *value[1:]) for of in found.first for value in of.values]
-        return tables.answer(("property", "value", "events", "visitors"), rows, meta, as_csv=True)
+        return table_response(("property", "value", "events", "visitors"), rows, meta, as_csv=True)
     data = [
         {
             "property": of.name,
@@ -68,7 +67,7 @@ async def _event_data(reader: Reader, view: View, asked: Question, _: str) -> we
         }
         for of in found.first
     ]
-    return json_answer({"data": data, "meta": meta})
+    return json_response({"data": data, "meta": meta})
 
 
 def _numbers(of: Numbers) -> dict[str, Any]:

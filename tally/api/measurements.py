@@ -17,9 +17,8 @@ from tally.api.context import Answer, Reader, View, scope_of
 from tally.api.params import Question
 from tally.errors import ApiError
 from tally.events.validation import METRICS
-from tally.http import formats as tables
-from tally.http.formats import round_half_away
-from tally.http.middleware import json_answer
+from tally.http.formats import round_half_away, table_response
+from tally.http.responses import json_response
 from tally.reports import experiments as trial_figures
 from tally.reports import heatmaps as heat_figures
 from tally.reports import significance
@@ -57,7 +56,7 @@ async def _vitals(reader: Reader, view: View, asked: Question, _: str) -> web.Re
         "relative_error": RELATIVE_ERROR,
         "thresholds": dict(zip(THRESHOLDS, good_and_poor, strict=True)),
     }
-    return tables.answer((*first, *_SUMMARY), await reader.find(asked, look), meta, asked.csv)
+    return table_response((*first, *_SUMMARY), await reader.find(asked, look), meta, asked.csv)
 
 
 def _told(of: Summary) -> tuple[Any, ...]:
@@ -94,8 +93,8 @@ async def _experiments(reader: Reader, view: View, asked: Question, _: str) -> w
     }
     if asked.csv:
         columns = ("experiment", "goal", "variant", "visitors", *_ARM)
-        return tables.answer(columns, _flat(found), meta, as_csv=True)
-    return json_answer({"data": [_experiment(one) for one in found], "meta": meta})
+        return table_response(columns, _flat(found), meta, as_csv=True)
+    return json_response({"data": [_experiment(one) for one in found], "meta": meta})
 
 
 def _experiment(one: Experiment) -> dict[str, Any]:
@@ -147,7 +146,7 @@ async def _heatmap(reader: Reader, view: View, asked: Question, _: str) -> web.R
     number, pathname, widths = view.website.number, asked.pathname, _widths(asked)
     found = await reader.find(asked, lambda run: heat_figures.heatmap(run, number, pathname, days, widths))
     if asked.csv:
-        return tables.answer(("x", "y", "count"), found.grid, meta, as_csv=True)
+        return table_response(("x", "y", "count"), found.grid, meta, as_csv=True)
     data = {
         "grid": found.grid,
         "bins_x": BINS_X,
@@ -156,7 +155,7 @@ async def _heatmap(reader: Reader, view: View, asked: Question, _: str) -> web.R
         "clicks": found.clicks,
         "scroll": found.scroll,
     }
-    return json_answer({"data": data, "meta": meta | {"pathname": pathname, "cells": found.cells}})
+    return json_response({"data": data, "meta": meta | {"pathname": pathname, "cells": found.cells}})
 
 
 async def _heatmap_pages(reader: Reader, view: View, asked: Question, _: str) -> web.Response:
@@ -165,7 +164,7 @@ async def _heatmap_pages(reader: Reader, view: View, asked: Question, _: str) ->
     found = await reader.find(asked, lambda run: heat_figures.pages(run, number, days, widths, asked.limit))
     names = ("samples", "clicks")
     meta |= {"limit": asked.limit, "unset": dict(zip(names, found.unset, strict=True))}
-    return tables.answer(("value", *names), found.rows, meta, asked.csv)
+    return table_response(("value", *names), found.rows, meta, asked.csv)
 
 
 def _days(view: View, asked: Question) -> tuple[range, dict[str, Any]]:

@@ -18,7 +18,7 @@ from tally.api.context import READER, Reader, View, caching, has_any_tag, has_ta
 from tally.api.endpoints import endpoint
 from tally.api.params import question
 from tally.errors import ApiError
-from tally.http.middleware import ANSWER_HEADERS, json_answer
+from tally.http.responses import RESPONSE_HEADERS, json_response
 from tally.timestamps import iso
 
 PREFLIGHT = {
@@ -57,7 +57,7 @@ def _take_token(request: web.Request, reader: Reader, key: Key) -> None:
     wait_s = reader.keys.wait_s(key.number, now_ns)
     if not wait_s:
         reader.keys.take(key.number, now_ns)
-    request[ANSWER_HEADERS] = {
+    request[RESPONSE_HEADERS] = {
         "RateLimit-Limit": str(reader.keys.per_minute),
         "RateLimit-Remaining": str(reader.keys.remaining(key.number, now_ns)),
         "RateLimit-Reset": str(reader.keys.full_in_s(key.number, now_ns)),
@@ -83,7 +83,7 @@ async def websites(request: web.Request) -> web.Response:
     if has_tag(request, etag) or has_any_tag(request):
         return web.Response(status=304, headers=caching(etag, _BY))
     data = [{"id": w.id, "name": w.name, "domain": w.domain, "created_at": iso(w.created_ms)} for w in own]
-    return json_answer({"data": data, "meta": {}}, headers=caching(etag, _BY))
+    return json_response({"data": data, "meta": {}}, headers=caching(etag, _BY))
 
 
 stats, timeseries, top, events, realtime, left_out = (

@@ -25,7 +25,7 @@ from tally.api.context import READER, View
 from tally.api.endpoints import endpoint
 from tally.errors import ApiError
 from tally.events.urls import BadHost, exact_origin, registrable_domain
-from tally.http.middleware import json_answer
+from tally.http.responses import json_response
 from tally.maintenance import deletion
 from tally.storage.connections import SERVER, Claim
 from tally.timestamps import iso
@@ -43,7 +43,7 @@ async def websites(request: web.Request) -> web.Response:
     gate = request.app[AUTH]
     owner = (await gate.session(request)).owner
     own = [website for website in gate.store.registry.websites.values() if website.account == owner.number]
-    return json_answer({"data": await _shown(gate, own)})
+    return json_response({"data": await _shown(gate, own)})
 
 
 async def website(request: web.Request) -> web.Response:
@@ -58,7 +58,7 @@ async def website(request: web.Request) -> web.Response:
     shown["refused_origins"] = [
         {"origin": one.origin, "events": one.events, "last_at": iso(one.last_ms)} for one in refused
     ]
-    return json_answer({"data": shown})
+    return json_response({"data": shown})
 
 
 async def _shown(gate: Auth, own: list[Website]) -> list[dict[str, Any]]:
@@ -158,7 +158,7 @@ async def delete(request: web.Request) -> web.Response:
         raise invalid("domain", f"Type {website.domain} to delete it.")
     now_ms = gate.clock.wall_ms()
     await gate.store.change(lambda connection: deletion.begin(connection, website.number, now_ms))
-    return json_answer({"data": {"id": website.id}}, 202)
+    return json_response({"data": {"id": website.id}}, 202)
 
 
 async def _one(gate: Auth, id: str, notes: list[str], status: int = 200) -> web.Response:
@@ -166,7 +166,7 @@ async def _one(gate: Auth, id: str, notes: list[str], status: int = 200) -> web.
     if website is None:
         raise ApiError(errors.UNKNOWN_WEBSITE)
     shown = await _shown(gate, [website])
-    return json_answer({"data": shown[0], "meta": {"notes": notes}}, status)
+    return json_response({"data": shown[0], "meta": {"notes": notes}}, status)
 
 
 async def _domain(sent: dict[str, Any]) -> tuple[str, list[str]]:
@@ -216,7 +216,7 @@ async def share(request: web.Request) -> web.Response:
         accounts.share_website(connection, website.number, token, now_ms)
 
     await gate.store.change(write)
-    return json_answer({"data": {"share": _SHARE_PATH + token}}, 201)
+    return json_response({"data": {"share": _SHARE_PATH + token}}, 201)
 
 
 async def unshare(request: web.Request) -> web.Response:
@@ -233,7 +233,7 @@ async def shared(request: web.Request) -> web.Response:
     gate, view = request.app[AUTH], await by_link(request)
     zone = gate.store.registry.owners[view.website.account].time_zone
     shown = {"name": view.website.name, "domain": view.website.domain, "time_zone": zone, "demo": gate.is_demo}
-    return json_answer({"data": shown})
+    return json_response({"data": shown})
 
 
 # --- reading

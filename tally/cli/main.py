@@ -171,7 +171,7 @@ def _add_key(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
 
 
 def _serve(build_app: BuildApp, settings: Settings) -> None:
-    logs.announce(settings.log_format, f"database: {settings.db.resolve()}")
+    logs.print_notice(settings.log_format, f"database: {settings.db.resolve()}")
     try:
         app = build_app(settings)
     except ValueError as bad:

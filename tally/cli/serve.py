@@ -25,10 +25,10 @@ from tally.api.auth import AUTH
 from tally.base_path import public_url
 from tally.cli.service_manager import Supervisor
 from tally.http import logging as logs
-from tally.http.connection_reuse import closing
+from tally.http.connection_reuse import close_uncertain
 from tally.http.connections import CONNECTIONS
-from tally.http.listener import Listener, room_for
-from tally.http.middleware import UNDER_WAY
+from tally.http.listener import Listener, usable_connections
+from tally.http.middleware import ACTIVE_REQUESTS
 from tally.http.sockets import CannotListen, Sockets, open_sockets
 from tally.ingest.fast_path import ProtocolFactory
 from tally.maintenance import startup as starting
@@ -68,7 +68,7 @@ RUNNER_OPTIONS: dict[str, Any] = {
     "max_field_size": 16_384,
     "handler_cancellation": False,
     "handle_signals": False,
-    # What a refused request has left unread is read and thrown away by us, within bounds (errors.throw_away).
+    # What a refused request has left unread is read and thrown away by us, within bounds (errors.drain_body).
     "lingering_time": 0,
     "shutdown_timeout": SHUTDOWN_S,
 }
@@ -94,7 +94,7 @@ class Runner(web.AppRunner):
         server = super().server
         if self._door is None and server is not None:
             self._door = door = ProtocolFactory(self.app, server)
-            server.request_handler = closing(server.request_handler, lambda: door.is_ending)
+            server.request_handler = close_uncertain(server.request_handler, lambda: door.is_ending)
         return self._door
 
     def listen(self, sockets: Sockets) -> None:
@@ -113,7 +113,7 @@ class Runner(web.AppRunner):
             await site.stop()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(GRACE_S):
-                while self.app[UNDER_WAY] or self.app[CONNECTIONS].has_fresh():
+                while self.app[ACTIVE_REQUESTS] or self.app[CONNECTIONS].has_new():
                     await asyncio.sleep(0.02)
         if self._door is not None:
             self._door.close()
@@ -122,8 +122,8 @@ class Runner(web.AppRunner):
 
 async def serve(app: web.Application, settings: Settings) -> None:
     """Serves until a signal comes. Raises BadDatabase or BadAddress before it listens."""
-    logs.set_up(settings.log_format, settings.log_level)
-    asyncio.get_running_loop().set_exception_handler(logs.of_the_loop)
+    logs.configure(settings.log_format, settings.log_level)
+    asyncio.get_running_loop().set_exception_handler(logs.log_loop_failure)
     sys.setswitchinterval(SWITCH_S)
     _allocate_together()
     _leave_no_core()
@@ -198,7 +198,7 @@ def _signals() -> asyncio.Event:
 def _listen(runner: Runner, settings: Settings) -> list[str]:
     """Listen, and print where: the addresses."""
     connections = runner.app[CONNECTIONS]
-    connections.most = room_for(connections.most)
+    connections.limit = usable_connections(connections.limit)
     try:
         sockets = open_sockets(settings.host, settings.port, os.environ)
     except CannotListen as failure:
@@ -210,7 +210,7 @@ def _listen(runner: Runner, settings: Settings) -> list[str]:
         # After the #: no proxy's log and no Referer ever sees it.
         start = public_url(settings.base_url, settings.base_path) or _reached(addresses) + settings.base_path
         link = f"{start}/setup#{gate.setup_token}"
-        logs.announce(settings.log_format, f"set up Tally: {link}")
+        logs.print_notice(settings.log_format, f"set up Tally: {link}")
     for address in addresses:
         # The path of a Unix socket is none of HTTP's.
         path = "" if address.startswith(UNIX) else settings.base_path

@@ -1,4 +1,4 @@
-"""Sockets, connection limits, bodies, responses, formats and logging. Nothing here is about analytics.
+"""The HTTP server below the routes: sockets, connection limits, request bodies, responses, formats and logging.
 
-May import `events`, `accounts` and the vocabulary.
+Nothing here depends on analytics. May import `events` (client addresses), `accounts` and the modules of `tally`.
 """

@@ -1,9 +1,8 @@
-"""A request's body: how large it may be, how long it may take, and the batch that collect reads in it.
+"""Read the body of a request within bounds of size, time and number.
 
-A body is read as it is: nothing is unpacked, since undoing a small compressed body can take seconds of the loop. Its
-length is looked at before a byte of it is read; one that comes without a length is counted as it arrives. A sender who
-drips holds his connection for a bounded time, and only so many may come at once: each takes up to 64 KB of memory.
-Everything is refused by ApiError, in the one shape of errors.
+A body is never decompressed: a small compressed body can take seconds of CPU time on the event loop. Content-Length is
+checked before a byte is read; a body without one is counted as it arrives. A body must be complete within BODY_S, and
+at most MAX_CONCURRENT_BODIES may be incomplete at a time, each of up to 64 KB of memory. Errors are ApiError.
 """
 
 import asyncio
@@ -12,42 +11,37 @@ from aiohttp import web
 
 from tally import errors
 from tally.errors import ApiError
-from tally.events.validation import MOST_BODY_BYTES, BadBody, Batch, parse_body
+from tally.events.validation import MOST_BODY_BYTES
 from tally.http.connections import CONNECTIONS
-from tally.http.middleware import BROKEN_BODY
+from tally.http.middleware import BODY_ERRORS
 
-# our choice: 64 KB in this time is the slowest phone there is; a sender that drips holds a connection no longer.
+# 64 KB in 15 s is 35 kbit/s, slower than a 2G phone.
 BODY_S = 15.0
-# our choice: 64 MB. A body that comes together with its head, as nearly all do, is none of them.
-MOST_AT_ONCE = 1_000
-_BODY_FAULTS = {
-    "invalid_json": errors.INVALID_JSON,
-    "invalid_body": errors.INVALID_BODY,
-    "too_many_events": errors.TOO_MANY_EVENTS,
-}
+# 64 MB of memory. A body that arrives in one piece with its head, as nearly all do, is not counted.
+MAX_CONCURRENT_BODIES = 1_000
 
 
 async def read_body(request: web.Request) -> bytes:
-    """Check 2 of collect: at most 65,536 bytes, not compressed."""
+    """Return the body: at most 65,536 bytes, without a Content-Encoding. Raises ApiError."""
     if (request.content_length or 0) > MOST_BODY_BYTES:
         raise ApiError(errors.BODY_TOO_LARGE)
     if any(c.strip().lower() not in ("", "identity") for c in request.headers.getall("Content-Encoding", ())):
         raise ApiError(errors.UNSUPPORTED_ENCODING)
     try:
-        if request.content.is_eof():  # 5 us less
+        if request.content.is_eof():  # saves 5 µs
             return await request.read()
-        return await _rest_of(request)
+        return await _read_rest(request)
     except web.HTTPRequestEntityTooLarge:
         raise ApiError(errors.BODY_TOO_LARGE) from None
-    except (*BROKEN_BODY, TimeoutError):
-        raise ApiError(errors.INVALID_JSON, "The body did not arrive whole: send it again.") from None
+    except (*BODY_ERRORS, TimeoutError):
+        raise ApiError(errors.INVALID_JSON, "The body is incomplete: send it again.") from None
 
 
-async def _rest_of(request: web.Request) -> bytes:
+async def _read_rest(request: web.Request) -> bytes:
     bodies = request.app[CONNECTIONS].bodies
     async with asyncio.timeout(BODY_S) as deadline:
-        if len(bodies) >= MOST_AT_ONCE:
-            # The one that has come for longest, so that nobody who is quick is kept out by those who never end.
+        if len(bodies) >= MAX_CONCURRENT_BODIES:
+            # The oldest is ended, so that bodies that never end do not keep out those that arrive quickly.
             oldest = next(iter(bodies))
             del bodies[oldest]
             oldest.reschedule(asyncio.get_running_loop().time())
@@ -57,16 +51,8 @@ async def _rest_of(request: web.Request) -> bytes:
         except asyncio.CancelledError:
             if deadline not in bodies:
                 raise ApiError(
-                    errors.OVERLOADED, "Too many bodies come at once: send it again.", retry_after_s=1
+                    errors.OVERLOADED, "Too many bodies are being received: send it again.", retry_after_s=1
                 ) from None
             raise
         finally:
             bodies.pop(deadline, None)
-
-
-def read_batch(body: bytes) -> Batch:
-    """Check 3 of collect."""
-    try:
-        return parse_body(body)
-    except BadBody as bad:
-        raise ApiError(_BODY_FAULTS[bad.code]) from None

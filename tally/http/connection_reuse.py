@@ -4,12 +4,12 @@ Request smuggling needs two servers that disagree about where a request ends: th
 read as the next request on a connection that a proxy shares between clients. So a connection carries another request
 only after one whose end is certain: HTTP/1.1, a method of METHODS, a body, if any, framed by Content-Length and sent
 with a method of WITH_BODY, and none of the fields of UNCERTAIN. After every other request the connection is closed, and
-nothing that was sent behind it is handled. This holds for all requests that aiohttp reads; tally/ingest/fast_path.py
-takes only requests that are certain by its own, stricter grammar. What cannot be parsed at all closes the connection in
-aiohttp.
+nothing that was sent after it is handled. This holds for all requests that aiohttp reads; tally/ingest/fast_path.py
+takes only requests that are certain by its own, stricter grammar. After what cannot be parsed at all, aiohttp closes
+the connection.
 
-What aiohttp 3.14 does otherwise, each found by tests/robustness/test_request_smuggling.py: bytes behind CONNECT and
-behind `Upgrade: websocket` are parsed as the next request even where they are its body, bytes behind other upgrades are
+What aiohttp 3.14 does otherwise, each found by tests/robustness/test_request_smuggling.py: bytes after CONNECT and
+after `Upgrade: websocket` are parsed as the next request even where they are its body, bytes after other upgrades are
 dropped up to the end of the packet, and the last trailer of a chunked body becomes a header of the next request.
 
 Sources: RFC 9112 sections 2.3, 6.1, 6.3, 9.3, 9.6 and 11.2, RFC 9110 sections 7.8, 9.3.1, 9.3.6 and 10.1.1.
@@ -21,16 +21,17 @@ from aiohttp import HttpVersion10, HttpVersion11, web
 
 from tally import errors
 from tally.errors import ApiError
-from tally.http.middleware import Handler, common_headers, error_answer, http_error
+from tally.http.middleware import Handler, from_http_exception
+from tally.http.responses import common_headers, error_response
 
 # What web.Server calls for each request.
-Answering = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+RequestHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 # Bodies of the others have no meaning (RFC 9110 9.3.1): many servers and proxies do not expect them.
 WITH_BODY = frozenset(("POST", "PUT", "PATCH"))
 UNCERTAIN = ("Transfer-Encoding", "Upgrade", "Expect")
-# RFC 9113 3.1 has removed it, and Java's HttpClient and `curl --http2` still offer it with ordinary requests.
+# RFC 9113 3.1 has removed it, but Java's HttpClient and `curl --http2` still offer it with ordinary requests.
 _IGNORED_UPGRADE = "h2c"
 
 
@@ -63,27 +64,26 @@ def is_reusable(request: web.BaseRequest) -> bool:
 
 @web.middleware
 async def refuse_uncertain(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Refuse what `refusal` names, before a route's handler sees it."""
+    """Respond with the error of `refusal`, if any, before the route's handler is called."""
     refused = refusal(request)
     if refused is not None:
         raise refused
     return await handler(request)
 
 
-def closing(handle: Answering, is_ending: Callable[[], bool]) -> Answering:
+def close_uncertain(handle: RequestHandler, is_ending: Callable[[], bool]) -> RequestHandler:
     """Wrap the application's handler: the connection is closed after a request that is not reusable.
 
-    While the server ends every connection is closed after its request, so that clients open others to the next server.
-
-    The wrapper stands in front of the middlewares, because aiohttp answers some requests, such as an unknown Expect,
-    without calling them.
+    During shutdown every connection is closed after its request, so that clients open others to the next server. The
+    wrapper is outside of the middlewares, because aiohttp answers some requests, such as an unknown Expect, without
+    calling them.
     """
 
     async def handle_and_close(request: web.BaseRequest) -> web.StreamResponse:
         try:
             response = await handle(request)
         except web.HTTPException as refused:
-            response = error_answer(http_error(refused))
+            response = error_response(from_http_exception(refused))
             if isinstance(request, web.Request):
                 response.headers.update(common_headers(request))
         if is_ending() or not is_reusable(request):

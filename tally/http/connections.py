@@ -1,19 +1,21 @@
-"""Everybody who is connected, and how long, how many and how much of each there may be.
+"""All open connections, their deadlines and their bounds.
 
-Deadlines, looked at once a second: a head comes within HEAD_S of its first byte, an idle connection stays for the time
-of the settings, an answer is read at all within STALLED_S and to its end within ANSWER_S (a body's is in
-tally/http/body.py). Whoever is late is closed without a word.
+Deadlines, checked once a second: the head of a request must be complete HEAD_S after its first byte; an idle connection
+stays open for the time of the settings; of a response, the client must read something within STALLED_S and everything
+within RESPONSE_S. (The deadline of a body is in tally/http/body.py.) A connection past a deadline is closed without a
+response.
 
-Bounds: connections in all, and of one client address, which is a whole network of IPv6 (not where the peer is a trusted
-proxy: it speaks for many). Where a bound is reached the connections that have waited longest go, those first that have
-never asked anything; where all ask or have just been answered, the new one is refused. The memory that strangers can
-fill is bounded in all: heads that are not whole, requests sent ahead, and answers that nobody reads.
+Bounds: the number of connections in all and of one client address. A client address is a network for IPv6; connections
+from a trusted proxy have no such bound, because they carry the requests of many clients. At a bound the connections
+that have been idle longest are closed, first those that have never sent a request; where every connection is active or
+was answered just now, the new one is refused. Memory is bounded in all for incomplete heads, pipelined requests, and
+responses that are not read.
 
-A connection is asking from the moment a request's head is whole until its answer is handed to the system; `watched`,
-the outermost middleware, says so for aiohttp's requests. What the writer and the readers need for a request they bound
-themselves, so no deadline runs meanwhile. While it is asking a connection is never closed to make room.
+A connection is active from the moment a request's head is complete until its response is handed to the kernel; for
+aiohttp's requests the outermost middleware, `track_requests`, marks it. An active connection has no deadline, because
+writer and readers bound their own time, and is never closed to make room.
 
-Rules: only asyncio's public interfaces; addresses are in memory alone, like those of the token buckets.
+Only asyncio's public interfaces are used. Addresses are in memory only, as in the rate limits.
 """
 
 import asyncio
@@ -28,131 +30,131 @@ from aiohttp import web
 from tally.events.client import Network, bucket_key, client_address, is_proxy
 from tally.http.middleware import Handler
 
-# RELIABILITY of slow heads: 10 seconds.
+# A browser sends its head in one packet. 10 s also lets a packet be lost and repeated several times.
 HEAD_S = 10.0
-# our choice: a phone in a tunnel comes back within it; the kernel's own memory is bounded by tally/http/listener.py.
+# A phone that loses its network in a tunnel may return within it. tally/http/sockets.py bounds the kernel's buffers.
 STALLED_S = 15.0
-# our choice: the longest answer, 2 MB, on a line of 140 kbit/s.
-ANSWER_S = 120.0
-# our choice: 15,000 browsers' heads. aiohttp's own bound is 128 fields of 16 KB for each connection.
-MOST_HEADS_BYTES = 32 * 1_048_576
-# Measured: what aiohttp takes for a request that is sent ahead, of which it reads up to 32.
-AHEAD_BYTES, MOST_AHEAD = 1_500, 32
-# our choice: 16 of the longest answers.
-MOST_UNREAD_BYTES = 32 * 1_048_576
-# our choice: what is not counted as unread, for each connection; asyncio's own is 64 KB.
+# The longest response, 2 MB, at 140 kbit/s.
+RESPONSE_S = 120.0
+# The heads of 15,000 browsers. aiohttp's own bound is 128 fields of 16 KB for each connection.
+MAX_HEADS_BYTES = 32 * 1_048_576
+# Measured: the memory that aiohttp uses for a pipelined request, of which it reads up to 32.
+PIPELINED_BYTES, MAX_PIPELINED = 1_500, 32
+# 16 of the longest responses.
+MAX_UNREAD_BYTES = 32 * 1_048_576
+# Bytes of each connection that are not counted as unread. asyncio's default is 64 KB.
 HIGH_WATER_BYTES = 16_384
 SWEEP_S = 1.0
-# our choice: an answer that was given this moment may still be on its way to the system.
-MOMENT_S = 0.2
-# The first request of a connection arrives within it unless the network is slow: so long a server that ends waits.
-FRESH_S = 0.5
-# our choice: at a bound, that part of it goes at once, so that looking for the oldest is rare.
-_SHARE = 64
+# A response that was written this recently may not have reached the kernel.
+JUST_ANSWERED_S = 0.2
+# The first request of a new connection arrives within it unless the network is slow. Shutdown waits this long.
+NEW_S = 0.5
+# At a bound this fraction of it is closed at once, so that the search for the oldest is rare.
+_EVICTED_SHARE = 64
 
 
 class Connection(asyncio.Protocol):
-    """One of them. What it does with its bytes is up to who inherits it (tally/ingest/fast_path.py)."""
+    """The state of one connection. A subclass handles its bytes (tally/ingest/fast_path.py)."""
 
-    def __init__(self, everybody: "Connections") -> None:
-        self._everybody = everybody
+    def __init__(self, connections: "Connections") -> None:
+        self._connections = connections
         self.client: bytes | None = None
-        self.is_asking = self.has_asked = False
-        # Of the loop's clock: when it is late, since when it has waited for a head.
-        self.until_s = self.since_s = math.inf
-        # Of heads that wait to be asked; of answers that are not read, 0 while the system takes them as they come.
+        self.is_active = self.has_requested = False
+        # Times of the event loop's clock.
+        self.deadline_s = self.idle_since_s = math.inf
+        # Bytes of heads that are not handled yet; bytes of responses that are not read, 0 below HIGH_WATER_BYTES.
         self.head_bytes = self.unread_bytes = 0
-        # How many such heads are whole. A body can look like one, until the next sweep.
-        self.ahead = 0
+        # Number of complete heads among them. Bytes of a body can look like one until the next sweep.
+        self.pipelined = 0
         self.unread_since_s = self.stalled_since_s = math.inf
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Somebody has come."""
-        # uvloop's is one without being a subclass.
+        """Register a new connection."""
+        # uvloop's transports are not subclasses of asyncio.Transport.
         self.transport, self._loop = cast(asyncio.Transport, transport), asyncio.get_running_loop()
         self.transport.set_write_buffer_limits(HIGH_WATER_BYTES)
         peer = transport.get_extra_info("peername")
         self.peer: str | None = peer[0] if isinstance(peer, tuple) else None
-        self._everybody.add(self, self._loop)
-        self.rest()
+        self._connections.add(self, self._loop)
+        self.end_request()
 
     def connection_lost(self, failure: Exception | None) -> None:
-        """He has gone."""
-        self._everybody.forget(self)
+        """Remove the closed connection."""
+        self._connections.remove(self)
 
-    def worth(self) -> tuple[bool, bool, float]:
-        """By which those come first who go first."""
-        return self.has_asked, self.unread_bytes > 0, self.since_s
+    def eviction_key(self) -> tuple[bool, bool, float]:
+        """Return the sort key: the smallest is closed first."""
+        return self.has_requested, self.unread_bytes > 0, self.idle_since_s
 
-    def rest(self) -> None:
-        """Nothing is asked, or not any more."""
-        self.is_asking = False
-        self.since_s = self._loop.time()
-        self.until_s = self.since_s + self._everybody.idle_s
+    def end_request(self) -> None:
+        """Mark the connection as idle."""
+        self.is_active = False
+        self.idle_since_s = self._loop.time()
+        self.deadline_s = self.idle_since_s + self._connections.idle_s
 
-    def ask(self) -> None:
-        """The head of a request is whole."""
-        self.is_asking = self.has_asked = True
-        self.until_s = math.inf
-        self.ahead -= 1
-        if self.ahead <= 0:
-            self.catch_up()
+    def begin_request(self) -> None:
+        """Mark the connection as active: the head of a request is complete."""
+        self.is_active = self.has_requested = True
+        self.deadline_s = math.inf
+        self.pipelined -= 1
+        if self.pipelined <= 0:
+            self.release_heads()
 
-    def catch_up(self) -> None:
-        """Nothing of what has come waits to be asked."""
-        self.ahead = 0
-        self._everybody.heads_bytes -= self.head_bytes
+    def release_heads(self) -> None:
+        """Count no bytes of heads: all that arrived has been handled."""
+        self.pipelined = 0
+        self._connections.heads_bytes -= self.head_bytes
         self.head_bytes = 0
 
-    def gather(self, data: bytes) -> None:
-        """Counts a piece of heads, or of what may be some: what it says, and what it takes when it is read."""
-        if self.is_asking:
+    def count_heads(self, data: bytes) -> None:
+        """Count received bytes that are or may be heads, with the memory that aiohttp needs to parse them."""
+        if self.is_active:
             return
         if not self.head_bytes:
-            self.until_s = self._loop.time() + HEAD_S
+            self.deadline_s = self._loop.time() + HEAD_S
         heads = data.count(b"\r\n\r\n")
-        self.ahead += heads
-        size = len(data) + AHEAD_BYTES * min(max(heads - 1, 0), MOST_AHEAD)
+        self.pipelined += heads
+        size = len(data) + PIPELINED_BYTES * min(max(heads - 1, 0), MAX_PIPELINED)
         self.head_bytes += size
-        self._everybody.heads_bytes += size
-        if self._everybody.heads_bytes > MOST_HEADS_BYTES:
-            self._everybody.drop_the_longest_heads()
+        self._connections.heads_bytes += size
+        if self._connections.heads_bytes > MAX_HEADS_BYTES:
+            self._connections.close_longest_head()
 
     def pause_writing(self) -> None:
-        """Somebody who does not read his answers."""
+        """Start counting unread bytes: the client reads slower than the server writes."""
         self.unread_since_s = self.stalled_since_s = self._loop.time()
-        self._everybody.hold(self, self.transport.get_write_buffer_size())
+        self._connections.count_unread(self, self.transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
-        """He reads on."""
-        self._everybody.release(self)
-        if not self.is_asking:
-            self.rest()
+        """Stop counting unread bytes."""
+        self._connections.release_unread(self)
+        if not self.is_active:
+            self.end_request()
 
-    def give_up(self) -> None:
-        """Ends it at once, whatever was still to be said."""
-        self._everybody.forget(self)
+    def abort(self) -> None:
+        """Close the connection at once, with whatever is unsent."""
+        self._connections.remove(self)
         self.transport.abort()
 
 
 class Connections:
-    """All of them. Used by the event loop alone."""
+    """All connections, their counts and their bounds. Used by the event loop's thread only."""
 
-    def __init__(self, most: int, most_of_client: int, idle_s: float, trusted: tuple[Network, ...]) -> None:
-        self.most, self.most_of_client, self.idle_s = most, most_of_client, idle_s
+    def __init__(self, limit: int, client_limit: int, idle_s: float, trusted: tuple[Network, ...]) -> None:
+        self.limit, self.client_limit, self.idle_s = limit, client_limit, idle_s
         self.all: set[Connection] = set()
-        # For the metrics: refused at a bound, closed to make room, closed for being late or too much.
+        # For the metrics: refused at a bound; closed to make room; closed past a deadline or for too much memory.
         self.refused = self.evicted = self.late = 0
         self.heads_bytes = self.unread_bytes = 0
-        # Accepted, and not made yet: each is counted once, here or in `all`.
-        self.coming = 0
-        # Of the requests whose bodies are still coming, longest first (tally/http/body.py).
+        # Accepted, and connection_made not called yet: each is counted either here or in `all`.
+        self.accepting = 0
+        # The timeouts of bodies that are incomplete, oldest first (tally/http/body.py).
         self.bodies: dict[asyncio.Timeout, None] = {}
-        self._of: dict[bytes, set[Connection]] = {}
-        # In the order in which they stopped reading.
+        self._by_client: dict[bytes, set[Connection]] = {}
+        # Connections with unread bytes, in the order in which they stopped reading.
         self._unread: dict[Connection, None] = {}
-        self._is_swept = False
-        # A Unix socket's peer, None, is a proxy: it has no bound of its own, since all who come through it share it.
+        self._is_sweep_scheduled = False
+        # None for a trusted proxy and for a Unix socket (peer None): their clients share one address.
         self._client_of: Callable[[str | None], bytes | None] = lru_cache(1_024)(
             lambda peer: (
                 None if peer is None or is_proxy(peer, trusted) else bucket_key(client_address(peer, (), trusted))
@@ -161,103 +163,103 @@ class Connections:
 
     @property
     def open(self) -> int:
-        """How many there are."""
+        """Return the number of open connections."""
         return len(self.all)
 
-    def has_fresh(self) -> bool:
-        """Return whether a connection was accepted a moment ago and its first request may still be on its way."""
-        if self.coming:
+    def has_new(self) -> bool:
+        """Return whether a connection was accepted within NEW_S whose first request may still arrive."""
+        if self.accepting:
             return True
-        after_s = asyncio.get_running_loop().time() - FRESH_S
-        return any(not one.has_asked and one.since_s > after_s for one in self.all)
+        after_s = asyncio.get_running_loop().time() - NEW_S
+        return any(not one.has_requested and one.idle_since_s > after_s for one in self.all)
 
-    def has_room(self, peer: str | None) -> bool:
-        """Whether one more may come from this address, with those already on their way in; makes room if it can."""
+    def admit(self, peer: str | None) -> bool:
+        """Return whether a connection from this address may be accepted; at a bound, close idle ones for it."""
         client = self._client_of(peer)
-        theirs = self._of.get(client, ()) if client is not None else ()
-        if (len(theirs) >= self.most_of_client and not self._make_room(theirs, self.most_of_client)) or (
-            len(self.all) + self.coming >= self.most and not self.make_room()
+        same_client = self._by_client.get(client, ()) if client is not None else ()
+        if (len(same_client) >= self.client_limit and not self._evict(same_client, self.client_limit)) or (
+            len(self.all) + self.accepting >= self.limit and not self.make_room()
         ):
             self.refused += 1
             return False
         return True
 
     def make_room(self) -> bool:
-        """Ends the connections that have waited longest; whether there were any."""
-        return self._make_room(self.all, self.most)
+        """Close the connections that have been idle longest; return whether there were any."""
+        return self._evict(self.all, self.limit)
 
-    def _make_room(self, among: Collection[Connection], most: int) -> bool:
-        latest_s = asyncio.get_running_loop().time() - MOMENT_S
-        waiting = [one for one in among if not one.is_asking and not (one.has_asked and one.since_s > latest_s)]
-        oldest = nsmallest(1 + most // _SHARE, waiting, key=Connection.worth)
+    def _evict(self, among: Collection[Connection], limit: int) -> bool:
+        latest_s = asyncio.get_running_loop().time() - JUST_ANSWERED_S
+        idle = [one for one in among if not one.is_active and not (one.has_requested and one.idle_since_s > latest_s)]
+        oldest = nsmallest(1 + limit // _EVICTED_SHARE, idle, key=Connection.eviction_key)
         for one in oldest:
-            one.give_up()
+            one.abort()
         self.evicted += len(oldest)
         return bool(oldest)
 
     def add(self, one: Connection, loop: asyncio.AbstractEventLoop) -> None:
-        """Counts somebody who has come."""
-        self.coming = max(self.coming - 1, 0)
+        """Count a new connection."""
+        self.accepting = max(self.accepting - 1, 0)
         self.all.add(one)
         one.client = self._client_of(one.peer) if one.peer else None
         if one.client is not None:
-            self._of.setdefault(one.client, set()).add(one)
-        if not self._is_swept:
-            self._is_swept = True
+            self._by_client.setdefault(one.client, set()).add(one)
+        if not self._is_sweep_scheduled:
+            self._is_sweep_scheduled = True
             loop.call_later(SWEEP_S, self._sweep, loop)
 
-    def forget(self, one: Connection) -> None:
-        """Counts somebody no longer; nothing happens the second time."""
+    def remove(self, one: Connection) -> None:
+        """Stop counting a connection; a second call does nothing."""
         self.all.discard(one)
-        one.catch_up()
-        self.release(one)
+        one.release_heads()
+        self.release_unread(one)
         if one.client is not None:
-            theirs = self._of.get(one.client, set())
-            theirs.discard(one)
-            if not theirs:
-                self._of.pop(one.client, None)
+            same_client = self._by_client.get(one.client, set())
+            same_client.discard(one)
+            if not same_client:
+                self._by_client.pop(one.client, None)
 
-    def hold(self, one: Connection, size: int) -> None:
-        """Counts what somebody has not read; where all that is too much, those go who have not read for longest."""
+    def count_unread(self, one: Connection, size: int) -> None:
+        """Count a connection's unread bytes; above the bound close those that stopped reading first."""
         self.unread_bytes += size - one.unread_bytes
         one.unread_bytes = size
         self._unread[one] = None
-        while self.unread_bytes > MOST_UNREAD_BYTES and len(self._unread) > 1:
+        while self.unread_bytes > MAX_UNREAD_BYTES and len(self._unread) > 1:
             self.late += 1
-            next(iter(self._unread)).give_up()
+            next(iter(self._unread)).abort()
 
-    def drop_the_longest_heads(self) -> None:
-        """All that are not whole are too much."""
-        self.late += 1
-        max(self.all, key=lambda one: one.head_bytes).give_up()
-
-    def release(self, one: Connection) -> None:
-        """He has read enough, or is gone."""
+    def release_unread(self, one: Connection) -> None:
+        """Count no unread bytes of a connection."""
         self._unread.pop(one, None)
         self.unread_bytes -= one.unread_bytes
         one.unread_bytes = 0
 
+    def close_longest_head(self) -> None:
+        """Close the connection with the most bytes of heads."""
+        self.late += 1
+        max(self.all, key=lambda one: one.head_bytes).abort()
+
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Closes who is late. 0.5 ms with 10,000 connections."""
+        """Close the connections past a deadline. Takes 0.5 ms for 10,000 connections."""
         now_s = loop.time()
-        late = [one for one in self.all if one.until_s <= now_s and not one.unread_bytes]
+        late = [one for one in self.all if one.deadline_s <= now_s and not one.unread_bytes]
         for one in list(self._unread):
             if one not in self._unread:
                 continue
             size = one.transport.get_write_buffer_size()
             if size < one.unread_bytes:
                 one.stalled_since_s = now_s
-            self.hold(one, size)
-            if now_s - one.stalled_since_s >= STALLED_S or now_s - one.unread_since_s >= ANSWER_S:
+            self.count_unread(one, size)
+            if now_s - one.stalled_since_s >= STALLED_S or now_s - one.unread_since_s >= RESPONSE_S:
                 late.append(one)
         for one in late:
-            one.give_up()
+            one.abort()
         for one in self.all:
-            if one.ahead and not one.is_asking and not one.unread_bytes and one.since_s < now_s - SWEEP_S:
-                one.catch_up()
+            if one.pipelined and not one.is_active and not one.unread_bytes and one.idle_since_s < now_s - SWEEP_S:
+                one.release_heads()
         self.late += len(late)
-        self._is_swept = bool(self.all)
-        if self._is_swept:
+        self._is_sweep_scheduled = bool(self.all)
+        if self._is_sweep_scheduled:
             loop.call_later(SWEEP_S, self._sweep, loop)
 
 
@@ -265,13 +267,13 @@ CONNECTIONS = web.AppKey("connections", Connections)
 
 
 @web.middleware
-async def watched(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Says of a connection that it is asking, from here until its answer is on its way."""
+async def track_requests(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Mark the connection as active until the response has been written."""
     protocol = request.transport.get_protocol() if request.transport is not None else None
     if not isinstance(protocol, Connection):
         return await handler(request)
-    protocol.ask()
+    protocol.begin_request()
     try:
         return await handler(request)
     finally:
-        protocol.rest()
+        protocol.end_request()

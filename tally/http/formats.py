@@ -1,8 +1,8 @@
-"""Rows as JSON objects or as CSV: the two shapes of a table in the read API.
+"""The two formats of a table in the read API: JSON objects, and CSV.
 
-A CSV cell that a spreadsheet would run as a formula gets an apostrophe in front, also inside a text where a spreadsheet
-that splits on semicolons or tabs would begin a cell; numbers never do, and what is quoted is quoted by the csv module.
-Lines end with CRLF (RFC 4180), times and texts are the same as in JSON, unset is empty.
+In CSV a text that a spreadsheet would run as a formula gets an apostrophe in front, also within the text where a
+spreadsheet that splits on semicolons or tabs would begin a cell; numbers never do. The csv module does the quoting.
+Lines end with CRLF (RFC 4180). Times and texts are the same as in JSON, null is an empty cell.
 """
 
 import csv
@@ -15,30 +15,32 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from tally.http.middleware import json_answer
+from tally.http.responses import json_response
 
-# Spreadsheets start a formula at these, some also at their full-width forms; a tab or a line break in front of one is
-# skipped by some.
+# A formula starts with one of these, in some spreadsheets also with its full-width form; some skip a tab or a line
+# break in front of it.
 _SIGNS = "=+\\-@\uff1d\uff0b\uff0d\uff20"
 _FORMULA = re.compile(f"[{_SIGNS}\t\r\n]")
 # A spreadsheet that splits on semicolons or tabs (Excel in locales with a decimal comma; LibreOffice by choice) begins
-# a cell behind each of them inside a text, and a row behind each line break: the quotes around a text mean nothing in
-# the middle of what it takes for a cell. Quotes at the beginning of that cell are removed.
+# a cell after each of them within a text, and a row after each line break, because it does not honour quotes in the
+# middle of a cell. It removes quotes at the beginning of that cell.
 _FORMULA_WITHIN = re.compile(f'([;\t\r\n]["\t\r\n]*)(?=[{_SIGNS}])')
-# Compact JSON has a semicolon in strings alone.
+# Compact JSON has semicolons only in strings.
 _FORMULA_IN_JSON = re.compile(f";(?=[{_SIGNS}])")
 
 
-def answer(columns: Sequence[str], rows: Iterable[Sequence[Any]], meta: dict[str, Any], as_csv: bool) -> web.Response:
-    """`rows` of `columns` as `{"data": [...], "meta": ...}`, or as CSV, which has no place for meta."""
+def table_response(
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], meta: dict[str, Any], as_csv: bool
+) -> web.Response:
+    """Return the rows as `{"data": [{column: value}], "meta": ...}`, or as CSV, which has no meta."""
     if as_csv:
         return web.Response(text=csv_text(columns, rows), content_type="text/csv", charset="utf-8")
     data = [dict(zip(columns, row, strict=True)) for row in rows]
-    return json_answer({"data": data, "meta": meta})
+    return json_response({"data": data, "meta": meta})
 
 
 def round_half_away(figure: Fraction | None, decimals: int) -> float | int | None:
-    """Rounded to so many decimals, halves away from zero; an int where there are none."""
+    """Return `figure` rounded to `decimals`, halves away from zero; an int where decimals is 0."""
     if figure is None:
         return None
     scaled = abs(figure) * 10**decimals
@@ -48,7 +50,7 @@ def round_half_away(figure: Fraction | None, decimals: int) -> float | int | Non
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A header row and the rows."""
+    """Return a header row and the rows as CSV."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow(columns)
@@ -57,7 +59,7 @@ def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def _cell(value: Any) -> Any:
-    """A value as it is written: a text that a spreadsheet would run as a formula gets an apostrophe in front of it."""
+    """Return the value to write: a text that a spreadsheet would run as a formula gets an apostrophe in front."""
     if isinstance(value, orjson.Fragment):
         # An apostrophe would change the JSON; an escape does not.
         return _FORMULA_IN_JSON.sub(r"\\u003b", orjson.dumps(value).decode())

@@ -1,13 +1,13 @@
-"""The sockets that are listened on, and the moment in which somebody comes in.
+"""Accept connections on the listening sockets, within the bounds of tally/http/connections.py.
 
-Connections are taken from the system by us, a few each time the loop comes round, so that the bounds of
-tally/http/connections.py are looked at before there is anything to close: a flood never takes the last file descriptor,
-which the database may need. Who is refused at the bound is told so in the one shape of errors, if he reads it.
+The bound is checked before a connection is set up, and at most ACCEPTS_PER_TURN connections are accepted in one turn of
+the event loop, so a flood never takes the last file descriptor, which the database may need. A connection refused at
+the bound gets a 503 in the shape of all errors, if it reads it.
 
-The bound is set below the limit on open files, whose soft value is raised to the hard one first. If the descriptors run
-out nevertheless, one who waits goes; where nobody does, the system's own queue holds newcomers for a second.
+The bound is set below the limit on open files, whose soft value is first raised to the hard one. If descriptors run out
+nevertheless, an idle connection is closed; where none is idle, new ones wait in the kernel's queue for a second.
 
-The sockets themselves are opened by tally/http/sockets.py.
+tally/http/sockets.py opens the sockets.
 """
 
 import asyncio
@@ -19,97 +19,97 @@ from collections.abc import Callable
 
 from tally.errors import OVERLOADED, ApiError, log
 from tally.http.connections import Connections
-from tally.http.middleware import COLLECT_HEADERS, error_answer, raw
+from tally.http.responses import COLLECT_HEADERS, error_response, serialize
 from tally.http.sockets import Sockets
 
-# our choice: the database's connections, questions, a backup and the runtime take less than 40.
+# The database's connections, queries, a backup and the runtime open fewer than 40 files.
 RESERVED_FILES = 64
-# our choice: what may come in before the loop looks at anybody else.
-AT_ONCE = 32
+# Small enough that accepting does not delay requests.
+ACCEPTS_PER_TURN = 32
 _PAUSE_S = 1.0
 _WARN_S = 60.0
 _OUT_OF_FILES = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 
 
-def room_for(most: int) -> int:
-    """How many connections there may be: what is asked for, or what the limit on open files leaves room for."""
+def usable_connections(limit: int) -> int:
+    """Return how many connections there may be: `limit`, or what the limit on open files allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = most + RESERVED_FILES
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        soft = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+    needed = limit + RESERVED_FILES
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(hard, needed)
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
-        return most
-    room = max(1, soft - min(RESERVED_FILES, soft // 2))
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return limit
+    allowed = max(1, soft - min(RESERVED_FILES, soft // 2))
     log.warning(
-        "the limit on open files, %d, leaves room for %d connections instead of %d: raise it (LimitNOFILE, ulimit -n)",
+        "the limit on open files, %d, allows %d connections instead of %d: raise it (LimitNOFILE, ulimit -n)",
         soft,
-        room,
-        most,
+        allowed,
+        limit,
     )
-    return room
+    return allowed
 
 
 class Listener:
-    """Takes in whoever comes to some sockets."""
+    """Accepts connections on a server's sockets."""
 
     def __init__(
         self, sockets: Sockets, protocol_factory: Callable[[], asyncio.BaseProtocol], connections: Connections
     ) -> None:
         self._sockets, self._protocol_factory, self._connections = sockets, protocol_factory, connections
         self._loop = asyncio.get_running_loop()
-        self._coming: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._warned_s = -_WARN_S
         refusal = ApiError(OVERLOADED, "Too many connections are open: try again in a moment.", retry_after_s=1)
-        self._refusal = raw(error_answer(refusal), {**COLLECT_HEADERS, "Connection": "close"})
-        for one in sockets.all:
-            self._loop.add_reader(one, self._take_in, one)
+        self._refusal = serialize(error_response(refusal), {**COLLECT_HEADERS, "Connection": "close"})
+        for listening in sockets.all:
+            self._loop.add_reader(listening, self._accept, listening)
 
     def close(self) -> None:
         """Accept no more connections."""
-        for one in self._sockets.all:
-            self._loop.remove_reader(one)
+        for listening in self._sockets.all:
+            self._loop.remove_reader(listening)
         self._sockets.close()
 
-    def _take_in(self, listening: socket.socket) -> None:
-        for _ in range(AT_ONCE):
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(ACCEPTS_PER_TURN):
             try:
-                one, address = listening.accept()
+                accepted, address = listening.accept()
             except OSError as failure:
                 if failure.errno in _OUT_OF_FILES:
                     self._pause(listening)
-                # Otherwise nobody is there any more, or one who came has gone already.
+                # Otherwise no connection waits, or the client has closed it already.
                 return
-            one.setblocking(False)
+            accepted.setblocking(False)
             # The address of a Unix socket's peer is a text, usually empty.
-            if self._connections.has_room(address[0] if isinstance(address, tuple) else None):
-                self._connections.coming += 1
-                task = self._loop.create_task(self._connect(one))
-                self._coming.add(task)
-                task.add_done_callback(self._coming.discard)
+            if self._connections.admit(address[0] if isinstance(address, tuple) else None):
+                self._connections.accepting += 1
+                task = self._loop.create_task(self._connect(accepted))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
             else:
-                self._refuse(one)
+                self._refuse(accepted)
 
-    async def _connect(self, one: socket.socket) -> None:
+    async def _connect(self, accepted: socket.socket) -> None:
         try:
-            await self._loop.connect_accepted_socket(self._protocol_factory, one)
+            await self._loop.connect_accepted_socket(self._protocol_factory, accepted)
         except OSError:
-            self._connections.coming -= 1
-            one.close()
+            self._connections.accepting -= 1
+            accepted.close()
 
-    def _refuse(self, one: socket.socket) -> None:
-        # What has been sent is read: closing on it would lose the answer on its way.
+    def _refuse(self, accepted: socket.socket) -> None:
+        # Closing a connection with unread bytes resets it, and the client may lose the response.
         with contextlib.suppress(OSError):
-            one.recv(65_536)
+            accepted.recv(65_536)
         with contextlib.suppress(OSError):
-            one.send(self._refusal)
-            one.shutdown(socket.SHUT_WR)
-        one.close()
+            accepted.send(self._refusal)
+            accepted.shutdown(socket.SHUT_WR)
+        accepted.close()
 
     def _pause(self, listening: socket.socket) -> None:
-        """No descriptor is left: this would come back at once, for as long as somebody waits outside."""
+        """Stop accepting for _PAUSE_S: without a descriptor, accept would fail in every turn of the event loop."""
         now_s = self._loop.time()
         if now_s - self._warned_s >= _WARN_S:
             self._warned_s = now_s
@@ -120,4 +120,4 @@ class Listener:
 
     def _resume(self, listening: socket.socket) -> None:
         if listening in self._sockets.all:
-            self._loop.add_reader(listening, self._take_in, listening)
+            self._loop.add_reader(listening, self._accept, listening)

@@ -15,13 +15,21 @@ from aiohttp import web
 from tally.base_path import normal_prefix
 
 BASE_PATH = web.AppKey("base_path", str)
-# Whether the peer of a connection is a proxy whose headers are believed (tally/events/client.py).
+# Whether the peer of a connection is a trusted proxy, whose headers are used (tally/events/client.py).
 IS_PROXY = web.AppKey[Callable[[str | None], bool]]("is_proxy")
 PREFIX_HEADER = "X-Forwarded-Prefix"
 
+COLLECT_PATHS = ("/api/collect", "/api/v1/collect")
+# The additional path of collect from the settings, '' where there is none.
+COLLECT_PATH = web.AppKey("collect_path", str)
+READ_PATHS = "/api/v1/websites"
+# The API of the pages.
+ACCOUNT_PATHS = ("/api/account", "/api/share")
+API_PATHS = "/api/"
+
 
 def local_path(request: web.BaseRequest) -> str:
-    """Return the path of a request below the base path; a path outside of it as it is."""
+    """Return the path of a request below the base path; a path outside of it unchanged."""
     base = request.app[BASE_PATH] if isinstance(request, web.Request) else ""
     path = request.path
     return path[len(base) :] if base and path.startswith(base + "/") else path
@@ -37,5 +45,5 @@ def public_prefix(request: web.Request) -> str:
     if len(given) != 1 or not request.app[IS_PROXY](request.remote):
         return base
     forwarded = normal_prefix(given[0]) or ""
-    # A proxy that keeps the prefix may name it too.
+    # A proxy that keeps the prefix in the path may send the header too.
     return forwarded if forwarded.endswith(base) else forwarded + base

@@ -1,11 +1,12 @@
 """Listening sockets: TCP on one or more addresses, Unix sockets, and sockets that systemd passes.
 
-`--host` names an address, a name with one or more addresses, or `unix:/path`. With `--port 0` all addresses share the
-port that the first one got. An IPv6 socket takes IPv6 alone, so `0.0.0.0` and `::` can be used together.
+`--host` is an address, a name with one or more addresses, or `unix:/path`. With `--port 0` all addresses share the
+port that the first one got. An IPv6 socket accepts IPv6 only, so `0.0.0.0` and `::` can be used together.
 
 A Unix socket is made under a temporary name, gets its mode, and is then renamed to its path: it replaces a file that a
-killed server left behind, and nobody can connect before the mode is set. A socket that another process listens on, and
-a file that is no socket, are never replaced. At the end the file is removed, unless another server has replaced it.
+killed server left behind, and no client can connect before the mode is set. A socket that another process listens on,
+and a file that is not a socket, are never replaced. At the end the file is removed, unless another server has replaced
+it.
 
 Passed sockets (sd_listen_fds(3): LISTEN_FDS, LISTEN_PID) are used instead of --host and --port. They stay open in
 systemd while the server restarts, so that connections wait instead of being refused.
@@ -26,16 +27,16 @@ from tally.settings import UNIX
 UNIX_MODE = 0o660
 # A browser repeats an unanswered connection attempt within a second.
 BACKLOG = 1024
-# Bytes of a response that the kernel takes ahead of the network, and how long it keeps what is not acknowledged.
-_AHEAD_BYTES = 131_072
-_KERNEL_S = 30
+# Unsent bytes of a response that the kernel buffers, and after how long without acknowledgement it closes a connection.
+_UNSENT_BYTES = 131_072
+_UNACKNOWLEDGED_S = 30
 _FIRST_FD = 3
 # Attempts to find a port that is free on all addresses.
 _TRIES = 5
 
 
 class CannotListen(Exception):
-    """An address cannot be listened on; the message says why and what to do."""
+    """Listening on an address failed; the message has the reason and the fix."""
 
 
 class _File(NamedTuple):
@@ -53,15 +54,15 @@ class Sockets:
         self._files: list[_File] = []
 
     def add(self, one: socket.socket, file: _File | None = None) -> None:
-        """Take a socket, and its file, which is removed when the socket is closed."""
+        """Add a socket, and its file, which is removed when the socket is closed."""
         self.all.append(one)
-        # The system knows a Unix socket of ours by the temporary name.
+        # The kernel reports a Unix socket under its temporary name.
         self.addresses.append(_shown(one) if file is None else f"{UNIX}{file.path}")
         if file is not None:
             self._files.append(file)
 
     def close(self) -> None:
-        """Close all sockets and remove the files that are still theirs."""
+        """Close all sockets and remove their files, except those that another server has replaced."""
         for file in self._files:
             with contextlib.suppress(OSError):
                 if _identity(file.path) == file.identity:
@@ -83,10 +84,10 @@ def open_sockets(hosts: Sequence[str], port: int, environment: MutableMapping[st
                 _open(opened, host, port)
             return opened
         except OSError as failure:
-            # The port that the first address got is in use on another.
-            may_try_again = port == 0 and failure.errno == errno.EADDRINUSE and opened.all and attempt < _TRIES - 1
+            # The port that the first address got is in use on another one.
+            may_retry = port == 0 and failure.errno == errno.EADDRINUSE and opened.all and attempt < _TRIES - 1
             opened.close()
-            if may_try_again and not host.startswith(UNIX):
+            if may_retry and not host.startswith(UNIX):
                 continue
             where = host if host.startswith(UNIX) else f"{host}:{port}"
             raise CannotListen(
@@ -122,12 +123,12 @@ def _listening(family: int, address: tuple[object, ...]) -> socket.socket:
 
 
 def _tune(one: socket.socket) -> None:
-    """Set what connections inherit."""
+    """Set the options that accepted connections inherit."""
     one.setblocking(False)
     if one.family == socket.AF_UNIX:
         return
-    # Linux alone has both.
-    for name, value in (("TCP_NOTSENT_LOWAT", _AHEAD_BYTES), ("TCP_USER_TIMEOUT", _KERNEL_S * 1000)):
+    # Only Linux has both.
+    for name, value in (("TCP_NOTSENT_LOWAT", _UNSENT_BYTES), ("TCP_USER_TIMEOUT", _UNACKNOWLEDGED_S * 1000)):
         if hasattr(socket, name):
             one.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
@@ -154,15 +155,15 @@ def _open_unix(opened: Sockets, path: Path) -> None:
 
 
 def _check_unused(path: Path) -> None:
-    """Raise OSError where the path is something else than the socket of a server that is gone."""
+    """Raise OSError unless the path is free or the socket of a server that no longer runs."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(mode):
-        raise OSError(errno.EEXIST, "it exists and is no socket")
+        raise OSError(errno.EEXIST, "it exists and is not a socket")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        # EAGAIN, from a server whose backlog is full, is no refusal.
+        # EAGAIN, from a server whose backlog is full, means that it runs.
         probe.setblocking(False)
         try:
             probe.connect(str(path))
@@ -181,18 +182,18 @@ def _identity(path: Path) -> tuple[int, int]:
 def passed_sockets(environment: MutableMapping[str, str]) -> Sockets | None:
     """Return the sockets that systemd passed to this process, None where it passed none. Raises CannotListen.
 
-    The variables are removed: they are meant for this process alone.
+    The variables are removed, so that child processes do not inherit them.
     """
-    told = {name: environment.pop(name, "") for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")}
-    if told["LISTEN_PID"] != str(os.getpid()) or not told["LISTEN_FDS"].isdecimal() or int(told["LISTEN_FDS"]) == 0:
+    given = {name: environment.pop(name, "") for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")}
+    if given["LISTEN_PID"] != str(os.getpid()) or not given["LISTEN_FDS"].isdecimal() or int(given["LISTEN_FDS"]) == 0:
         return None
     passed = Sockets()
-    for number in range(_FIRST_FD, _FIRST_FD + int(told["LISTEN_FDS"])):
+    for number in range(_FIRST_FD, _FIRST_FD + int(given["LISTEN_FDS"])):
         try:
             one = socket.socket(fileno=number)
             passed.add(one)
             if not one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) or one.type != socket.SOCK_STREAM:
-                raise OSError(errno.ENOTSOCK, "it is no listening stream socket")
+                raise OSError(errno.ENOTSOCK, "it is not a listening stream socket")
             one.set_inheritable(False)
             _tune(one)
         except OSError as failure:

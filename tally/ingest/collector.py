@@ -29,9 +29,19 @@ from tally.events.dimensions import RequestContext, dimensions, first_language
 from tally.events.identity import Salts
 from tally.events.sender import Callers, Sender
 from tally.events.user_agent import Agents
-from tally.events.validation import AB_ASSIGN, APP_EVENT, Batch, Event, Rejection, read_event, type_of
-from tally.http.body import read_batch, read_body
-from tally.http.middleware import json_answer
+from tally.events.validation import (
+    AB_ASSIGN,
+    APP_EVENT,
+    BadBody,
+    Batch,
+    Event,
+    Rejection,
+    parse_body,
+    read_event,
+    type_of,
+)
+from tally.http.body import read_body
+from tally.http.responses import json_response
 from tally.ingest.budgets import Budgets
 from tally.ingest.rejected_events import Source
 from tally.ingest.store import Store
@@ -49,6 +59,11 @@ PREFLIGHT = {
     "Access-Control-Allow-Methods": "POST, OPTIONS",
     "Access-Control-Allow-Headers": "Content-Type",
     "Access-Control-Max-Age": "86400",
+}
+_BODY_ERRORS = {
+    "invalid_json": errors.INVALID_JSON,
+    "invalid_body": errors.INVALID_BODY,
+    "too_many_events": errors.TOO_MANY_EVENTS,
 }
 _LANGUAGES = 256
 # What a named tuple's own way of being made comes to, in half the time.
@@ -279,6 +294,14 @@ class Collector:
 COLLECTOR = web.AppKey("desk", Collector)
 
 
+def read_batch(body: bytes) -> Batch:
+    """Return the batch of events in a request's body. Raises ApiError."""
+    try:
+        return parse_body(body)
+    except BadBody as bad:
+        raise ApiError(_BODY_ERRORS[bad.code]) from None
+
+
 async def collect(request: web.Request) -> web.Response:
     """Takes a request's events; 202 once they are on disk."""
     desk = request.app[COLLECTOR]
@@ -378,7 +401,7 @@ def _answer(desk: Collector, claim: Claim, verdicts: Sequence[object]) -> web.Re
     accepted = len(verdicts) - len(rejected)
     desk.accepted += accepted
     answer = {"ok": True, "accepted": accepted, "rejected": len(rejected)}
-    return json_answer(answer | {"errors": rejected} if rejected else answer, 202)
+    return json_response(answer | {"errors": rejected} if rejected else answer, 202)
 
 
 def _listed(desk: Collector, claim: Claim, verdicts: Sequence[object]) -> list[dict[str, Any]]:

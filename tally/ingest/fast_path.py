@@ -31,21 +31,11 @@ from aiohttp import web
 from tally.errors import OVERLOADED, ApiError
 from tally.events.sender import Sender
 from tally.events.validation import MOST_BODY_BYTES
-from tally.http.body import read_batch
 from tally.http.connections import CONNECTIONS, Connection
-from tally.http.middleware import (
-    ANSWERED,
-    COLLECT_HEADERS,
-    COLLECT_PATHS,
-    REFUSED,
-    UNDER_WAY,
-    Protocol,
-    error_answer,
-    raw,
-    refusal_of,
-)
-from tally.http.request_paths import BASE_PATH
-from tally.ingest.collector import COLLECTOR, Claim, concluded
+from tally.http.middleware import ACTIVE_REQUESTS, ERROR_COUNTS, RESPONSE_COUNTS, HttpProtocol, to_api_error
+from tally.http.request_paths import BASE_PATH, COLLECT_PATHS
+from tally.http.responses import COLLECT_HEADERS, error_response, serialize
+from tally.ingest.collector import COLLECTOR, Claim, concluded, read_batch
 from tally.ingest.writer import Outcome
 
 # our choice: a browser's head is 1 to 2 KB; aiohttp takes longer ones.
@@ -88,14 +78,14 @@ class ProtocolFactory:
     """Makes the protocol of each new connection, as web.Server does."""
 
     def __init__(self, app: web.Application, server: web.Server) -> None:
-        self.desk, self.under_way, self.connections = app[COLLECTOR], app[UNDER_WAY], app[CONNECTIONS]
-        self.answered, self.refused = app[ANSWERED], app[REFUSED]
+        self.desk, self.under_way, self.connections = app[COLLECTOR], app[ACTIVE_REQUESTS], app[CONNECTIONS]
+        self.answered, self.refused = app[RESPONSE_COUNTS], app[ERROR_COUNTS]
         self.server = server
         self.lines, self.openings = Lines(), openings_below(app[BASE_PATH])
         # Then aiohttp answers, with `Connection: close`.
         self.is_ending = False
         # RFC 9110 6.6.1: a Date may be left out of what is 5xx.
-        self.overloaded = raw(error_answer(ApiError(OVERLOADED, retry_after_s=1)), COLLECT_HEADERS)
+        self.overloaded = serialize(error_response(ApiError(OVERLOADED, retry_after_s=1)), COLLECT_HEADERS)
         self._second, self._head, self._of_one = -1, b"", b""
 
     def __call__(self) -> "FastConnection":
@@ -157,19 +147,19 @@ class FastConnection(Connection):
     def data_received(self, data: bytes) -> None:
         """A plain request, or the end of this way."""
         if self._aiohttps is not None:
-            self.gather(data)
+            self.count_heads(data)
             self._aiohttps.data_received(data)
-        elif self.is_asking:
+        elif self.is_active:
             self._held += data
             self.transport.pause_reading()
         elif self.unread_bytes or self._door.is_ending or not self._take(data):
             self._hand_over(data)
 
     def _hand_over(self, data: bytes) -> None:
-        self.gather(data)
+        self.count_heads(data)
         self._aiohttps = aiohttps = self._door.server()
         # web.Server makes no other, but for this: it answers in our words what is no HTTP.
-        aiohttps.__class__ = Protocol
+        aiohttps.__class__ = HttpProtocol
         aiohttps.connection_made(self.transport)
         if self.unread_bytes:
             aiohttps.pause_writing()
@@ -199,7 +189,7 @@ class FastConnection(Connection):
         except Exception:  # told there, be it a refusal or a fault of ours
             return False
         desk.take_tokens(claim)
-        self.ask()
+        self.begin_request()
         self._door.under_way.add(id(self))
         return True
 
@@ -208,7 +198,7 @@ class FastConnection(Connection):
         self._door.refused[OVERLOADED.code] += 1
         self._door.answered[COLLECT_PATHS[0], 5] += 1
         self.transport.write(self._door.overloaded)
-        self.rest()
+        self.end_request()
 
     def _sender(self, fields: dict[str, str]) -> Sender:
         field, callers = fields.get, self._desk.callers
@@ -220,7 +210,7 @@ class FastConnection(Connection):
     def _conclude(self, claim: Claim, outcome: Outcome | Exception) -> None:
         answer = self._answer(claim, outcome)
         self._door.under_way.discard(id(self))
-        self.rest()
+        self.end_request()
         if not self.transport.is_closing():
             self.transport.write(answer)
             if self._held:
@@ -240,12 +230,12 @@ class FastConnection(Connection):
                 raise outcome
             response = concluded(self._desk, claim, outcome)
         except Exception as failure:
-            refusal = refusal_of(failure, COLLECT_PATHS[0])
+            refusal = to_api_error(failure, COLLECT_PATHS[0])
             self._door.refused[refusal.kind.code] += 1
             self._desk.note_refusal(claim, refusal)
-            response = error_answer(refusal)
+            response = error_response(refusal)
         self._door.answered[COLLECT_PATHS[0], response.status // 100] += 1
-        return raw(response, {**COLLECT_HEADERS, "Date": formatdate(usegmt=True)})
+        return serialize(response, {**COLLECT_HEADERS, "Date": formatdate(usegmt=True)})
 
 
 class Lines(dict[bytes, tuple[str, str]]):

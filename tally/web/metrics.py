@@ -20,7 +20,8 @@ from tally.accounts.queries import USAGE_WARNINGS
 from tally.api.context import Reader
 from tally.clock import Clock
 from tally.http.connections import Connections
-from tally.http.middleware import COLLECT_PATHS, Answered
+from tally.http.middleware import ResponseCounts
+from tally.http.request_paths import COLLECT_PATHS
 from tally.ingest.collector import Collector
 from tally.ingest.rejected_events import RejectedEvents
 from tally.ingest.store import Store
@@ -43,7 +44,7 @@ class Figures(MetricsCollector):
         reader: Reader,
         connections: Connections,
         nightly: ScheduledBackup | None,
-        answered: Answered,
+        answered: ResponseCounts,
         refused: Counter[str],
         collect_path: str,
         base_path: str = "",

@@ -23,8 +23,8 @@ from aiohttp import web
 
 from tally import errors
 from tally.errors import ApiError
-from tally.http.middleware import ANSWER_HEADERS, OURS_ALONE
 from tally.http.request_paths import PREFIX_HEADER, public_prefix
+from tally.http.responses import RESPONSE_HEADERS, SAME_ORIGIN_HEADERS
 from tally.resources import asset
 
 _TYPES = {
@@ -50,10 +50,10 @@ POLICY = (
 PAGE_HEADERS = {
     "Content-Security-Policy": POLICY,
     "Cross-Origin-Opener-Policy": "same-origin",
-    **OURS_ALONE,
+    **SAME_ORIGIN_HEADERS,
 }
 # An icon opened by itself is a document: it runs nothing either.
-FILE_HEADERS = {"Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox", **OURS_ALONE}
+FILE_HEADERS = {"Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox", **SAME_ORIGIN_HEADERS}
 
 
 NOT_FOUND_POLICY = (
@@ -99,7 +99,7 @@ FILES = web.AppKey("files", dict[str, File])
 
 async def page(request: web.Request) -> web.Response:
     """The shell."""
-    request[ANSWER_HEADERS] = PAGE_HEADERS
+    request[RESPONSE_HEADERS] = PAGE_HEADERS
     return answer(request, _below(request, SHELL), _BY_PREFIX)
 
 
@@ -125,7 +125,7 @@ async def to_start(request: web.Request) -> web.Response:
 def shell(request: web.Request, frames: tuple[str, ...]) -> web.Response:
     """The shell that may also frame these sources: another answer than without them, and this browser's alone."""
     policy = POLICY + ("; frame-src " + " ".join(frames) if frames else "")
-    request[ANSWER_HEADERS] = {**PAGE_HEADERS, "Content-Security-Policy": policy}
+    request[RESPONSE_HEADERS] = {**PAGE_HEADERS, "Content-Security-Policy": policy}
     file = _below(request, SHELL)
     own = file._replace(tag=file.tag + blake2b(policy.encode(), digest_size=12).hexdigest())
     return answer(request, own, _BY_PREFIX, "private, no-cache")
@@ -133,7 +133,7 @@ def shell(request: web.Request, frames: tuple[str, ...]) -> web.Response:
 
 def not_found(request: web.Request) -> web.Response:
     """The 404 page for browsers: the same for every path, so nothing of the request is in it. Runs no script."""
-    request[ANSWER_HEADERS] = {**PAGE_HEADERS, "Content-Security-Policy": NOT_FOUND_POLICY}
+    request[RESPONSE_HEADERS] = {**PAGE_HEADERS, "Content-Security-Policy": NOT_FOUND_POLICY}
     page = _below(request, NOT_FOUND_SHELL)
     headers = {"Content-Type": page.kind, "Cache-Control": "no-store"}
     return web.Response(body=page.body, status=404, headers=headers)
@@ -141,7 +141,7 @@ def not_found(request: web.Request) -> web.Response:
 
 async def asset_file(request: web.Request) -> web.Response:
     """GET /assets/{path}."""
-    request[ANSWER_HEADERS] = FILE_HEADERS
+    request[RESPONSE_HEADERS] = FILE_HEADERS
     found = request.app[FILES].get(request.match_info["path"])
     if found is None:
         raise ApiError(errors.NOT_FOUND)

@@ -18,8 +18,9 @@ from tally import errors
 from tally.api.context import READER
 from tally.errors import ApiError
 from tally.http.connections import CONNECTIONS
-from tally.http.middleware import ANSWERED, COLLECT_PATH, REFUSED, json_answer
-from tally.http.request_paths import BASE_PATH, PREFIX_HEADER, public_prefix
+from tally.http.middleware import ERROR_COUNTS, RESPONSE_COUNTS
+from tally.http.request_paths import BASE_PATH, COLLECT_PATH, PREFIX_HEADER, public_prefix
+from tally.http.responses import json_response
 from tally.ingest.collector import COLLECTOR
 from tally.maintenance.scheduled_backup import ScheduledBackup
 from tally.resources import tally_version
@@ -40,7 +41,9 @@ async def healthz(request: web.Request) -> web.Response:
     state = store.look()
     if state != "well":
         raise ApiError(errors.STORAGE_UNAVAILABLE, WORDS[state], retry_after_s=RETRY_S)
-    return json_answer({"ok": True, "version": tally_version(), "sqlite": sqlite3.sqlite_version, "queue": store.queue})
+    return json_response(
+        {"ok": True, "version": tally_version(), "sqlite": sqlite3.sqlite_version, "queue": store.queue}
+    )
 
 
 async def openapi(request: web.Request) -> web.Response:
@@ -92,5 +95,5 @@ def _is_loopback(host: str) -> bool:
 
 
 def _figures(app: web.Application) -> Figures:
-    counted = app[ANSWERED], app[REFUSED], app[COLLECT_PATH], app[BASE_PATH]
+    counted = app[RESPONSE_COUNTS], app[ERROR_COUNTS], app[COLLECT_PATH], app[BASE_PATH]
     return Figures(app[COLLECTOR], app[READER], app[CONNECTIONS], app[SCHEDULED_BACKUP], *counted)

@@ -22,8 +22,8 @@ from aiohttp.typedefs import Handler
 from tally import errors
 from tally.errors import ApiError
 from tally.events.validation import Batch
-from tally.http.middleware import COLLECT_PATHS, REFUSED, refusal_of
-from tally.http.request_paths import local_path
+from tally.http.middleware import ERROR_COUNTS, to_api_error
+from tally.http.request_paths import COLLECT_PATHS, local_path
 from tally.ingest.collector import COLLECTOR, collect, preflight, take
 from tally.resources import asset
 from tally.settings import BadSetting, Settings
@@ -100,9 +100,9 @@ async def pixel(request: web.Request) -> web.Response:
             await _count(request)
         except Exception as failure:
             # Logged where it is a fault of ours; what was wrong with the request cannot be told to an image.
-            refusal = refusal_of(failure, "/pixel.gif")
+            refusal = to_api_error(failure, "/pixel.gif")
             request.app[COLLECTOR].left_out.requests[refusal.kind.code] += 1
-            request.app[REFUSED][refusal.kind.code] += 1
+            request.app[ERROR_COUNTS][refusal.kind.code] += 1
     return web.Response(body=GIF, headers=_OPEN | {"Content-Type": "image/gif", "Cache-Control": "no-store"})
 
 

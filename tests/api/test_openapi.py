@@ -36,7 +36,7 @@ from tally import errors
 from tally.accounts import queries as accounts
 from tally.clock import Clock
 from tally.events import validation as events
-from tally.http import middleware
+from tally.http import request_paths
 from tally.ingest import rejected_events as left_out
 from tally.storage.database import open_database
 from tests.support.app import OWNER, ROOT
@@ -311,7 +311,7 @@ def test_routes_and_document_agree() -> None:
         "tally.api.websites",
     }
     public = [row for row in analytics_server.ROUTES if row.handler.__module__ not in pages]
-    routed = {(row.method, row.path) for row in public if not row.path.startswith(middleware.ACCOUNT_PATHS)}
+    routed = {(row.method, row.path) for row in public if not row.path.startswith(request_paths.ACCOUNT_PATHS)}
     documented = {(method.upper(), path) for path, item in DOCUMENT["paths"].items() for method in item}
 
     assert documented == {row for row in routed if row[0] not in ("HEAD", "OPTIONS")}

@@ -9,7 +9,6 @@ that many: at each write and fsync once, and from each on for good. TALLY_FAULTS
 
 import asyncio
 import http.client
-import logging
 import os
 import random
 import resource
@@ -28,7 +27,6 @@ from typing import Any
 import pytest
 
 from tally.accounts import queries as accounts
-from tally.http.log_dedup import Repeats
 from tally.ingest.writer import Job, Written
 from tally.storage.database import open_database
 from tally.storage.health import DAMAGED, FAILING, UNSURE, fault_of
@@ -682,27 +680,3 @@ def test_what_a_failure_says(name: str, fault: str) -> None:
 
 def test_a_bug_of_ours_says_nothing_about_the_file() -> None:
     assert fault_of(sqlite3.IntegrityError()) == fault_of(ValueError()) == ""
-
-
-# What is written down
-
-
-def test_the_same_line_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
-    log, now_s = logging.Logger("of this test"), [100.0]
-    log.addHandler(caplog.handler)
-    log.addFilter(Repeats(lambda: now_s[0]))
-    for now_s[0] in (100.0, 101.0, 102.0, 159.0):
-        log.error("%s failed: %s", "a commit", "SQLITE_FULL")
-        log.error("%s failed: %s", "reading", "SQLITE_FULL")
-    for now_s[0] in (160.0, 161.0, 300.0):
-        log.error("%s failed: %s", "a commit", "SQLITE_FULL")
-    for n in range(1_000):
-        log.error("another %d", n)
-    assert caplog.messages[:5] == [
-        "a commit failed: SQLITE_FULL",
-        "reading failed: SQLITE_FULL",
-        "a commit failed: SQLITE_FULL (and 3 times more since)",
-        "a commit failed: SQLITE_FULL (and 1 times more since)",
-        "another 0",
-    ]
-    assert len(caplog.messages) == 1_004

@@ -32,7 +32,7 @@ from tests.support.process import Serve, Server, until
 
 UNLIMITED = ("--client-per-minute", "10000000", "--website-per-minute", "10000000")
 # An attack and the server share two cores here: the median may be this many times what it was, and a moment more.
-SLOWER, MOMENT_S = 20, 0.05
+SLOWER, JUST_ANSWERED_S = 20, 0.05
 MB = 1_048_576
 HALF_HEAD = b"POST /api/collect HTTP/1.1\r\nHost: x\r\nX-Slow: "
 HALF_BODY = b'POST /api/collect HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"type'
@@ -83,7 +83,7 @@ class Honest:
         with closing(sqlite3.connect(self.server.db)) as connection:
             found = connection.execute(f"{rows} where text like '/honest/%'").fetchone()
         assert found == (self._sent, self._sent)
-        assert statistics.median(self._during_s) < SLOWER * self._before_s + MOMENT_S
+        assert statistics.median(self._during_s) < SLOWER * self._before_s + JUST_ANSWERED_S
 
     def everybody_else_has_gone(self, seconds: float = 60) -> None:
         """The server has as many files open as before."""
@@ -318,7 +318,7 @@ def test_connections_of_one_client(serve: Serve, trusted: bool) -> None:
         for client in (*others, *first):
             assert answered(client)
             time.sleep(0.002)  # the loop's clock tells milliseconds
-        time.sleep(0.3)  # MOMENT_S
+        time.sleep(0.3)  # JUST_ANSWERED_S
         with connect(server) as one_more:
             assert answered(one_more)
         assert is_closed(first[0]) is not trusted

@@ -15,7 +15,8 @@ import pytest
 
 from tally.events.client import parse_proxies
 from tally.http.connections import CONNECTIONS, Connections
-from tally.http.middleware import ANSWERED, COLLECT_PATHS, REFUSED
+from tally.http.middleware import ERROR_COUNTS, RESPONSE_COUNTS
+from tally.http.request_paths import COLLECT_PATHS
 from tally.web.status import OPENAPI
 from tests.support.app import App, MakeApp
 
@@ -36,7 +37,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (
         "http.connections.HEAD_S",
         "http.connections.STALLED_S",
-        "http.connections.ANSWER_S",
+        "http.connections.RESPONSE_S",
         "http.body.BODY_S",
     ):
         monkeypatch.setattr(f"tally.{name}", LONG_S)
@@ -73,7 +74,7 @@ async def connect(app: App, long_answers: None) -> AsyncIterator[Connect]:
             await writer.wait_closed()
     await holds(lambda: not everybody.all)
     assert (everybody.heads_bytes, everybody.unread_bytes, everybody.bodies) == (0, 0, {})
-    assert (everybody._of, everybody._unread) == ({}, {})
+    assert (everybody._by_client, everybody._unread) == ({}, {})
 
 
 def connections(app: App) -> Connections:
@@ -142,9 +143,9 @@ async def test_a_head_that_drips(
 async def test_one_who_waits_in_silence_is_idle_and_no_more(
     app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tally.http.connections.HEAD_S", 0.0)
+    monkeypatch.setattr("tally.http.connections.HEAD_S", 0.15)
     client = await connect()
-    await asyncio.sleep(0.2)
+    await asyncio.sleep(0.3)
     client[1].write(HEALTH)
     assert (await answer(client))[0] == 200
 
@@ -180,13 +181,13 @@ async def test_one_whose_commit_takes_long_is_not_idle(
 async def test_who_goes_to_make_room(app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     """Silent ones, then idle ones, then those who fetch their answers; never one who asks or was answered just now."""
     everybody = connections(app)
-    everybody.most = 10
+    everybody.limit = 10
     with monkeypatch.context() as patch:
-        patch.setattr("tally.http.connections.MOMENT_S", LONG_S)
+        patch.setattr("tally.http.connections.JUST_ANSWERED_S", LONG_S)
         just_answered = await connect(HEALTH)
         assert (await answer(just_answered))[0] == 200
         assert not everybody.make_room()
-    monkeypatch.setattr("tally.http.connections.MOMENT_S", 0.0)
+    monkeypatch.setattr("tally.http.connections.JUST_ANSWERED_S", 0.0)
     fetching = await connect(BIG * 30)
     await holds(lambda: everybody.unread_bytes)
     idle, silent = await connect(HEALTH), await connect()
@@ -214,7 +215,7 @@ async def test_an_answer_that_nobody_reads(app: App, connect: Connect, monkeypat
 
 
 async def test_an_answer_that_is_read_for_ever(app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tally.http.connections.ANSWER_S", 0.3)
+    monkeypatch.setattr("tally.http.connections.RESPONSE_S", 0.3)
     everybody = connections(app)
     # Always less than half read: it never comes to a moment at which all was taken.
     reader, _ = await connect(BIG * 400)
@@ -236,7 +237,7 @@ async def test_one_who_reads_slowly_gets_his_answers(app: App, connect: Connect)
 
 async def test_unread_answers_are_bounded_together(app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who has not read for longest goes first; one alone may have the longest answer."""
-    monkeypatch.setattr("tally.http.connections.MOST_UNREAD_BYTES", 150_000)
+    monkeypatch.setattr("tally.http.connections.MAX_UNREAD_BYTES", 150_000)
     everybody = connections(app)
     clients = []
     for count in range(1, 6):
@@ -249,7 +250,7 @@ async def test_unread_answers_are_bounded_together(app: App, connect: Connect, m
 
 async def test_heads_are_bounded_together(app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     """The longest goes."""
-    monkeypatch.setattr("tally.http.connections.MOST_HEADS_BYTES", 20_000)
+    monkeypatch.setattr("tally.http.connections.MAX_HEADS_BYTES", 20_000)
     everybody = connections(app)
     start = b"GET /healthz HTTP/1.1\r\nHost: x\r\nX: "
     short, long = await connect(start + b"y" * 4_000), await connect(start + b"y" * 14_000)
@@ -270,7 +271,7 @@ async def test_requests_sent_ahead_are_counted(app: App, connect: Connect, monke
     for _ in range(21):
         assert (await answer((reader, writer)))[0] == 200
     await holds(lambda: everybody.heads_bytes == 0)
-    monkeypatch.setattr("tally.http.connections.MOST_HEADS_BYTES", 20_000)
+    monkeypatch.setattr("tally.http.connections.MAX_HEADS_BYTES", 20_000)
     assert await rest_of(await connect(BIG + HEALTH * 20)) == b""
 
 
@@ -285,7 +286,7 @@ async def test_a_body_that_looks_like_heads_is_not_counted_for_ever(app: App, co
 
 async def test_a_body_that_does_not_come(app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tally.http.body.BODY_S", 0.1)
-    monkeypatch.setattr("tally.http.middleware.THROW_AWAY_S", 0.1)
+    monkeypatch.setattr("tally.http.middleware.DRAIN_S", 0.1)
     client = await connect(HEAD % 10 + b"{")
     status, body = await answer(client)
     assert (status, json.loads(body)["error"]["code"]) == (400, "invalid_json")
@@ -293,8 +294,8 @@ async def test_a_body_that_does_not_come(app: App, connect: Connect, monkeypatch
 
 
 async def test_of_many_bodies_the_oldest_goes(app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tally.http.body.MOST_AT_ONCE", 2)
-    monkeypatch.setattr("tally.http.middleware.THROW_AWAY_S", 0.1)
+    monkeypatch.setattr("tally.http.body.MAX_CONCURRENT_BODIES", 2)
+    monkeypatch.setattr("tally.http.middleware.DRAIN_S", 0.1)
     everybody, website = connections(app), await app.website()
     clients = []
     for count in (1, 2):
@@ -313,19 +314,19 @@ async def test_overload_is_told_before_the_body_is_read(
     app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On either way, in the same words."""
-    monkeypatch.setattr("tally.http.middleware.THROW_AWAY_S", 0.1)
+    monkeypatch.setattr("tally.http.middleware.DRAIN_S", 0.1)
     request = view(await app.website())
     with shut(app):
         short, long = await connect(request), await connect(HEAD % 1_000)
         answers = [await answer(client) for client in (short, long)]
     assert answers[0] == answers[1]
-    for counter in (app.application[REFUSED], app.store.left_out.requests):
+    for counter in (app.application[ERROR_COUNTS], app.store.left_out.requests):
         assert counter["overloaded"] == 2
-    assert app.application[ANSWERED][COLLECT_PATHS[0], 5] == 1
+    assert app.application[RESPONSE_COUNTS][COLLECT_PATHS[0], 5] == 1
     assert (answers[0][0], json.loads(answers[0][1])["error"]["code"]) == (503, "overloaded")
     short[1].write(request)
     assert (await answer(short))[0] == 202
-    ways = [way.is_short for way in connections(app).all if way.has_asked]  # type: ignore[attr-defined]
+    ways = [way.is_short for way in connections(app).all if way.has_requested]  # type: ignore[attr-defined]
     assert True in ways, "it stayed on the short way"
 
 
@@ -333,8 +334,8 @@ async def test_the_counts_add_up(app: App, connect: Connect, monkeypatch: pytest
     """Whatever clients do, in pieces of any size: at the end nothing is counted (as `connect` looks)."""
     monkeypatch.setattr("tally.http.connections.HEAD_S", 0.1)
     monkeypatch.setattr("tally.http.connections.STALLED_S", 0.1)
-    monkeypatch.setattr("tally.http.connections.MOST_HEADS_BYTES", 60_000)
-    monkeypatch.setattr("tally.http.connections.MOST_UNREAD_BYTES", 200_000)
+    monkeypatch.setattr("tally.http.connections.MAX_HEADS_BYTES", 60_000)
+    monkeypatch.setattr("tally.http.connections.MAX_UNREAD_BYTES", 200_000)
     website, chance = await app.website(), random.Random(3)
     for _ in range(60):
         sent = b"".join(chance.choices([HEALTH, BIG, view(website), b"\r\n\r\n", HEAD % 20], k=chance.randrange(1, 8)))

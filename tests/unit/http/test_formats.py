@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tally.http.formats import answer, csv_text
+from tally.http.formats import csv_text, table_response
 from tests.support.cases import cases
 
 
@@ -100,7 +100,7 @@ def test_lines_end_with_crlf_and_a_header_stands_alone() -> None:
 
 def test_as_json() -> None:
     """`{"data": ..., "meta": ...}`, keys in the order of the columns, nothing made harmless."""
-    response = answer(("b", "a"), [("=1", None), ("x", orjson.Fragment("[1]"))], {"limit": 2}, as_csv=False)
+    response = table_response(("b", "a"), [("=1", None), ("x", orjson.Fragment("[1]"))], {"limit": 2}, as_csv=False)
     assert (response.status, response.content_type) == (200, "application/json")
     assert isinstance(response.body, bytes)
     body = json.loads(response.body)
@@ -111,7 +111,7 @@ def test_as_json() -> None:
 
 def test_as_csv() -> None:
     """text/csv in UTF-8."""
-    response = answer(("a",), [("é",), ("=1",)], {"limit": 2}, as_csv=True)
+    response = table_response(("a",), [("é",), ("=1",)], {"limit": 2}, as_csv=True)
     assert (response.status, response.headers["Content-Type"]) == (200, "text/csv; charset=utf-8")
     assert response.body == "a\r\né\r\n'=1\r\n".encode()
 
@@ -119,4 +119,4 @@ def test_as_csv() -> None:
 def test_a_row_that_does_not_fit_is_a_fault_of_ours() -> None:
     """A row of another length than the columns would shift every cell: it is never written."""
     with pytest.raises(ValueError, match="argument 2"):
-        answer(("a", "b"), [(1,)], {}, as_csv=False)
+        table_response(("a", "b"), [(1,)], {}, as_csv=False)

@@ -173,7 +173,12 @@ def test_what_is_not_replaced(path: Path) -> None:
     file, link = path.with_name("file"), path.with_name("link")
     file.write_text("kept")
     link.symlink_to("file")
-    for target, reason in ((path, "in use"), (file, "no socket"), (link, "no socket"), (file / "x", "Not a directory")):
+    for target, reason in (
+        (path, "in use"),
+        (file, "not a socket"),
+        (link, "not a socket"),
+        (file / "x", "Not a directory"),
+    ):
         with pytest.raises(CannotListen, match=f"^Cannot listen on unix:{target} .*{reason}"):
             open_sockets([f"unix:{target}"], 0, {})
     assert (file.read_text(), link.is_symlink()) == ("kept", True)

@@ -1,7 +1,7 @@
-"""What the server logs: one line a thing, readable by machines, and nobody in it, whatever is thrown at it.
+"""tally/http/logging.py: one line for each record, machine-readable, without personal data whatever fails.
 
-"structured logs in logfmt or JSON without personal data". What a whole stay of a server leaves in its log is searched
-in tests/robustness/test_privacy.py; here failures of every kind, on purpose, quote what a visitor sent.
+Exceptions and log messages of every kind quote CANARY, which a client sent; no line may contain it.
+tests/robustness/test_privacy.py searches the log of a complete server run.
 """
 
 import http.client
@@ -34,42 +34,42 @@ TEXTS = st.text(st.characters(codec=None), max_size=60) | st.sampled_from(
 
 
 def read_logfmt(line: str) -> dict[str, Any]:
-    """A line as any reader of logfmt understands it: names, and values plain or quoted as in JSON."""
-    said: dict[str, Any] = {}
+    """Parse a line of logfmt: names, and values plain or quoted as in JSON."""
+    values: dict[str, Any] = {}
     rest = line
     while rest:
         match = re.match(r'([a-z_]+)=("(?:[^"\\]|\\.)*"|[^ "]+)(?: |$)', rest)
         assert match, line
-        assert match[1] not in said
-        said[match[1]] = json.loads(match[2]) if match[2].startswith('"') else match[2]
+        assert match[1] not in values
+        values[match[1]] = json.loads(match[2]) if match[2].startswith('"') else match[2]
         rest = rest[match.end() :]
-    return said
+    return values
 
 
 READ = {"logfmt": read_logfmt, "json": json.loads}
 
 
 def written(format: str, record: logging.LogRecord) -> dict[str, Any]:
-    """A record as it is written and read again."""
-    line = logs.Lines(logs.FORMATS[format]).format(record)
+    """Return the values of a record, formatted and parsed again."""
+    line = logs.LineFormatter(logs.FORMATS[format]).format(record)
     assert line.isascii()
-    assert line.isprintable(), "one line, and nothing that moves a terminal's cursor"
-    said: dict[str, Any] = READ[format](line)
-    assert re.fullmatch(TIME, said["time"])
-    assert list(said)[:3] == ["time", "level", "msg"]
-    return said
+    assert line.isprintable(), "one line, without control characters of terminals"
+    values: dict[str, Any] = READ[format](line)
+    assert re.fullmatch(TIME, values["time"])
+    assert list(values)[:3] == ["time", "level", "msg"]
+    return values
 
 
 def record(
-    name: str, words: object, *values: Any, failure: BaseException | None = None, **named: Any
+    name: str, message: object, *arguments: Any, failure: BaseException | None = None, **named: Any
 ) -> logging.LogRecord:
     made = logging.getLogger(name).makeRecord(
         name,
         logging.ERROR,
         "/somewhere/code.py",
         7,
-        words,
-        values,
+        message,
+        arguments,
         None,
         "function",
         fields(**named) if named else None,
@@ -78,28 +78,28 @@ def record(
     return made
 
 
-# Our own words
+# Records of the application's logger
 
 
 @by_format
 @given(TEXTS, TEXTS)
-def test_words_come_out_as_they_went_in(format: str, words: str, value: str) -> None:
-    said = written(format, record("tally", "it says %s", words, what=value, number=3, nothing=None))
-    assert said["msg"] == f"it says {words}"
-    assert said["what"] == value
-    assert said["number"] == ("3" if format == "logfmt" else 3)
-    assert "nothing" not in said
-    assert said["level"] == "error"
+def test_message_and_fields_round_trip(format: str, text: str, value: str) -> None:
+    values = written(format, record("tally", "text: %s", text, what=value, number=3, nothing=None))
+    assert values["msg"] == f"text: {text}"
+    assert values["what"] == value
+    assert values["number"] == ("3" if format == "logfmt" else 3)
+    assert "nothing" not in values
+    assert values["level"] == "error"
 
 
 @by_format
-def test_very_long_words_are_cut(format: str) -> None:
-    assert len(written(format, record("tally", "x" * 100_000, what="y" * 100_000))["what"]) == logs.MOST_CHARACTERS
+def test_long_values_are_truncated(format: str) -> None:
+    assert len(written(format, record("tally", "x" * 100_000, what="y" * 100_000))["what"]) == logs.MAX_VALUE_CHARACTERS
 
 
 @by_format
-def test_words_that_do_not_fit_their_values(format: str) -> None:
-    """A fault of ours: something is said all the same, and not the values."""
+def test_a_message_that_does_not_fit_its_arguments(format: str) -> None:
+    """The message is written without the arguments."""
     assert written(format, record("tally", "%d of %s", CANARY)) | {"time": ""} == {
         "time": "",
         "level": "error",
@@ -108,13 +108,14 @@ def test_words_that_do_not_fit_their_values(format: str) -> None:
 
 
 @by_format
-def test_of_a_failure_type_and_places(format: str) -> None:
+def test_an_exception_is_written_as_type_and_place(format: str) -> None:
     try:
         raise ValueError(CANARY)
     except ValueError as failure:
-        said = written(format, record("tally.part", "it failed", failure=failure))
-    assert re.fullmatch(r"ValueError < .*test_logs\.py:\d+ test_of_a_failure_type_and_places", said["error"])
-    assert CANARY not in str(said)
+        values = written(format, record("tally.part", "it failed", failure=failure))
+    place = r".*test_logging\.py:\d+ test_an_exception_is_written_as_type_and_place"
+    assert re.fullmatch(rf"ValueError < {place}", values["error"])
+    assert CANARY not in str(values)
 
 
 def test_times_are_utc() -> None:
@@ -123,7 +124,7 @@ def test_times_are_utc() -> None:
     assert written("json", made)["time"] == "2026-11-18T12:00:00.999Z"
 
 
-# Others' words
+# Records of other loggers
 
 
 @by_format
@@ -141,72 +142,72 @@ def test_times_are_utc() -> None:
         )
     ),
 )
-def test_others_are_named_and_not_quoted(
-    format: str, name: str, words: str, values: tuple[Any, ...], failure: BaseException | None
+def test_other_loggers_are_named_and_not_quoted(
+    format: str, name: str, message: str, arguments: tuple[Any, ...], failure: BaseException | None
 ) -> None:
-    said = written(format, record(name, words, *values, failure=failure, client=CANARY))
-    assert CANARY not in str(said)
-    assert said["msg"] == "logged by a library"
-    assert said["where"] == "/somewhere/code.py:7 function"
-    assert said["logger"] in (name, "other")
-    assert ("error" in said) == (failure is not None)
+    values = written(format, record(name, message, *arguments, failure=failure, client=CANARY))
+    assert CANARY not in str(values)
+    assert values["msg"] == "logged by a library"
+    assert values["where"] == "/somewhere/code.py:7 function"
+    assert values["logger"] in (name, "other")
+    assert ("error" in values) == (failure is not None)
 
 
-# A real server, to which all of it happens
+# Every kind of failure in a running server
 
 FAILING = """
 import asyncio, gc, logging, sys, threading, warnings
 from pathlib import Path
 from aiohttp import web
 from analytics_server import build_app
-from tally.serving import serve
+from tally.cli.serve import serve
 from tally.settings import Settings
 
 kept = []
 
-class Clumsy:
-    def __init__(self, told):
-        self.told = told
+class FailingFinalizer:
+    def __init__(self, sent):
+        self.sent = sent
     def __del__(self):
-        raise ValueError(self.told)
+        raise ValueError(self.sent)
 
-async def later(told):
-    raise ValueError(told)
+async def later(sent):
+    raise ValueError(sent)
 
-def soon(told):
-    raise ValueError(told)
+def soon(sent):
+    raise ValueError(sent)
 
 class Bad(asyncio.Protocol):
     def data_received(self, data):
         raise ValueError(data)
 
 async def fails(request):
-    told = await request.text() + str(dict(request.headers))
+    sent = await request.text() + str(dict(request.headers))
     loop, kind = asyncio.get_running_loop(), request.match_info["kind"]
     if kind == "handler":
-        raise ValueError(told)
+        raise ValueError(sent)
     if kind == "task":
-        loop.create_task(later(told))
+        loop.create_task(later(sent))
     if kind == "callback":
-        loop.call_soon(soon, told)
+        loop.call_soon(soon, sent)
     if kind == "future":
-        loop.create_future().set_exception(ValueError(told))
+        loop.create_future().set_exception(ValueError(sent))
     if kind == "thread":
-        threading.Thread(target=soon, args=(told,), name=told).start()
-    if kind == "collector":
-        Clumsy(told)
+        threading.Thread(target=soon, args=(sent,), name=sent).start()
+    if kind == "finalizer":
+        FailingFinalizer(sent)
     if kind == "library":
-        logging.getLogger("asyncio").error("%s of " + told, told)
-        logging.getLogger(told).error(told)
-        logging.error(told)
+        logging.getLogger("asyncio").error("%s of " + sent, sent)
+        logging.getLogger(sent).error(sent)
+        logging.error(sent)
     if kind == "warning":
-        warnings.warn(told)
-    if kind == "odd":
-        logging.getLogger("tally").error("%d %d", told)
+        warnings.warn(sent)
+    if kind == "format":
+        logging.getLogger("tally").error("%d %d", sent)
     if kind == "protocol":
         server = await loop.create_server(Bad, "127.0.0.1", 0)
         reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-        writer.write(told.encode())
+        writer.write(sent.encode())
         await reader.read()
     await asyncio.sleep(0)
     gc.collect()
@@ -220,17 +221,18 @@ with asyncio.Runner(loop_factory=LOOP) as runner:
 raise ValueError(sys.argv[3])
 """
 UVLOOP = "__import__('uvloop').new_event_loop"
-WORDS = {
+# Kind of failure -> the message, or the logger, of its line.
+EXPECTED = {
     "handler": "500 on /fails/{kind}",
-    "task": "in the loop: Task exception was never retrieved",
-    "callback": "in the loop: Exception in callback",
-    "future": "in the loop: Future exception was never retrieved",
-    "thread": "a thread failed",
-    "collector": "a failure that nobody could be told of",
+    "task": "event loop: Task exception was never retrieved",
+    "callback": "event loop: Exception in callback",
+    "future": "event loop: Future exception was never retrieved",
+    "thread": "thread failed",
+    "finalizer": "unraisable exception",
     "library": "asyncio",
     "warning": "py.warnings",
-    "odd": "%d %d",
-    "protocol": "in the loop: Fatal error",
+    "format": "%d %d",
+    "protocol": "event loop: Fatal error",
 }
 
 
@@ -246,21 +248,21 @@ def loops() -> Iterator[str]:
 
 @by_format
 @pytest.mark.parametrize("loop", list(loops()), ids=lambda loop: "asyncio" if loop == "None" else "uvloop")
-def test_nobody_is_in_the_log(format: str, loop: str, tmp_path: Path) -> None:
-    words = [sys.executable, "-c", FAILING.replace("LOOP", loop), str(tmp_path / "analytics.db"), format, CANARY]
+def test_no_failure_puts_personal_data_in_the_log(format: str, loop: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", FAILING.replace("LOOP", loop), str(tmp_path / "analytics.db"), format, CANARY]
     log = tmp_path / "stderr.log"
     with log.open("wb") as stderr:
-        child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=stderr, cwd=ROOT, env=clean_environment())
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, cwd=ROOT, env=clean_environment())
     assert child.stdout is not None
     at = urlsplit(child.stdout.readline().decode().removeprefix("listening on ").strip())
 
     def lines() -> list[dict[str, Any]]:
         found = log.read_text().splitlines()
-        # What is for people is words there, unless the whole log is JSON.
+        # Notices are plain text, unless the log is JSON.
         return [READ[format](line) for line in found if format == "json" or not line.startswith("set up Tally: ")]
 
     try:
-        for kind, expected in WORDS.items():
+        for kind, expected in EXPECTED.items():
             connection = http.client.HTTPConnection(at.hostname or "", at.port or 0, timeout=60)
             headers = {"User-Agent": CANARY, "X-Forwarded-For": CANARY, "Cookie": CANARY, "Authorization": CANARY}
             connection.request("POST", f"/fails/{kind}?{CANARY}", CANARY, headers)
@@ -271,9 +273,9 @@ def test_nobody_is_in_the_log(format: str, loop: str, tmp_path: Path) -> None:
         child.terminate()
         assert child.wait(timeout=60) == 1
         child.stdout.close()
-    said = lines()
-    assert said[-1]["msg"] == "the process fails"
-    for line in said:
+    logged = lines()
+    assert logged[-1]["msg"] == "process failed"
+    for line in logged:
         if "error" in line:
             assert re.match(r"ValueError( < |$)", line["error"]), line
     assert CANARY not in log.read_text()
@@ -285,63 +287,89 @@ def test_nobody_is_in_the_log(format: str, loop: str, tmp_path: Path) -> None:
 
 
 def test_the_start_in_json(serve: Serve, tmp_path: Path) -> None:
-    """Then the words at the start are lines of it too: whoever reads it need not know others."""
+    """The notices at the start are JSON lines too."""
     server = serve("--log-format", "json")
     assert server.terminate() == 0
-    said = [json.loads(line) for line in server.stderr().splitlines()]
-    assert [line["msg"].split(":")[0] for line in said] == ["database", "set up Tally"]
-    assert said[0]["msg"] == f"database: {tmp_path / 'analytics.db'}"
+    logged = [json.loads(line) for line in server.stderr().splitlines()]
+    assert [line["msg"].split(":")[0] for line in logged] == ["database", "set up Tally"]
+    assert logged[0]["msg"] == f"database: {tmp_path / 'analytics.db'}"
 
 
 @pytest.mark.parametrize(("level", "levels"), [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)])
 def test_levels(level: str, levels: int) -> None:
-    program = f"logs.set_up('logfmt', {level!r})\n"
+    program = f"logs.configure('logfmt', {level!r})\n"
     done = in_a_process(program + "for name in ('debug', 'info', 'warning', 'error'): getattr(log, name)('x')")
     assert (done.returncode, done.stdout) == (0, "")
     assert len(done.stderr.splitlines()) == levels
 
 
 def in_a_process(program: str) -> "subprocess.CompletedProcess[str]":
-    """Lines of Python in a process of their own: what is set up stays."""
-    program = "import logging, sys\nfrom tally import logs\nfrom tally.errors import fields, log\n" + program
-    words = [sys.executable, "-c", program]
-    return subprocess.run(words, capture_output=True, text=True, cwd=ROOT, env=clean_environment())
+    """Run a program in a process of its own, because `configure` changes the whole process."""
+    program = (
+        "import logging, sys\nfrom tally.http import logging as logs\nfrom tally.errors import fields, log\n" + program
+    )
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, env=clean_environment()
+    )
 
 
-def test_a_log_that_cannot_be_written_stops_nothing() -> None:
-    """The disk with the log is full: the server goes on."""
-    program = "sys.stderr = open('/dev/full', 'w')\nlogs.set_up('logfmt', 'info')\n"
+def test_a_log_that_cannot_be_written() -> None:
+    """With a full disk under the log, the program continues."""
+    program = "sys.stderr = open('/dev/full', 'w')\nlogs.configure('logfmt', 'info')\n"
     program += "for n in range(3): log.error('it failed: %s', n)\n"
     done = in_a_process(program + "print('goes on', flush=True)\n__import__('os')._exit(0)")
     assert (done.returncode, done.stdout, done.stderr) == (0, "goes on\n", "")
 
 
 @by_format
-def test_a_line_that_cannot_be_made_is_not_shown_otherwise(format: str) -> None:
-    """Python's own way would be a traceback with all values."""
-    program = f"logs.set_up({format!r}, 'info')\nclass Odd:\n def __repr__(self): raise ValueError({CANARY!r})\n"
+def test_a_record_that_cannot_be_formatted_is_dropped(format: str) -> None:
+    """Python's logging would print a traceback with all values."""
+    program = f"logs.configure({format!r}, 'info')\nclass Odd:\n def __repr__(self): raise ValueError({CANARY!r})\n"
     program += f"log.error('it failed: %s', {CANARY!r}, extra=fields(what=Odd(), who={CANARY!r}))\n"
     done = in_a_process(program + "log.error('and goes on')")
     assert done.returncode == 0
     assert [READ[format](line)["msg"] for line in done.stderr.splitlines()] == ["and goes on"]
 
 
-def test_the_same_thing_is_said_once() -> None:
-    """Whoever says it: a library that strangers make talk would fill the disk too."""
-    program = "logs.set_up('logfmt', 'info')\nfor n in range(1000):\n"
+def test_repeated_lines_are_dropped() -> None:
+    """Of every logger: a library that clients make log would fill the disk too."""
+    program = "logs.configure('logfmt', 'info')\nfor n in range(1000):\n"
     program += " log.error('it failed', extra=fields(error='here'))\n"
-    program += " logging.getLogger('asyncio').warning('said by %s', n)\n"
+    program += " logging.getLogger('asyncio').warning('request %s', n)\n"
     program += "log.error('it failed', extra=fields(error='there'))"
-    said = [read_logfmt(line) for line in in_a_process(program).stderr.splitlines()]
-    assert [(line["msg"], line.get("error")) for line in said] == [
+    logged = [read_logfmt(line) for line in in_a_process(program).stderr.splitlines()]
+    assert [(line["msg"], line.get("error")) for line in logged] == [
         ("it failed", "here"),
         ("logged by a library", None),
         ("it failed", "there"),
     ]
 
 
-def test_the_formats_are_those_of_the_setting() -> None:
+def test_a_repeated_line_is_written_once_a_minute_with_its_number(caplog: pytest.LogCaptureFixture) -> None:
+    log, now_s = logging.Logger("test"), [100.0]
+    log.addHandler(caplog.handler)
+    log.addFilter(logs.RepeatFilter(lambda: now_s[0]))
+    for now_s[0] in (100.0, 101.0, 102.0, 159.0):
+        log.error("%s failed: %s", "a commit", "SQLITE_FULL")
+        log.error("%s failed: %s", "reading", "SQLITE_FULL")
+    for now_s[0] in (160.0, 161.0, 300.0):
+        log.error("%s failed: %s", "a commit", "SQLITE_FULL")
+    for n in range(1_000):
+        log.error("another %d", n)
+    assert caplog.messages[:5] == [
+        "a commit failed: SQLITE_FULL",
+        "reading failed: SQLITE_FULL",
+        "a commit failed: SQLITE_FULL (repeated 3 times)",
+        "a commit failed: SQLITE_FULL (repeated 1 times)",
+        "another 0",
+    ]
+    assert len(caplog.messages) == 1_004
+
+
+def test_logfmt() -> None:
     stream = io.StringIO()
-    line = logs.Lines(logs.FORMATS["logfmt"]).format(record("tally", "a b", n=1.5, yes=True, word="plain", path="/a/b"))
+    line = logs.LineFormatter(logs.FORMATS["logfmt"]).format(
+        record("tally", "a b", n=1.5, yes=True, word="plain", path="/a/b")
+    )
     stream.write(line)
     assert re.fullmatch(rf'time={TIME} level=error msg="a b" n=1\.5 yes=true word=plain path=/a/b', stream.getvalue())

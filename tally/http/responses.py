@@ -1,0 +1,82 @@
+"""Responses of every route: JSON, errors in one shape, and the headers that each path carries.
+
+An error is `{"ok": false, "error": {"code", "message", "field"}}` on every route, 404, 405 and 500 included; `field`
+is present only where one field is at fault. Handlers raise ApiError (tally/errors.py); tally/http/middleware.py turns
+it into the response.
+
+The headers of a response depend on its path alone (`common_headers`): collect and the read API are open to scripts of
+every origin, the API of the pages to none. A handler adds its own under RESPONSE_HEADERS and RESPONSE_COOKIES.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from tally.errors import ApiError
+from tally.http.request_paths import ACCOUNT_PATHS, COLLECT_PATH, COLLECT_PATHS, READ_PATHS, local_path
+
+# Headers that a handler adds to its response, whether it succeeds or fails.
+RESPONSE_HEADERS = web.RequestKey("response_headers", dict[str, str])
+# The same for cookies: name -> complete value of Set-Cookie.
+RESPONSE_COOKIES = web.RequestKey("response_cookies", dict[str, str])
+
+# Browser features that no page needs, by their names in Permissions-Policy. The pages write to the clipboard, so
+# clipboard-write is not among them.
+_DISABLED_FEATURES = (
+    "accelerometer autoplay camera display-capture encrypted-media fullscreen geolocation gyroscope magnetometer"
+    " microphone midi payment picture-in-picture publickey-credentials-get screen-wake-lock usb"
+    " xr-spatial-tracking"
+)
+# A response that a browser opens as a document, an error or a CSV too, loads nothing and cannot be framed.
+# tally/web/pages.py replaces the policy for the pages.
+_MINIMAL = {
+    "Server": "Tally",
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+}
+DEFAULT_HEADERS = _MINIMAL | {
+    "Permissions-Policy": ", ".join(f"{name}=()" for name in _DISABLED_FEATURES.split()),
+}
+# Collect and the read API need no cookies, so every origin may call them. Collect's responses are read by scripts and
+# never shown, so they omit Permissions-Policy: its 450 bytes would be half of each response.
+COLLECT_HEADERS = _MINIMAL | {"Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": "Retry-After"}
+_READ_HEADERS = DEFAULT_HEADERS | {
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Expose-Headers": "Retry-After, ETag, Link, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset",
+}
+# No page of another origin may read or embed the responses of the pages' API, whatever it sends along.
+SAME_ORIGIN_HEADERS = {"Cross-Origin-Resource-Policy": "same-origin"}
+_ACCOUNT_HEADERS = DEFAULT_HEADERS | SAME_ORIGIN_HEADERS
+
+
+def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+    """Return `value` as a JSON response."""
+    return web.Response(body=orjson.dumps(value), status=status, headers=headers, content_type="application/json")
+
+
+def error_response(error: ApiError) -> web.Response:
+    """Return an error as JSON; its `more` is placed beside "error" (collect's list of rejected events)."""
+    details = {"code": error.kind.code, "message": error.message} | ({"field": error.field} if error.field else {})
+    return json_response({"ok": False, "error": details, **error.more}, error.kind.status, error.headers)
+
+
+def serialize(response: web.Response, headers: Mapping[str, str]) -> bytes:
+    """Return the bytes of a response for HTTP/1.1, with additional headers."""
+    body = response.body if isinstance(response.body, bytes) else b""
+    response.headers.update({**headers, "Content-Length": str(len(body))})
+    lines = "".join(f"{name}: {value}\r\n" for name, value in response.headers.items())
+    return f"HTTP/1.1 {response.status} {response.reason}\r\n{lines}\r\n".encode() + body
+
+
+def common_headers(request: web.Request) -> dict[str, str]:
+    """Return the headers of every response to this request's path, with those that its handler added."""
+    path = local_path(request)
+    if path in COLLECT_PATHS or path == request.app[COLLECT_PATH]:
+        return COLLECT_HEADERS
+    added: dict[str, str] = request.get(RESPONSE_HEADERS, {})
+    if path.startswith(READ_PATHS):
+        return _READ_HEADERS | added
+    return (_ACCOUNT_HEADERS if path.startswith(ACCOUNT_PATHS) else DEFAULT_HEADERS) | added
