@@ -2,7 +2,7 @@
 
 Rows go straight into the tables, in the order of time, a day's worth in memory at once: HTTP would take an hour for
 what takes two minutes, and takes no events older than 72 hours. They are such rows as the server writes itself, and
-every day is registered in `built` as stale, to be built: the server builds the rest when it is started
+every day is registered in `rollup_state` as stale, to be built: the server builds the rest when it is started
 (`settled` waits for that).
 
 A folder keeps what was built, with a marker that says what it is; the next run uses it again where the marker, the
@@ -191,7 +191,9 @@ def _write_day(
         "/* dataset.visit */ insert into visit values (?, ?, ?, ?, ?, ?, ?)", ((website, *visit) for visit in visits)
     )
     # Stale, nothing folded: the server builds them in the background.
-    connection.execute("/* dataset.stale */ insert into built values (?, 0, ?, 0, ?, 0)", (website, day, day * DAY_MS))
+    connection.execute(
+        "/* dataset.stale */ insert into rollup_state values (?, 0, ?, 0, ?, 0)", (website, day, day * DAY_MS)
+    )
     # As if every event had brought an event_id.
     connection.executemany(
         "/* dataset.event_id */ insert into event_id values (?, randomblob(16), ?)",
@@ -229,7 +231,7 @@ def settled(db: Path) -> None:
 def _open_work(connection: sqlite3.Connection) -> str:
     """What is still to be built, '' where nothing is."""
     now_ms = time.time_ns() // 1_000_000
-    statement = "/* dataset.built */ select website, level, block, state, folded_ms from built"
+    statement = "/* dataset.built */ select website, level, block, state, rolled_up_to_ms from rollup_state"
     rows = connection.execute(statement).fetchall()
     days = [(website, day, state, folded) for website, level, day, state, folded in rows if level == 0]
     stale = sum(state == 0 for _, _, state, _ in days)

@@ -21,7 +21,7 @@ from tally.storage import database as schema
 MOST_S = 60.0
 _FIGURES = "count(distinct visitor), sum(type <= 1), sum(type >= 2)"
 _RANGE = "from event where website = :website and ts >= :begin and ts < :end"
-_VISITS = "from visit where website = :website and begin_ms >= :begin and begin_ms < :end"
+_VISITS = "from visit where website = :website and start_ms >= :begin and start_ms < :end"
 
 
 def _statements(kind: str, field: str) -> tuple[str, ...]:
@@ -31,13 +31,14 @@ def _statements(kind: str, field: str) -> tuple[str, ...]:
     if kind == "stats":
         return (
             f"/* floors.stats */ select {_FIGURES} {_RANGE}{matching}",
-            f"/* floors.visits */ select count(*), sum(views = 1 and events = 0), sum(views), sum(ms) {own}",
+            f"/* floors.visits */ select count(*), sum(pageviews = 1 and events = 0), sum(pageviews), sum(duration_ms)"
+            f" {own}",
         )
     if kind.startswith("timeseries"):
         length = DAY_MS if kind.endswith("day") else 3_600_000
         return (
             f"/* floors.series */ select ts / {length}, {_FIGURES} {_RANGE}{matching} group by 1",
-            f"/* floors.visits_series */ select begin_ms / {length}, count(*) {own} group by 1",
+            f"/* floors.visits_series */ select start_ms / {length}, count(*) {own} group by 1",
         )
     return (f"/* floors.top */ select pathname, {_FIGURES} {_RANGE}{matching} group by 1 order by 2 desc limit 10",)
 

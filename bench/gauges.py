@@ -106,8 +106,8 @@ class Gauges:
         return sorted(ts for ts in drawn if from_ms <= ts < to_ms)
 
     def vitals(self, day: int, count: int, from_ms: int, to_ms: int) -> list[Row]:
-        """So many events of web vitals on a UTC day, as far as it lies in [from_ms, to_ms): rows of table vitals but
-        for website and id."""
+        """So many events of web vitals on a UTC day, as far as it lies in [from_ms, to_ms): rows of table web_vitals
+        but for website and id."""
         rand = random.Random(f"{self._seed} vitals {day}").random
         rows = []
         for ts in self._times(rand, count, day, from_ms, to_ms):
@@ -124,8 +124,8 @@ class Gauges:
         return rows
 
     def trials(self, day: int, count: int, from_ms: int, to_ms: int) -> Iterator[Row]:
-        """So many visitors of experiments on a UTC day, and their conversions: rows of table ab but for website and id,
-        in the order of time."""
+        """So many visitors of experiments on a UTC day, and their conversions: rows of table experiment_event but for
+        website and id, in the order of time."""
         draw = random.Random(f"{self._seed} trials {day}")
         rand, n = draw.random, self._label
         rows = []

@@ -28,7 +28,7 @@ _FILTERED_S = (0.12, 0.5, 6.0)
 # The most read page, and one that is rarely read.
 TOP, RARE = path(0), path(4000)
 
-_OF = "from vitals where website = :website and ts >= :begin and ts < :end"
+_OF = "from web_vitals where website = :website and ts >= :begin and ts < :end"
 _PLACED = (
     "select {by} as part, lcp, row_number() over (partition by {by} order by lcp) as place,"
     " count(lcp) over (partition by {by}) as samples"
@@ -59,7 +59,8 @@ _PLAIN = {
     "vitals by device": _PERCENTILES.format(by="device", only=""),
     "vitals by day": _PERCENTILES.format(by="ts / 86400000", only=""),
     "experiments": (
-        "select experiment, variant, goal, count(distinct visitor) from ab where website = :website and ts >= :begin"
+        "select experiment, variant, goal, count(distinct visitor) from experiment_event"
+        " where website = :website and ts >= :begin"
         " and ts < :end group by 1, 2, 3"
     ),
 }
@@ -121,16 +122,20 @@ def _sizes(known: DataSet) -> list[Row]:
     with closing(schema.connect_reader(known.db)) as connection:
         pages = dict(connection.execute("/* gauging.pages */ select name, sum(pgsize) from dbstat group by name"))
         numbers = {
-            "web vitals": "select count(*) from vitals",
-            "events of experiments": "select count(*) from ab",
-            "heatmap points": f"select sum({' + '.join(heat_days.COUNTS)}) from heat_count where level = 0",
+            "web vitals": "select count(*) from web_vitals",
+            "events of experiments": "select count(*) from experiment_event",
+            "heatmap points": f"select sum({' + '.join(heat_days.COUNTS)}) from heatmap_count where level = 0",
         }
         count = {what: connection.execute(f"/* gauging.count */ {sql}").fetchone()[0] for what, sql in numbers.items()}
     rows = []
     for what, target, tables in (
-        ("web vitals", VITALS_BYTES, ("vitals", "histogram")),
-        ("heatmap points", POINT_BYTES, ("heat", "heat_block", "heat_count")),
-        ("events of experiments", 0, ("ab", "assignment", "conversion", "trial")),
+        ("web vitals", VITALS_BYTES, ("web_vitals", "web_vitals_histogram")),
+        ("heatmap points", POINT_BYTES, ("heatmap_point", "heatmap_block", "heatmap_count")),
+        (
+            "events of experiments",
+            0,
+            ("experiment_event", "experiment_assignment", "experiment_conversion", "experiment_total"),
+        ),
     ):
         parts = {name: pages[name] / count[what] for name in tables}
         each = sum(parts.values())

@@ -1,8 +1,8 @@
 """Heatmap points in the packed store: written day after day, as the background packs them, without collecting first.
 
-A day's cells of a page go into table heat_block as tally/rollups/heatmaps.py would have packed them, and counts of
-pages into heat_count; sums over blocks of days are made at the end, of bands that the product would have them of. Days
-come in their order, so that the file is as full, or as empty, as that of a server.
+A day's cells of a page go into table heatmap_block as tally/rollups/heatmaps.py would have packed them, and counts of
+pages into heatmap_count; sums over blocks of days are made at the end, of bands that the product would have them of.
+Days come in their order, so that the file is as full, or as empty, as that of a server.
 """
 
 import sqlite3
@@ -53,16 +53,19 @@ def _write_day(
                 count[2 * width + 1] += samples
         counts.append((website, 0, day, numbers[rank], *count))
         written += sum(count)
-    connection.executemany("/* heated.block */ insert into heat_block values (?, ?, ?, ?, ?, ?, ?, ?)", sorted(blocks))
+    connection.executemany(
+        "/* heated.block */ insert into heatmap_block values (?, ?, ?, ?, ?, ?, ?, ?)", sorted(blocks)
+    )
     marks = ", ".join("?" * (4 + len(heat_days.COUNTS)))
-    connection.executemany(f"/* heated.count */ insert into heat_count values ({marks})", sorted(counts))
+    connection.executemany(f"/* heated.count */ insert into heatmap_count values ({marks})", sorted(counts))
     return written
 
 
 def _add_counts_up(connection: sqlite3.Connection, website: int, level: int) -> None:
     sums = ", ".join(f"sum({name})" for name in heat_days.COUNTS)
     connection.execute(
-        f"/* heated.counts */ insert into heat_count select website, ?, block >> 1, pathname, {sums} from heat_count"
+        f"/* heated.counts */ insert into heatmap_count select website, ?, block >> 1, pathname, {sums}"
+        " from heatmap_count"
         " where website = ? and level = ? group by 3, 4 order by 3, 4",
         (level, website, level - 1),
     )
@@ -71,12 +74,12 @@ def _add_counts_up(connection: sqlite3.Connection, website: int, level: int) -> 
 def _add_cells_up(connection: sqlite3.Connection, website: int, below: int, level: int) -> None:
     """Blocks of bands whose parts are large enough (tally/rollups/heatmaps.py SUM_FROM_BYTES)."""
     large = connection.execute(
-        "/* heated.large */ select website, pathname, band, ?, block >> ? from heat_block"
+        "/* heated.large */ select website, pathname, band, ?, block >> ? from heatmap_block"
         " where website = ? and level = ? group by 2, 3, 5"
         " having sum(length(mobile) + length(tablet) + length(desktop)) > ?",
         (level, level - below, website, below, heat_days.SUM_FROM_BYTES),
     ).fetchall()
     connection.executemany(
-        "/* heated.sums */ insert into heat_block values (?, ?, ?, ?, ?, ?, ?, ?)",
+        "/* heated.sums */ insert into heatmap_block values (?, ?, ?, ?, ?, ?, ?, ?)",
         [(*place, *heat_days.summed(connection, place)) for place in large],
     )

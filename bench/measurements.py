@@ -96,13 +96,13 @@ def _with_ids(connection: sqlite3.Connection, rows: list[Row]) -> list[Row]:
 
 def _write_vitals(connection: sqlite3.Connection, drawn: list[Row]) -> None:
     rows = _with_ids(connection, drawn)
-    connection.executemany(f"/* measurements.vitals */ insert into vitals values ({', '.join('?' * 22)})", rows)
+    connection.executemany(f"/* measurements.vitals */ insert into web_vitals values ({', '.join('?' * 22)})", rows)
     vital_days.add(connection, rows)
 
 
 def _write_trials(connection: sqlite3.Connection, day: int, drawn: list[Row]) -> None:
     rows = _with_ids(connection, drawn)
-    connection.executemany(f"/* measurements.ab */ insert into ab values ({', '.join('?' * 23)})", rows)
+    connection.executemany(f"/* measurements.ab */ insert into experiment_event values ({', '.join('?' * 23)})", rows)
     keyed = [((_WEBSITE, day, row[-4], row[4]), row) for row in rows]
     # By time and id: of a visitor's the first.
     assigned = [(key, trials.Assignment(*row[1:3], row[-3])) for key, row in keyed if row[3] == AB_ASSIGN]

@@ -81,7 +81,7 @@ _WEEK = (1.1, 1.1, 1.1, 1.1, 1.05, 0.75, 0.8)
 Event = tuple[Any, ...]
 """A row of table event but for website and id: ts, type, visitor, visit, 14 fields, event_name, event_data."""
 Visit = tuple[int, int, int, int, int, int]
-"""A row of table visit but for website: begin_ms, visitor, visit, ms, views, events."""
+"""A row of table visit but for website: start_ms, visitor, visit, duration_ms, pageviews, events."""
 
 
 class Day(NamedTuple):

@@ -72,7 +72,7 @@ def of_account(known: Mapping[bytes, Login], account: int) -> list[bytes]:
 
 def stored(connection: sqlite3.Connection) -> dict[bytes, Login]:
     """Every session in the file."""
-    rows = connection.execute("/* logins.all */ select digest, account, created_ms, ends_ms from login").fetchall()
+    rows = connection.execute("/* logins.all */ select digest, account, created_ms, expires_ms from login").fetchall()
     return {digest: Login(*rest) for digest, *rest in rows}
 
 
@@ -83,13 +83,13 @@ def store(connection: sqlite3.Connection, digest: bytes, login: Login) -> None:
 
 def prolong(connection: sqlite3.Connection, digest: bytes, ends_ms: int) -> None:
     """A session goes on for longer, if it has not been ended meanwhile."""
-    connection.execute("/* logins.prolong */ update login set ends_ms = ? where digest = ?", (ends_ms, digest))
+    connection.execute("/* logins.prolong */ update login set expires_ms = ? where digest = ?", (ends_ms, digest))
 
 
 def forget_account(connection: sqlite3.Connection, account: int, but: bytes = b"") -> None:
     """An account's sessions end, but for one, and no browser is known any more."""
     connection.execute("/* logins.forget_all */ delete from login where account = ? and digest <> ?", (account, but))
-    connection.execute("/* logins.forget_devices_of */ delete from device where account = ?", (account,))
+    connection.execute("/* logins.forget_devices_of */ delete from device_cookie where account = ?", (account,))
 
 
 def forget(connection: sqlite3.Connection, digests: list[bytes]) -> None:
@@ -99,16 +99,20 @@ def forget(connection: sqlite3.Connection, digests: list[bytes]) -> None:
 
 def stored_devices(connection: sqlite3.Connection) -> dict[bytes, Login]:
     """Every known browser in the file."""
-    rows = connection.execute("/* logins.devices */ select digest, account, created_ms, ends_ms from device").fetchall()
+    rows = connection.execute(
+        "/* logins.devices */ select digest, account, created_ms, expires_ms from device_cookie"
+    ).fetchall()
     return {digest: Login(*rest) for digest, *rest in rows}
 
 
 def store_device(connection: sqlite3.Connection, digest: bytes, device: Login) -> None:
     """A browser is known from now on."""
-    connection.execute("/* logins.store_device */ insert or replace into device values (?, ?, ?, ?)", (digest, *device))
+    connection.execute(
+        "/* logins.store_device */ insert or replace into device_cookie values (?, ?, ?, ?)", (digest, *device)
+    )
 
 
 def forget_devices(connection: sqlite3.Connection, digests: list[bytes]) -> None:
     """Browsers are not known any more."""
     rows = [(digest,) for digest in digests]
-    connection.executemany("/* logins.forget_devices */ delete from device where digest = ?", rows)
+    connection.executemany("/* logins.forget_devices */ delete from device_cookie where digest = ?", rows)

@@ -95,7 +95,7 @@ class Key(NamedTuple):
 def websites(connection: sqlite3.Connection) -> list[Website]:
     """Every website, oldest first."""
     origins: dict[int, set[str]] = {}
-    for number, origin in connection.execute("/* accounts.origins */ select website, origin from website_origin"):
+    for number, origin in connection.execute("/* accounts.origins */ select website, origin from allowed_origin"):
         origins.setdefault(number, set()).add(origin)
     rows = connection.execute(
         "/* accounts.websites */ select w.number, w.id, w.domain, w.name, w.created_ms, w.account, a.plan"
@@ -108,7 +108,7 @@ def own_hosts(connection: sqlite3.Connection, number: int) -> tuple[str, frozens
     """Return a website's domain and allowed extra origins; the domain is "" where there is no such website."""
     row = connection.execute("/* accounts.domain */ select domain from website where number = ?", (number,)).fetchone()
     origins = connection.execute(
-        "/* accounts.origins_of */ select origin from website_origin where website = ?", (number,)
+        "/* accounts.origins_of */ select origin from allowed_origin where website = ?", (number,)
     )
     return row[0] if row else "", frozenset(origin for (origin,) in origins)
 
@@ -149,8 +149,8 @@ def shares(connection: sqlite3.Connection) -> dict[str, str]:
     """The id of every website that has a shared link, by the link's token."""
     return dict(
         connection.execute(
-            "/* accounts.shares */ select share.token, website.id from share"
-            " join website on website.number = share.website order by share.website"
+            "/* accounts.shares */ select share_link.token, website.id from share_link"
+            " join website on website.number = share_link.website order by share_link.website"
         )
     )
 
@@ -158,8 +158,8 @@ def shares(connection: sqlite3.Connection) -> dict[str, str]:
 def usage(connection: sqlite3.Connection, month: int) -> dict[tuple[int, int], int]:
     """Accepted events of a month (202611), by account number and month."""
     rows = connection.execute(
-        "/* accounts.usage */ select account, events from account cross join usage"
-        " on usage.account = account.number and month = ?",
+        "/* accounts.usage */ select account, events from account cross join account_usage"
+        " on account_usage.account = account.number and month = ?",
         (month,),
     )
     return {(account, month): events for account, events in rows}
@@ -289,11 +289,11 @@ def add_website(
     row = connection.execute(
         "/* accounts.add_website */ insert into website (number, id, account, domain, name, created_ms)"
         " values (1 + max((select coalesce(max(number), 0) from website),"
-        " (select coalesce(max(website), 0) from gone)), ?, ?, ?, ?, ?) returning number",
+        " (select coalesce(max(website), 0) from deleted_website)), ?, ?, ?, ?, ?) returning number",
         (id, owner.number, domain, name, now_ms),
     ).fetchone()
     connection.executemany(
-        "/* accounts.add_origin */ insert or ignore into website_origin (website, origin) values (?, ?)",
+        "/* accounts.add_origin */ insert or ignore into allowed_origin (website, origin) values (?, ?)",
         [(row[0], origin) for origin in origins],
     )
     return id
@@ -378,11 +378,12 @@ def traffic(connection: sqlite3.Connection, websites: Iterable[int]) -> dict[int
     found, left = {}, MAX_COUNTED
     for website in websites:
         sums = connection.execute(
-            "/* accounts.traffic */ select coalesce(sum(views + events), 0) from moment where website = ?", (website,)
+            "/* accounts.traffic */ select coalesce(sum(pageviews + events), 0) from total_15m where website = ?",
+            (website,),
         )
         events, is_exact = int(sums.fetchone()[0]), True
         stale = connection.execute(
-            "/* accounts.stale_days */ select block from built"
+            "/* accounts.stale_days */ select block from rollup_state"
             " where website = ? and level = 0 and state < 2 and state = 0 order by block",
             (website,),
         )
@@ -390,8 +391,8 @@ def traffic(connection: sqlite3.Connection, websites: Iterable[int]) -> dict[int
             span = (website, day * DAY_MS, (day + 1) * DAY_MS)
             own = connection.execute(
                 "/* accounts.stale_traffic */ select (select count(*) from (select 1 from event"
-                " where website = ?1 and ts >= ?2 and ts < ?3 limit ?4)), (select coalesce(sum(views + events), 0)"
-                " from moment where website = ?1 and quarter >= ?2 / 900000 and quarter < ?3 / 900000)",
+                " where website = ?1 and ts >= ?2 and ts < ?3 limit ?4)), (select coalesce(sum(pageviews + events), 0)"
+                " from total_15m where website = ?1 and quarter >= ?2 / 900000 and quarter < ?3 / 900000)",
                 (*span, left + 1),
             )
             counted, known = own.fetchone()
@@ -408,26 +409,29 @@ def change_website(connection: sqlite3.Connection, number: int, name: str, domai
     connection.execute(
         "/* accounts.change_website */ update website set name = ?, domain = ? where number = ?", (name, domain, number)
     )
-    connection.execute("/* accounts.clear_origins */ delete from website_origin where website = ?", (number,))
+    connection.execute("/* accounts.clear_origins */ delete from allowed_origin where website = ?", (number,))
     connection.executemany(
-        "/* accounts.add_origin */ insert or ignore into website_origin (website, origin) values (?, ?)",
+        "/* accounts.add_origin */ insert or ignore into allowed_origin (website, origin) values (?, ?)",
         [(number, origin) for origin in origins],
     )
 
 
 def share_website(connection: sqlite3.Connection, number: int, token: str, now_ms: int) -> None:
     """A website's shared link; one that it had before opens nothing from now on."""
-    connection.execute("/* accounts.share */ insert or replace into share values (?, ?, ?)", (number, token, now_ms))
+    connection.execute(
+        "/* accounts.share */ insert or replace into share_link values (?, ?, ?)", (number, token, now_ms)
+    )
 
 
 def unshare_website(connection: sqlite3.Connection, number: int) -> None:
     """Withdraws a website's shared link."""
-    connection.execute("/* accounts.unshare */ delete from share where website = ?", (number,))
+    connection.execute("/* accounts.unshare */ delete from share_link where website = ?", (number,))
 
 
 def unshare_account(connection: sqlite3.Connection, account: int) -> None:
     """Revokes the share links of all websites of an account."""
     connection.execute(
-        "/* accounts.unshare_all */ delete from share where website in (select number from website where account = ?)",
+        "/* accounts.unshare_all */ delete from share_link where website in (select number from website"
+        " where account = ?)",
         (account,),
     )

@@ -228,7 +228,7 @@ class _Feed(io.RawIOBase):
 def _add_usage(connection: sqlite3.Connection, owner: Account, months: Counter[int]) -> None:
     """An import counts towards no plan; the demo's events are to show on the page of usage."""
     connection.executemany(
-        "/* demo.usage */ insert into usage values (?, ?, ?)"
+        "/* demo.usage */ insert into account_usage values (?, ?, ?)"
         " on conflict do update set events = events + excluded.events",
         [(owner.number, month, events) for month, events in months.items()],
     )
@@ -240,7 +240,7 @@ def _add_heat(connection: sqlite3.Connection, website: int, site: Site, until_ms
         cells[day, path, width_of(viewport), kind, *bin_of(x, y, kind)] += 1
     numbers = Labels().numbers_of(connection, {cell[1] for cell in cells})
     connection.executemany(
-        "/* demo.heat */ insert into heat values (?, ?, ?, ?, ?, ?, ?, ?)",
+        "/* demo.heat */ insert into heatmap_point values (?, ?, ?, ?, ?, ?, ?, ?)",
         [(website, cell[0], numbers[cell[1]], *cell[2:], points) for cell, points in cells.items()],
     )
 

@@ -230,26 +230,26 @@ def _in_transaction(step: Callable[[sqlite3.Connection, W], T], what: W, connect
 def add(connection: sqlite3.Connection, pending: Pending) -> None:
     """Adds counts and examples of the websites that are still there."""
     connection.executemany(
-        "/* rejected_events.add */ insert into left_out select ?1, ?2, ?3, ?4"
+        "/* rejected_events.add */ insert into rejected_event select ?1, ?2, ?3, ?4"
         " where exists (select 1 from website where number = ?1)"
         " on conflict do update set events = events + excluded.events",
         [(*key, events) for key, events in pending.counts.items()],
     )
     for (website, reason), samples in pending.samples.items():
         connection.executemany(
-            "/* rejected_events.again */ delete from left_out_sample"
+            "/* rejected_events.again */ delete from rejected_sample"
             " where website = ? and reason = ? and type is ? and field = ? and detail = ?",
             [(website, reason, *sample) for sample in samples],
         )
         connection.executemany(
-            "/* rejected_events.sample */ insert into left_out_sample select ?1, ?2, 1 + coalesce((select max(id) from"
-            " left_out_sample where website = ?1 and reason = ?2), 0), ?3, ?4, ?5, ?6"
+            "/* rejected_events.sample */ insert into rejected_sample select ?1, ?2, 1 + coalesce((select max(id) from"
+            " rejected_sample where website = ?1 and reason = ?2), 0), ?3, ?4, ?5, ?6"
             " where exists (select 1 from website where number = ?1)",
             [(website, reason, ms, *sample) for sample, ms in samples.items()],
         )
         connection.execute(
-            "/* rejected_events.newest */ delete from left_out_sample where website = ?1 and reason = ?2 and id <="
-            " (select id from left_out_sample where website = ?1 and reason = ?2 order by id desc limit 1 offset ?3)",
+            "/* rejected_events.newest */ delete from rejected_sample where website = ?1 and reason = ?2 and id <="
+            " (select id from rejected_sample where website = ?1 and reason = ?2 order by id desc limit 1 offset ?3)",
             (website, reason, SAMPLES_KEPT),
         )
 
@@ -261,15 +261,16 @@ def forget_old(connection: sqlite3.Connection, sure_ms: int) -> set[int]:
     left = _ROWS_A_STEP
     for (website,) in connection.execute("/* rejected_events.websites */ select number from website").fetchall():
         old = connection.execute(
-            "/* rejected_events.old */ select website, quarter, reason from left_out"
+            "/* rejected_events.old */ select website, quarter, reason from rejected_event"
             " where website = ? and quarter < ? limit ?",
             (website, quarter, left),
         ).fetchall()
         connection.executemany(
-            "/* rejected_events.forget */ delete from left_out where website = ? and quarter = ? and reason = ?", old
+            "/* rejected_events.forget */ delete from rejected_event where website = ? and quarter = ? and reason = ?",
+            old,
         )
         samples = connection.execute(
-            "/* rejected_events.forget_samples */ delete from left_out_sample where website = ? and ms < ?",
+            "/* rejected_events.forget_samples */ delete from rejected_sample where website = ? and arrived_ms < ?",
             (website, sample_ms),
         ).rowcount
         left -= len(old)
@@ -287,12 +288,14 @@ def days(connection: sqlite3.Connection, website: int, edges: Sequence[tuple[int
     first, last = edges[0][0] // QUARTER_MS, edges[-1][1] // QUARTER_MS
     # What is asked about may be decades: only where there is anything is it counted.
     oldest = connection.execute(
-        "/* rejected_events.oldest */ select quarter from left_out where website = ? and quarter >= ? and quarter < ?"
+        "/* rejected_events.oldest */ select quarter from rejected_event where website = ? and quarter >= ?"
+        " and quarter < ?"
         " order by quarter limit 1",
         (website, first, last),
     ).fetchone()
     newest = connection.execute(
-        "/* rejected_events.latest */ select quarter from left_out where website = ? and quarter >= ? and quarter < ?"
+        "/* rejected_events.latest */ select quarter from rejected_event where website = ? and quarter >= ?"
+        " and quarter < ?"
         " order by quarter desc limit 1",
         (website, first, last),
     ).fetchone()
@@ -307,7 +310,7 @@ def days(connection: sqlite3.Connection, website: int, edges: Sequence[tuple[int
 
 def _counts(connection: sqlite3.Connection, website: int, first: int, end: int) -> dict[int, int]:
     rows = connection.execute(
-        "/* rejected_events.day */ select reason, sum(events) from left_out"
+        "/* rejected_events.day */ select reason, sum(events) from rejected_event"
         " where website = ? and quarter >= ? and quarter < ? group by reason",
         (website, first, end),
     )
@@ -317,8 +320,8 @@ def _counts(connection: sqlite3.Connection, website: int, first: int, end: int) 
 def samples(connection: sqlite3.Connection, website: int, from_ms: int, to_ms: int) -> list[tuple[int, int, Sample]]:
     """The examples of a range that are kept, newest first, each with the reason's number and when it came last."""
     rows = connection.execute(
-        "/* rejected_events.samples */ select reason, ms, type, field, detail from left_out_sample"
-        " where website = ? and ms >= ? and ms < ? order by ms desc, reason, id desc",
+        "/* rejected_events.samples */ select reason, arrived_ms, type, field, detail from rejected_sample"
+        " where website = ? and arrived_ms >= ? and arrived_ms < ? order by arrived_ms desc, reason, id desc",
         (website, from_ms, to_ms),
     ).fetchall()
     return [(reason, ms, Sample(*sample)) for reason, ms, *sample in rows]

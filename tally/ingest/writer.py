@@ -330,15 +330,15 @@ class _Group:
         if self._parts:
             event_data.add(run, self._parts)
         if self._vitals:
-            insert(run, "writer", "vitals", self._vitals)
+            insert(run, "writer", "web_vitals", self._vitals)
             vital_days.add(run, self._vitals)
-        insert(run, "writer", "ab", self._ab)
+        insert(run, "writer", "experiment_event", self._ab)
         self._store_visits()
         moments.add(run, self._deltas.rows())
         self._roll()
         _each(
             run,
-            "/* writer.heat */ insert into heat values (?, ?, ?, ?, ?, ?, ?, ?)"
+            "/* writer.heat */ insert into heatmap_point values (?, ?, ?, ?, ?, ?, ?, ?)"
             " on conflict do update set points = points + excluded.points",
             [(*bin, points) for bin, points in self._heat.items()],
         )
@@ -347,7 +347,8 @@ class _Group:
         insert(run, "writer", "event_id", [(*key, ms) for key, ms in self._renewed.items()], "insert or replace")
         _each(
             run,
-            "/* writer.usage */ insert into usage values (?, ?, ?) on conflict do update set events = excluded.events",
+            "/* writer.usage */ insert into account_usage values (?, ?, ?) on conflict do update"
+            " set events = excluded.events",
             [(*month, events) for month, events in self.used.items() if events != self._used_before[month]],
         )
         _each(
@@ -366,7 +367,7 @@ class _Group:
         _each(
             self._connection,
             "/* writer.visit_gone */ delete from visit"
-            " where website = ? and begin_ms = ? and visitor = ? and visit = ?",
+            " where website = ? and start_ms = ? and visitor = ? and visit = ?",
             gone,
         )
         insert(self._connection, "writer", "visit", rows, "insert or replace")
@@ -497,7 +498,7 @@ def _months(jobs: Sequence[Job]) -> list[int]:
 
 
 def _used(connection: sqlite3.Connection, months: Iterable[tuple[int, int]]) -> dict[tuple[int, int], int]:
-    statement = "/* writer.used */ select events from usage where account = ? and month = ?"
+    statement = "/* writer.used */ select events from account_usage where account = ? and month = ?"
     return {month: (connection.execute(statement, month).fetchone() or (0,))[0] for month in months}
 
 

@@ -1,10 +1,10 @@
 """What is left of a deleted website in the file, and the steps that take it away for good.
 
-`begin` takes the website itself away, in one transaction with a row in `gone`: from then on nothing answers for it.
-The rest goes in short steps, each a transaction of the caller's: `erase` takes rows out of every table that has a
-website column; `Reading` and `sweep` find and take the texts that no other website uses; `give_back` hands free pages
-back to the file system, those that were free before among them; `finish` says that it is over. Killed at any point,
-the next start goes on.
+`begin` takes the website itself away, in one transaction with a row in `deleted_website`: from then on nothing answers
+for it. The rest goes in short steps, each a transaction of the caller's: `erase` takes rows out of every table that has
+a website column; `Reading` and `sweep` find and take the texts that no other website uses; `give_back` hands free pages
+back to the file system, those that were free before among them; `finish` says that it is over. Killed at any point, the
+next start goes on.
 
 Really gone: while these steps run, SQLite overwrites what it deletes (`secure_delete`), pages that become free as well.
 Outside of them the writer runs as SQLite was built. The store empties the log afterwards. What can stay is what SQLite
@@ -28,31 +28,31 @@ from tally.storage.labels import Labels
 STEP_S = 0.01
 _ROWS = 250
 # A row of what somebody clicked all over has 100 KB and more.
-_LARGE_ROWS = {"heat_block": 5}
+_LARGE_ROWS = {"heatmap_block": 5}
 _STEPS_BETWEEN_LOOKS = 100_000
 
 TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("event", ("ts", "id")),
-    ("visit", ("begin_ms", "visitor", "visit")),
+    ("visit", ("start_ms", "visitor", "visit")),
     ("open_day_visitor", ("day", "visitor")),
     ("open_day_visitor_value", ("day", "visitor", "field", "value")),
     ("rollup", ("field", "level", "block", "value")),
-    ("moment", ("quarter",)),
-    ("built", ("level", "block")),
+    ("total_15m", ("quarter",)),
+    ("rollup_state", ("level", "block")),
     ("visit_page", ("level", "block", "value")),
-    ("vitals", ("ts", "id")),
-    ("histogram", ("cut", "level", "block", "value")),
-    ("ab", ("ts", "id")),
-    ("assignment", ("day", "experiment", "visitor")),
-    ("conversion", ("day", "experiment", "visitor", "goal")),
-    ("trial", ("day", "experiment", "variant", "converted", "goal")),
-    ("heat", ("day", "pathname", "width", "kind", "bin_y", "bin_x")),
-    ("heat_block", ("pathname", "band", "level", "block")),
-    ("heat_count", ("level", "block", "pathname")),
+    ("web_vitals", ("ts", "id")),
+    ("web_vitals_histogram", ("breakdown", "level", "block", "value")),
+    ("experiment_event", ("ts", "id")),
+    ("experiment_assignment", ("day", "experiment", "visitor")),
+    ("experiment_conversion", ("day", "experiment", "visitor", "goal")),
+    ("experiment_total", ("day", "experiment", "variant", "converted", "goal")),
+    ("heatmap_point", ("day", "pathname", "viewport", "kind", "bin_y", "bin_x")),
+    ("heatmap_block", ("pathname", "band", "level", "block")),
+    ("heatmap_count", ("level", "block", "pathname")),
     ("event_id", ("digest",)),
     ("import_id", ("ts", "digest")),
-    ("left_out", ("quarter", "reason")),
-    ("left_out_sample", ("reason", "id")),
+    ("rejected_event", ("quarter", "reason")),
+    ("rejected_sample", ("reason", "id")),
     ("field_value", ("field", "value")),
     ("new_value", ("day", "field")),
     ("website_usage", ("month",)),
@@ -62,14 +62,14 @@ TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 _LABELS = (
     ("event", (*FIELDS, "event_name")),
-    ("vitals", FIELDS),
-    ("ab", (*FIELDS, "experiment", "variant", "goal")),
-    ("assignment", ("experiment", "variant")),
-    ("conversion", ("experiment", "goal")),
-    ("trial", ("experiment", "variant", "goal")),
-    ("heat", ("pathname",)),
-    ("heat_count", ("pathname",)),  # and with it those of heat_block
-    ("histogram", ("value",)),
+    ("web_vitals", FIELDS),
+    ("experiment_event", (*FIELDS, "experiment", "variant", "goal")),
+    ("experiment_assignment", ("experiment", "variant")),
+    ("experiment_conversion", ("experiment", "goal")),
+    ("experiment_total", ("experiment", "variant", "goal")),
+    ("heatmap_point", ("pathname",)),
+    ("heatmap_count", ("pathname",)),  # and with it those of heatmap_block
+    ("web_vitals_histogram", ("value",)),
     ("visit_page", ("value",)),
     ("field_value", ("value",)),
 )
@@ -97,19 +97,21 @@ def overwriting(connection: sqlite3.Connection) -> Iterator[None]:
 def begin(connection: sqlite3.Connection, website: int, now_ms: int) -> None:
     """A website is no more. What it has used of its account's month is given back."""
     connection.execute(
-        "/* deletion.usage */ update usage set events = max(0, events - coalesce("
+        "/* deletion.usage */ update account_usage set events = max(0, events - coalesce("
         "(select events from website_usage as own where own.website = ?1 and own.month = ?2), 0))"
         " where account = (select account from website where number = ?1) and month = ?2",
         (website, month_of(now_ms)),
     )
     with overwriting(connection):
         connection.execute("/* deletion.website */ delete from website where number = ?", (website,))
-    connection.execute("/* deletion.begin */ insert or ignore into gone values (?, ?, 0)", (website, now_ms))
+    connection.execute("/* deletion.begin */ insert or ignore into deleted_website values (?, ?, 0)", (website, now_ms))
 
 
 def todo(connection: sqlite3.Connection) -> list[Gone]:
     """The deleted websites that are not over."""
-    rows = connection.execute("/* deletion.todo */ select website, deleted_ms from gone where is_over = 0").fetchall()
+    rows = connection.execute(
+        "/* deletion.todo */ select website, deleted_ms from deleted_website where is_complete = 0"
+    ).fetchall()
     return [Gone(*row) for row in rows]
 
 
@@ -180,7 +182,8 @@ class Reading:
 
 def _uses(connection: sqlite3.Connection) -> Iterator[tuple[str, tuple[int, ...]]]:
     websites = connection.execute(
-        "/* deletion.websites */ select number from website union select website from gone where is_over = 0"
+        "/* deletion.websites */ select number from website union select website from deleted_website"
+        " where is_complete = 0"
     ).fetchall()
     return _uses_of([website for (website,) in websites])
 
@@ -253,5 +256,6 @@ def give_back(connection: sqlite3.Connection) -> bool:
 def finish(connection: sqlite3.Connection, websites: Iterable[int]) -> None:
     """Nothing is left of these."""
     connection.executemany(
-        "/* deletion.finish */ update gone set is_over = 1 where website = ?", [(one,) for one in websites]
+        "/* deletion.finish */ update deleted_website set is_complete = 1 where website = ?",
+        [(one,) for one in websites],
     )

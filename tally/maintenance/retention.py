@@ -21,11 +21,11 @@ LEAST_DAYS = -(-FINAL_AFTER_MS // DAY_MS) + 1
 
 _TABLES = (
     ("event", "ts", ("website", "ts", "id")),
-    ("visit", "begin_ms", ("website", "begin_ms", "visitor", "visit")),
-    ("vitals", "ts", ("website", "ts", "id")),
-    ("ab", "ts", ("website", "ts", "id")),
-    ("assignment", "day", ("website", "day", "experiment", "visitor")),
-    ("conversion", "day", ("website", "day", "experiment", "visitor", "goal")),
+    ("visit", "start_ms", ("website", "start_ms", "visitor", "visit")),
+    ("web_vitals", "ts", ("website", "ts", "id")),
+    ("experiment_event", "ts", ("website", "ts", "id")),
+    ("experiment_assignment", "day", ("website", "day", "experiment", "visitor")),
+    ("experiment_conversion", "day", ("website", "day", "experiment", "visitor", "goal")),
     # Lines of these days are refused from now on, whether they were imported before or not.
     ("import_id", "ts", ("website", "ts", "digest")),
 )
@@ -74,13 +74,14 @@ def let_go(connection: sqlite3.Connection, website: int, default: int, sure_ms: 
     end = first_kept(max(keep_days, LEAST_DAYS), sure_ms)
     row = connection.execute(
         "/* retention.next */ select block, state, exists (select 1 from visit_page as page"
-        " where page.website = built.website and page.level = 0 and page.block = built.block and page.value = 0)"
-        " from built where website = ? and level = 0 and block < ? and state < 3 order by block limit 1",
+        " where page.website = rollup_state.website and page.level = 0 and page.block = rollup_state.block"
+        " and page.value = 0)"
+        " from rollup_state where website = ? and level = 0 and block < ? and state < 3 order by block limit 1",
         (website, end),
     ).fetchone()
     if row and row[1] == FINAL and row[2]:
         connection.execute(
-            "/* retention.keep */ update built set state = ? where website = ? and level = 0 and block = ?",
+            "/* retention.keep */ update rollup_state set state = ? where website = ? and level = 0 and block = ?",
             (KEPT, website, row[0]),
         )
         return True
@@ -89,15 +90,16 @@ def let_go(connection: sqlite3.Connection, website: int, default: int, sure_ms: 
     if row is None:
         # Says from when on single events are kept, also where the last day to go had no traffic.
         connection.execute(
-            "/* retention.until */ insert or ignore into built select ?, 0, ?, ?, ?, 1 where exists"
-            " (select 1 from built where website = ? and level = 0 and block >= 0 and state = 3) or exists"
-            " (select 1 from histogram where website = ? and cut = 0 and level = 0 and block < ?) or exists"
-            " (select 1 from trial where website = ? and day < ?)",
+            "/* retention.until */ insert or ignore into rollup_state select ?, 0, ?, ?, ?, 1 where exists"
+            " (select 1 from rollup_state where website = ? and level = 0 and block >= 0 and state = 3) or exists"
+            " (select 1 from web_vitals_histogram where website = ? and breakdown = 0 and level = 0"
+            " and block < ?) or exists"
+            " (select 1 from experiment_total where website = ? and day < ?)",
             (website, end - 1, KEPT, end * DAY_MS, website, website, end, website, end),
         )
         connection.execute(
             "/* retention.no_pages */ insert or ignore into visit_page select ?, 0, block, 0, 0, 0, 0, 0, 0, 0, 0, 0"
-            " from built where website = ? and level = 0 and block = ? and state = 3",
+            " from rollup_state where website = ? and level = 0 and block = ? and state = 3",
             (website, website, end - 1),
         )
     return False
@@ -109,9 +111,10 @@ def next_day(connection: sqlite3.Connection, website: int, default: int, sure_ms
     if not keep_days:
         return None
     row = connection.execute(
-        "/* retention.next_day */ select block from built where website = ? and level = 0 and block < ? and state = 2"
-        " and not exists (select 1 from visit_page as page where page.website = built.website and page.level = 0"
-        " and page.block = built.block and page.value = 0) order by block limit 1",
+        "/* retention.next_day */ select block from rollup_state where website = ? and level = 0 and block < ?"
+        " and state = 2"
+        " and not exists (select 1 from visit_page as page where page.website = rollup_state.website and page.level = 0"
+        " and page.block = rollup_state.block and page.value = 0) order by block limit 1",
         (website, first_kept(max(keep_days, LEAST_DAYS), sure_ms)),
     ).fetchone()
     return int(row[0]) if row else None

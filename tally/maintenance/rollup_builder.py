@@ -7,7 +7,8 @@ round: a step that compared with a new reading each time would find new work for
 A step is one or several short transactions on the writer's thread, or a read on a connection of its own. After each
 transaction the work rests as long as the transaction took. While many events arrive it waits, but at most `_BUSY_RATIO`
 times as long as the last transaction took: so it always gets a share of the writer, also where a slow disk keeps the
-writer busy with few events. Killed at any point, the file says what is right (`built`), and the rest is begun anew.
+writer busy with few events. Killed at any point, the file says what is right (`rollup_state`), and the rest is begun
+anew.
 
 How a stale day becomes right while events still arrive in it: `_begin` holds the lock on writing, takes a snapshot on
 the reading connection, empties the day's totals and lets go: what is committed from then on adds to empty rows. The day
@@ -301,7 +302,7 @@ def _begin(connection: sqlite3.Connection, reader: Thread, website: int, day: in
     moments.clear(connection, website, day)
     # Up to which moment the values will be counted: an event before it that comes meanwhile marks the day stale again.
     connection.execute(
-        "/* building.begin */ update built set folded_ms = ?"
+        "/* building.begin */ update rollup_state set rolled_up_to_ms = ?"
         " where website = ? and level = 0 and block = ? and state = 0",
         ((day + (state == FINAL)) * DAY_MS, website, day),
     )

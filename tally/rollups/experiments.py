@@ -1,9 +1,10 @@
 """Experiments by UTC day: who was assigned what, who converted, and how many that makes.
 
 A visitor's first assignment to an experiment on a day wins: the first by timestamp and id, whenever it arrived, so that
-the counts are a function of the stored events (`assignment`). A conversion counts once a visitor, goal and day
-(`conversion`), for the variant the visitor was assigned to, whichever of the two came first. `trial` has the counts,
-which a visitor's number, another one every UTC day, makes add up over days; they stay where raw rows go.
+the counts are a function of the stored events (`experiment_assignment`). A conversion counts once a visitor, goal and
+day (`experiment_conversion`), for the variant the visitor was assigned to, whichever of the two came first.
+`experiment_total` has the counts, which a visitor's number, another one every UTC day, makes add up over days; they
+stay where raw rows go.
 
 `assign` and `convert` are called in the transaction that stores the events; they change counts by what is new alone, so
 that every copy of an event may come again. `counted` is the same from raw rows, to verify them.
@@ -37,13 +38,13 @@ def assign(connection: sqlite3.Connection, assigned: Mapping[Key, Assignment]) -
         if old is not None and old <= new:
             continue
         connection.execute(
-            "/* trials.assign */ insert or replace into assignment values (?, ?, ?, ?, ?, ?, ?)",
+            "/* trials.assign */ insert or replace into experiment_assignment values (?, ?, ?, ?, ?, ?, ?)",
             (*key, new.variant, new.ts_ms, new.id),
         )
         if old is not None and old.variant == new.variant:
             continue
         goals = connection.execute(
-            "/* trials.earlier */ select goal from conversion"
+            "/* trials.earlier */ select goal from experiment_conversion"
             " where website = ? and day = ? and experiment = ? and visitor = ?",
             key,
         ).fetchall()
@@ -57,7 +58,7 @@ def convert(connection: sqlite3.Connection, converted: Iterable[tuple[Key, int]]
     """Stores conversions, each a key and a goal, that are not there yet; to be called after `assign`."""
     for key, goal in converted:
         new = connection.execute(
-            "/* trials.convert */ insert or ignore into conversion values (?, ?, ?, ?, ?)", (*key, goal)
+            "/* trials.convert */ insert or ignore into experiment_conversion values (?, ?, ?, ?, ?)", (*key, goal)
         ).rowcount
         variant = variant_of(connection, key) if new else 0
         if variant:
@@ -73,7 +74,7 @@ def variant_of(connection: sqlite3.Connection, key: Key) -> int:
 def assignment_of(connection: sqlite3.Connection, key: Key) -> Assignment | None:
     """Return the assignment that is stored, None where there is none."""
     row = connection.execute(
-        "/* trials.variant */ select ts, id, variant from assignment"
+        "/* trials.variant */ select ts, id, variant from experiment_assignment"
         " where website = ? and day = ? and experiment = ? and visitor = ?",
         key,
     ).fetchone()
@@ -83,7 +84,7 @@ def assignment_of(connection: sqlite3.Connection, key: Key) -> Assignment | None
 def _count(connection: sqlite3.Connection, key: Key, variant: int, kinds: Iterable[tuple[int, int]]) -> None:
     website, day, experiment, _ = key
     connection.executemany(
-        "/* trials.count */ insert into trial values (?, ?, ?, ?, ?, ?, 1) on conflict do update"
+        "/* trials.count */ insert into experiment_total values (?, ?, ?, ?, ?, ?, 1) on conflict do update"
         " set visitors = visitors + 1",
         [(website, day, experiment, variant, *kind) for kind in kinds],
     )
@@ -94,8 +95,10 @@ def _discount(connection: sqlite3.Connection, key: Key, variant: int, kinds: Ite
     of_key = "website = ? and day = ? and experiment = ? and variant = ? and converted = ? and goal = ?"
     rows = [(website, day, experiment, variant, *kind) for kind in kinds]
     # A count of 1 goes; what is left then is above it.
-    connection.executemany(f"/* trials.last */ delete from trial where {of_key} and visitors = 1", rows)
-    connection.executemany(f"/* trials.discount */ update trial set visitors = visitors - 1 where {of_key}", rows)
+    connection.executemany(f"/* trials.last */ delete from experiment_total where {of_key} and visitors = 1", rows)
+    connection.executemany(
+        f"/* trials.discount */ update experiment_total set visitors = visitors - 1 where {of_key}", rows
+    )
 
 
 # --- verifying
@@ -104,7 +107,7 @@ def _discount(connection: sqlite3.Connection, key: Key, variant: int, kinds: Ite
 def of_day(connection: sqlite3.Connection, website: int, day: int) -> Counts:
     """The counts of a day as stored."""
     rows = connection.execute(
-        "/* trials.of_day */ select experiment, variant, converted, goal, visitors from trial"
+        "/* trials.of_day */ select experiment, variant, converted, goal, visitors from experiment_total"
         " where website = ? and day = ?",
         (website, day),
     )
@@ -117,12 +120,13 @@ def counted(connection: sqlite3.Connection, website: int, day: int) -> Counts:
     variants = {
         (experiment, visitor): variant
         for experiment, visitor, variant in connection.execute(
-            "/* trials.assigned */ select experiment, visitor, variant from assignment where website = ? and day = ?",
+            "/* trials.assigned */ select experiment, visitor, variant from experiment_assignment"
+            " where website = ? and day = ?",
             (website, day),
         )
     }
     rows = connection.execute(
-        "/* trials.raw */ select distinct experiment, visitor, type, iif(type = ?, goal, 0) from ab"
+        "/* trials.raw */ select distinct experiment, visitor, type, iif(type = ?, goal, 0) from experiment_event"
         " where website = ? and ts >= ? and ts < ?",
         (AB_CONVERT, website, day * DAY_MS, (day + 1) * DAY_MS),
     )
@@ -136,8 +140,8 @@ def counted(connection: sqlite3.Connection, website: int, day: int) -> Counts:
 
 def repair(connection: sqlite3.Connection, website: int, day: int) -> None:
     """Counts a day anew from its raw rows."""
-    connection.execute("/* trials.wrong */ delete from trial where website = ? and day = ?", (website, day))
+    connection.execute("/* trials.wrong */ delete from experiment_total where website = ? and day = ?", (website, day))
     connection.executemany(
-        "/* trials.right */ insert into trial values (?, ?, ?, ?, ?, ?, ?)",
+        "/* trials.right */ insert into experiment_total values (?, ?, ?, ?, ?, ?, ?)",
         [(website, day, *place, visitors) for place, visitors in counted(connection, website, day).items()],
     )

@@ -1,11 +1,11 @@
 """The values of each field over whole UTC days: what is kept of them, what of it is right, and the steps that build it.
 
-A rollup is exact or not used. `built` says which is which: every day with traffic has a row there from its first event
-on, in the same transaction. Its states:
+A rollup is exact or not used. `rollup_state` says which is which: every day with traffic has a row there from its first
+event on, in the same transaction. Its states:
 - STALE: neither totals nor values of the day are right; a question reads raw rows until it is built anew.
 - OPEN: events may still arrive (72 hours past its end). Totals are kept by every commit (tally/rollups/totals.py).
-  Values are folded in a little later, up to the moment `folded_ms`: every event before it is in, none from it on. A
-  late event, from before that moment, is folded in within its own transaction. tally/storage/visitor_values.py tells
+  Values are folded in a little later, up to the moment `rolled_up_to_ms`: every event before it is in, none from it on.
+  A late event, from before that moment, is folded in within its own transaction. tally/storage/visitor_values.py tells
   which values a visitor has already.
 - FINAL: all of it is in rollup, the values of visitors are deleted.
 - KEPT: final, and its raw rows are gone by the owner's wish: the rollup is the data now, never dropped.
@@ -54,7 +54,7 @@ _COLUMNS = (*((n, column, "") for n, column in enumerate((*FIELDS, NO_COLUMN))),
 
 
 class Day(NamedTuple):
-    """A day's row in `built`."""
+    """A day's row in `rollup_state`."""
 
     state: int
     folded_ms: int
@@ -79,7 +79,8 @@ def is_final(day: int, now_ms: int) -> bool:
 def state(connection: sqlite3.Connection, website: int, day: int) -> Day | None:
     """What is right of a day; None where it has no traffic."""
     row = connection.execute(
-        "/* rollups.state */ select state, folded_ms, version from built where website = ? and level = 0 and block = ?",
+        "/* rollups.state */ select state, rolled_up_to_ms, version from rollup_state where website = ?"
+        " and level = 0 and block = ?",
         (website, day),
     ).fetchone()
     return Day(*row) if row else None
@@ -88,7 +89,7 @@ def state(connection: sqlite3.Connection, website: int, day: int) -> Day | None:
 def open_day(connection: sqlite3.Connection, website: int, day: int) -> None:
     """Takes up a day with its first event."""
     connection.execute(
-        "/* rollups.open */ insert into built values (?, 0, ?, ?, ?, 1)", (website, day, OPEN, day * DAY_MS)
+        "/* rollups.open */ insert into rollup_state values (?, 0, ?, ?, ?, 1)", (website, day, OPEN, day * DAY_MS)
     )
     _unbuild(connection, website, day)
 
@@ -97,8 +98,9 @@ def mark_stale(connection: sqlite3.Connection, website: int, days: Iterable[int]
     """To be called in the transaction that changes rows of these days in another way than the writer's commits do."""
     for day in days:
         connection.execute(
-            "/* rollups.stale */ insert into built values (?, 0, ?, ?, ?, 1) on conflict do update"
-            " set state = excluded.state, folded_ms = excluded.folded_ms, version = version + 1 where state < 3",
+            "/* rollups.stale */ insert into rollup_state values (?, 0, ?, ?, ?, 1) on conflict do update"
+            " set state = excluded.state, rolled_up_to_ms = excluded.rolled_up_to_ms, version = version + 1"
+            " where state < 3",
             (website, day, STALE, day * DAY_MS),
         )
         _unbuild(connection, website, day)
@@ -106,13 +108,13 @@ def mark_stale(connection: sqlite3.Connection, website: int, days: Iterable[int]
 
 def _unbuild(connection: sqlite3.Connection, website: int, day: int) -> None:
     connection.executemany(
-        "/* rollups.unbuild */ delete from built where website = ? and level = ? and block = ?",
+        "/* rollups.unbuild */ delete from rollup_state where website = ? and level = ? and block = ?",
         [(website, level, day >> level) for level in LEVELS[1:]],
     )
     # What is kept of a day whose events are gone stays.
     connection.executemany(
         "/* rollups.unbuild_pages */ delete from visit_page where website = ? and level = ? and block = ? and value = 0"
-        " and not exists (select 1 from built where website = ? and level = 0 and block = ? and state = 3)",
+        " and not exists (select 1 from rollup_state where website = ? and level = 0 and block = ? and state = 3)",
         [(website, level, day >> level, website, day) for level in PAGE_LEVELS],
     )
 
@@ -120,7 +122,7 @@ def _unbuild(connection: sqlite3.Connection, website: int, day: int) -> None:
 def unfinished(connection: sqlite3.Connection, website: int, state: int, limit: int = -1) -> list[tuple[int, Day]]:
     """Return the days that are STALE or OPEN, oldest first, at most `limit` of them (-1: all)."""
     rows = connection.execute(
-        "/* rollups.unfinished */ select block, state, folded_ms, version from built"
+        "/* rollups.unfinished */ select block, state, rolled_up_to_ms, version from rollup_state"
         " where website = ? and level = 0 and state = ? and state < 2 order by block limit ?",
         (website, state, limit),
     )
@@ -157,7 +159,8 @@ def fold(connection: sqlite3.Connection, website: int, day: int, folded_ms: int,
     )
     _fold_fresh(connection, website, day)
     connection.execute(
-        "/* rollups.folded */ update built set folded_ms = ? where website = ? and level = 0 and block = ?",
+        "/* rollups.folded */ update rollup_state set rolled_up_to_ms = ? where website = ? and level = 0"
+        " and block = ?",
         (end_ms, website, day),
     )
 
@@ -169,7 +172,8 @@ def fold_late(connection: sqlite3.Connection, website: int, day: int, events: Se
     connection.executemany(f"/* rollups.late */ insert into temp.fresh values ({marks})", events)
     _fold_fresh(connection, website, day)
     connection.execute(
-        "/* rollups.changed */ update built set version = version + 1 where website = ? and level = 0 and block = ?",
+        "/* rollups.changed */ update rollup_state set version = version + 1 where website = ? and level = 0"
+        " and block = ?",
         (website, day),
     )
 
@@ -184,10 +188,11 @@ def _fold_fresh(connection: sqlite3.Connection, website: int, day: int) -> None:
     for field, column, only in _COLUMNS:
         connection.execute(
             "/* rollups.fold */ insert into rollup"
-            f" select ?1, ?3, 0, ?2, value, sum({visitor_values.is_new(column)}), sum(views), sum(events)"
-            f" from (select {column} as value, visitor, sum(type <= 1) as views, sum(type >= 2) as events"
+            f" select ?1, ?3, 0, ?2, value, sum({visitor_values.is_new(column)}), sum(pageviews), sum(events)"
+            f" from (select {column} as value, visitor, sum(type <= 1) as pageviews, sum(type >= 2) as events"
             f" from temp.fresh where true{only} group by 1, visitor) as news where true group by value"
-            " on conflict do update set visitors = visitors + excluded.visitors, views = views + excluded.views,"
+            " on conflict do update set visitors = visitors + excluded.visitors, pageviews = pageviews +"
+            " excluded.pageviews,"
             " events = events + excluded.events",
             (website, day, field),
         )
@@ -199,7 +204,7 @@ def _fold_fresh(connection: sqlite3.Connection, website: int, day: int) -> None:
 def finish_day(connection: sqlite3.Connection, website: int, day: int) -> None:
     """An open day that is folded to its end, and whose visitors' values are deleted, is final."""
     connection.execute(
-        "/* rollups.finish */ update built set state = ? where website = ? and level = 0 and block = ?",
+        "/* rollups.finish */ update rollup_state set state = ? where website = ? and level = 0 and block = ?",
         (FINAL, website, day),
     )
 
@@ -262,7 +267,7 @@ def set_day(connection: sqlite3.Connection, website: int, day: int, version: int
     folded_ms = (day + 1) * DAY_MS if new == FINAL else day * DAY_MS
     return bool(
         connection.execute(
-            "/* rollups.set_day */ update built set state = ?, folded_ms = ?"
+            "/* rollups.set_day */ update rollup_state set state = ?, rolled_up_to_ms = ?"
             " where website = ? and level = 0 and block = ? and state = 0 and version = ?",
             (new, folded_ms, website, day, version),
         ).rowcount
@@ -277,12 +282,12 @@ def next_block(connection: sqlite3.Connection, website: int, now_ms: int) -> tup
     ready = (now_ms - FINAL_AFTER_MS) // DAY_MS  # days before this one are final
     for below, level in pairwise(LEVELS):
         row = connection.execute(
-            "/* rollups.next_block */ select part.block >> :step from built as part where website = :website"
+            "/* rollups.next_block */ select part.block >> :step from rollup_state as part where website = :website"
             " and level = :below and block < :ready >> :below and state >= 2"
             " and (part.block >> :step) + 1 <= :ready >> :level"
-            " and not exists (select 1 from built as own where own.website = :website and own.level = :level"
+            " and not exists (select 1 from rollup_state as own where own.website = :website and own.level = :level"
             " and own.block = part.block >> :step)"
-            " and not exists (select 1 from built as days where days.website = :website and days.level = 0"
+            " and not exists (select 1 from rollup_state as days where days.website = :website and days.level = 0"
             " and days.state < 2 and days.block >= (part.block >> :step) << :level"
             " and days.block < ((part.block >> :step) + 1) << :level) order by block limit 1",
             {"website": website, "below": below, "level": level, "step": level - below, "ready": ready},
@@ -299,7 +304,7 @@ def merge(connection: sqlite3.Connection, website: int, field: int, level: int, 
     end = min(_merge_end(connection, (website, field, below, part), after, ROWS_A_STEP // len(parts)) for part in parts)
     connection.execute(
         "/* rollups.merge */ insert into rollup"
-        " select website, field, ?, ?, value, sum(visitors), sum(views), sum(events) from rollup"
+        " select website, field, ?, ?, value, sum(visitors), sum(pageviews), sum(events) from rollup"
         f" where website = ? and field = ? and level = ? and block in ({', '.join(map(str, parts))})"
         " and value > ? and value <= ? group by value",
         (level, block, website, field, below, after, end),
@@ -321,14 +326,14 @@ def set_block(connection: sqlite3.Connection, website: int, level: int, block: i
     """Calls a block built, unless one of its days has become stale meanwhile."""
     first, end = block << level, (block + 1) << level
     lowest, version = connection.execute(
-        "/* rollups.days_of */ select min(state), total(version) from built"
+        "/* rollups.days_of */ select min(state), total(version) from rollup_state"
         " where website = ? and level = 0 and block >= ? and block < ?",
         (website, first, end),
     ).fetchone()
     if lowest is None or lowest < FINAL:
         return False
     connection.execute(
-        "/* rollups.set_block */ insert into built values (?, ?, ?, ?, 0, ?)",
+        "/* rollups.set_block */ insert into rollup_state values (?, ?, ?, ?, 0, ?)",
         (website, level, block, FINAL, int(version)),
     )
     return True
@@ -338,7 +343,7 @@ def set_block(connection: sqlite3.Connection, website: int, level: int, block: i
 
 
 class Blocks(NamedTuple):
-    """The rows of `built` for a stretch of days: the days, and the numbers of blocks built above them."""
+    """The rows of `rollup_state` for a stretch of days: the days, and the numbers of blocks built above them."""
 
     days: dict[int, Day]
     built: set[tuple[int, int]]
@@ -350,7 +355,7 @@ def blocks(connection: sqlite3.Connection, website: int, first: int, end: int) -
     built: set[tuple[int, int]] = set()
     for level in LEVELS:
         rows = connection.execute(
-            "/* rollups.blocks */ select block, state, folded_ms, version from built"
+            "/* rollups.blocks */ select block, state, rolled_up_to_ms, version from rollup_state"
             " where website = ? and level = ? and block >= ? and block <= ?",
             (website, level, first >> level, (end - 1) >> level),
         )

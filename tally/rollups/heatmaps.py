@@ -1,10 +1,10 @@
 """Heatmaps on disk: collected as rows, packed in the background, read over any range of UTC days.
 
-A commit adds to table `heat`, a row a cell. In the background rows are moved into `heat_block`, the cells of a band of
-a page (tally/rollups/heatmap_grid.py) as bytes; and how many points each page has is added to `heat_count`. A row is
-moved in one transaction, and counts from then on where it was moved to: at any moment packed and unpacked points
-together are all there are, and nothing says what has been done, or has to be done again. Points that come late are
-moved like others.
+A commit adds to table `heatmap_point`, a row a cell. In the background rows are moved into `heatmap_block`, the cells
+of a band of a page (tally/rollups/heatmap_grid.py) as bytes; and how many points each page has is added to
+`heatmap_count`. A row is moved in one transaction, and counts from then on where it was moved to: at any moment packed
+and unpacked points together are all there are, and nothing says what has been done, or has to be done again. Points
+that come late are moved like others.
 
 Days are moved once they are over; today is when there are many rows of it, so that reading them stays quick.
 
@@ -29,7 +29,7 @@ from tally.rollups.heatmap_grid import WIDTHS, Cells, add, cell_of, packed
 LEVELS = (0, 3, 6)
 COUNT_LEVELS = tuple(range(9))
 COUNTS = tuple(f"{width}_{kind}" for width in WIDTHS for kind in ("clicks", "samples"))
-"""The columns of heat_count that count, in the order of (width, kind)."""
+"""The columns of heatmap_count that count, in the order of (width, kind)."""
 
 # our choice: a step and its commit together stay under 50 ms, in which a collect request may wait for the writer.
 STEP_S = 0.01
@@ -57,7 +57,8 @@ def due(connection: sqlite3.Connection, website: int, today: int) -> int | None:
     if first is None:
         return None
     (rows,) = connection.execute(
-        "/* heat_days.rows */ select count(*) from (select 1 from heat where website = ? and day >= 0 limit ?)",
+        "/* heat_days.rows */ select count(*) from (select 1 from heatmap_point where website = ? and day >= 0"
+        " limit ?)",
         (website, MOST_ROWS + 1),
     ).fetchone()
     return _ANY_DAY if rows > MOST_ROWS else today if first < today else None
@@ -66,13 +67,14 @@ def due(connection: sqlite3.Connection, website: int, today: int) -> int | None:
 def pack(connection: sqlite3.Connection, website: int, end: int) -> bool:
     """Packs some of the points of the days before `end`; whether there may be more."""
     rows: list[Row] = connection.execute(
-        "/* heat_days.unpacked */ select day, pathname, width, kind, bin_y, bin_x, points from heat"
+        "/* heat_days.unpacked */ select day, pathname, viewport, kind, bin_y, bin_x, points from heatmap_point"
         " where website = ? and day < ? order by day, pathname limit ?",
         (website, end, _ROWS_A_STEP),
     ).fetchall()
     done = store(connection, website, rows, time.perf_counter() + STEP_S)
     connection.executemany(
-        "/* heat_days.packed */ delete from heat where website = ? and day = ? and pathname = ? and width = ?"
+        "/* heat_days.packed */ delete from heatmap_point where website = ? and day = ? and pathname = ?"
+        " and viewport = ?"
         " and kind = ? and bin_y = ? and bin_x = ?",
         [(website, *row[:-1]) for row in done],
     )
@@ -115,7 +117,7 @@ def _put_in(
     for level in LEVELS:
         place = (website, pathname, band, level, day >> level)
         stored = connection.execute(
-            f"/* heat_days.of */ select {', '.join(WIDTHS)} from heat_block"
+            f"/* heat_days.of */ select {', '.join(WIDTHS)} from heatmap_block"
             " where website = ? and pathname = ? and band = ? and level = ? and block = ?",
             place,
         ).fetchone()
@@ -135,7 +137,7 @@ def _put_in(
 def put(connection: sqlite3.Connection, place: Row, blobs: Sequence[bytes]) -> None:
     """Writes the cells of each width of a place: website, pathname, band, level, block."""
     connection.execute(
-        "/* heat_days.put */ insert or replace into heat_block values (?, ?, ?, ?, ?, ?, ?, ?)", (*place, *blobs)
+        "/* heat_days.put */ insert or replace into heatmap_block values (?, ?, ?, ?, ?, ?, ?, ?)", (*place, *blobs)
     )
 
 
@@ -145,7 +147,7 @@ def _is_large(connection: sqlite3.Connection, place: Row) -> bool:
     below = LEVELS[LEVELS.index(level) - 1]
     step = level - below
     (size,) = connection.execute(
-        f"/* heat_days.size */ select sum({' + '.join(f'length({width})' for width in WIDTHS)}) from heat_block"
+        f"/* heat_days.size */ select sum({' + '.join(f'length({width})' for width in WIDTHS)}) from heatmap_block"
         " where website = ? and pathname = ? and band = ? and level = ? and block >= ? and block < ?",
         (website, pathname, band, below, block << step, (block + 1) << step),
     ).fetchone()
@@ -167,7 +169,7 @@ def _count(connection: sqlite3.Connection, website: int, counts: dict[Row, list[
     """Adds to how many points pages have, on days and over blocks of them."""
     more = ", ".join(f"{name} = {name} + excluded.{name}" for name in COUNTS)
     connection.executemany(
-        "/* heat_days.count */ insert into heat_count values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        "/* heat_days.count */ insert into heatmap_count values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         f" on conflict do update set {more}",
         [
             (website, level, day >> level, pathname, *numbers)
@@ -218,8 +220,8 @@ def pages(
     20 ms; added up and ranked by SQLite, which does it in little memory however many pages somebody made up.
     """
     low, high = connection.execute(
-        "/* heat_days.counted_days */ select (select block from heat_count where website = :website and level = 0"
-        " order by block limit 1), (select block from heat_count where website = :website and level = 0"
+        "/* heat_days.counted_days */ select (select block from heatmap_count where website = :website and level = 0"
+        " order by block limit 1), (select block from heatmap_count where website = :website and level = 0"
         " order by block desc limit 1)",
         {"website": website},
     ).fetchone()
@@ -230,9 +232,10 @@ def pages(
         f"/* heat_days.pages */ with tile (level, block) as (values (-1, 0){', (?, ?)' * len(blocks)}),"
         " counted (pathname, samples, clicks) as materialized (select pathname, sum(samples), sum(clicks) from"
         f" (select pathname, {samples} as samples, {clicks} as clicks"
-        " from tile cross join heat_count using (level, block) where website = ?"
-        " union all select pathname, iif(kind = 1, points, 0), iif(kind = 0, points, 0) from heat"
-        " where website = ? and day >= ? and day < ? and width in (select value from json_each(?))) group by pathname),"
+        " from tile cross join heatmap_count using (level, block) where website = ?"
+        " union all select pathname, iif(kind = 1, points, 0), iif(kind = 0, points, 0) from heatmap_point"
+        " where website = ? and day >= ? and day < ? and viewport in (select value from json_each(?)))"
+        " group by pathname),"
         # Texts decide among what ranks alike: those are looked up that may be told.
         " least (points) as (select samples + clicks from counted where pathname > 0 order by 1 desc limit 1 offset ?)"
         " select pathname, coalesce((select text from label where id = pathname), '') as text, samples, clicks"
@@ -268,7 +271,7 @@ def _unpacked_of(connection: sqlite3.Connection, website: int, pathname: int, fi
     day = _next_day(connection, website, first)
     while day is not None and day < end:
         yield from connection.execute(
-            "/* heat_days.unpacked_of */ select day, pathname, width, kind, bin_y, bin_x, points from heat"
+            "/* heat_days.unpacked_of */ select day, pathname, viewport, kind, bin_y, bin_x, points from heatmap_point"
             " where website = ? and day = ? and pathname = ?",
             (website, day, pathname),
         )
@@ -277,7 +280,7 @@ def _unpacked_of(connection: sqlite3.Connection, website: int, pathname: int, fi
 
 def _next_day(connection: sqlite3.Connection, website: int, first: int) -> int | None:
     row = connection.execute(
-        "/* heat_days.next_day */ select day from heat where website = ? and day >= ? order by day limit 1",
+        "/* heat_days.next_day */ select day from heatmap_point where website = ? and day >= ? order by day limit 1",
         (website, first),
     ).fetchone()
     return None if row is None else int(row[0])
@@ -287,7 +290,7 @@ def bands(connection: sqlite3.Connection, website: int, pathname: int) -> Iterat
     """The bands of a page that have packed points: one lookup each."""
     band = -1
     while row := connection.execute(
-        "/* heat_days.bands */ select band from heat_block where website = ? and pathname = ? and band > ?"
+        "/* heat_days.bands */ select band from heatmap_block where website = ? and pathname = ? and band > ?"
         " order by band limit 1",
         (website, pathname, band),
     ).fetchone():
@@ -307,7 +310,7 @@ def _found(
     names = ", ".join(WIDTHS[width] for width in widths)
     for level, first, end in _stretches(connection, page, days, levels):
         yield from connection.execute(
-            f"/* heat_days.found */ select {names} from heat_block"
+            f"/* heat_days.found */ select {names} from heatmap_block"
             " where website = ? and pathname = ? and band = ? and level = ? and block >= ? and block < ?",
             (*page, level, first, end),
         )
@@ -321,8 +324,9 @@ def _stretches(
     place = "website = :website and pathname = :pathname and band = :band"
     of_page = dict(zip(("website", "pathname", "band"), page, strict=True))
     low, high = connection.execute(
-        f"/* heat_days.days */ select (select block from heat_block where {place} and level = 0 order by block limit 1)"
-        f", (select block from heat_block where {place} and level = 0 order by block desc limit 1)",
+        f"/* heat_days.days */ select (select block from heatmap_block where {place} and level = 0"
+        " order by block limit 1)"
+        f", (select block from heatmap_block where {place} and level = 0 order by block desc limit 1)",
         of_page,
     ).fetchone()
     if low is None:
@@ -332,7 +336,7 @@ def _stretches(
         (level, block)
         for level in levels[1:]
         for (block,) in connection.execute(
-            f"/* heat_days.sums */ select block from heat_block where {place} and level = :level"
+            f"/* heat_days.sums */ select block from heatmap_block where {place} and level = :level"
             " and block >= :first and block < :end",
             of_page | {"level": level, "first": first >> level, "end": -(-end >> level)},
         )

@@ -1,9 +1,10 @@
 """Totals of each quarter of an hour: kept by what a commit changes, and counted anew from raw rows.
 
 Views, custom events and visits add up over quarters as they are. Visitors do not, but three counts of them do, since a
-visitor's number changes at midnight UTC: those whose first event of the day lies in a quarter (`firsts`, summed from a
-midnight on: who came by then), those whose last does (`lasts`, summed to a midnight: who came from then on), and those
-with an event in the 60 minutes from the quarter's beginning on, cut at midnight (`hour_visitors`: an hour of any zone).
+visitor's number changes at midnight UTC: those whose first event of the day lies in a quarter (`first_seen`, summed
+from a midnight on: who came by then), those whose last does (`last_seen`, summed to a midnight: who came from then on),
+and those with an event in the 60 minutes from the quarter's beginning on, cut at midnight (`hour_visitors`: an hour of
+any zone).
 
 A session knows in which of the 96 quarters of its day it has events, as a mask of bits; so `Deltas.count` can tell
 exactly what one event changes, whatever the order of arrival: where a late event moves a first, it leaves the old
@@ -19,7 +20,17 @@ from tally.events.visits import Visit
 from tally.timestamps import DAY_MS, QUARTER_MS
 
 QUARTERS_A_DAY = DAY_MS // QUARTER_MS
-COLUMNS = ("views", "events", "firsts", "lasts", "hour_visitors", "visits", "bounces", "visit_views", "visit_ms")
+COLUMNS = (
+    "pageviews",
+    "events",
+    "first_seen",
+    "last_seen",
+    "hour_visitors",
+    "visits",
+    "bounces",
+    "visit_pageviews",
+    "visit_duration_ms",
+)
 _VIEWS, _EVENTS, _FIRSTS, _LASTS, _HOUR_VISITORS, _VISITS, _BOUNCES, _VISIT_VIEWS, _VISIT_MS = range(9)
 
 Totals = dict[int, list[int]]
@@ -110,7 +121,7 @@ def rows_of(website: int, totals: Totals) -> Iterable[tuple[int, ...]]:
     return [(website, quarter, *row) for quarter, row in totals.items() if any(row)]
 
 
-_ADD = f"/* moments.add */ insert into moment values ({', '.join('?' * 11)}) on conflict do update set " + ", ".join(
+_ADD = f"/* moments.add */ insert into total_15m values ({', '.join('?' * 11)}) on conflict do update set " + ", ".join(
     f"{column} = {column} + excluded.{column}" for column in COLUMNS
 )
 
@@ -124,7 +135,7 @@ def clear(connection: sqlite3.Connection, website: int, day: int) -> None:
     """Takes a day's totals away."""
     first = day * QUARTERS_A_DAY
     connection.execute(
-        "/* moments.clear */ delete from moment where website = ? and quarter >= ? and quarter < ?",
+        "/* moments.clear */ delete from total_15m where website = ? and quarter >= ? and quarter < ?",
         (website, first, first + QUARTERS_A_DAY),
     )
 
@@ -149,8 +160,8 @@ def counted(connection: sqlite3.Connection, website: int, day: int) -> Totals:
     for mask in masks.values():
         _count_whole(totals, day * QUARTERS_A_DAY, mask)
     visits = (
-        f"/* moments.count_visits */ select begin_ms / {QUARTER_MS}, count(*), sum(views = 1 and events = 0),"
-        " sum(views), sum(ms) from visit where website = ? and begin_ms >= ? and begin_ms < ? group by 1"
+        f"/* moments.count_visits */ select start_ms / {QUARTER_MS}, count(*), sum(pageviews = 1 and events = 0),"
+        " sum(pageviews), sum(duration_ms) from visit where website = ? and start_ms >= ? and start_ms < ? group by 1"
     )
     for quarter, *figures in connection.execute(visits, (website, begin, end)):
         _at(totals, quarter)[_VISITS:] = figures

@@ -33,8 +33,8 @@ _CROWD = 20
 # our choice: 20 MB.
 MOST_PAGES = 60_000
 _COLUMNS = {
-    "entry": ("entries", "entry_bounces", "entry_views", "entry_ms"),
-    "exit": ("exits", "exit_bounces", "exit_views", "exit_ms"),
+    "entry": ("entries", "entry_bounces", "entry_pageviews", "entry_duration_ms"),
+    "exit": ("exits", "exit_bounces", "exit_pageviews", "exit_duration_ms"),
 }
 _ALL_COLUMNS = ", ".join((*_COLUMNS["entry"], *_COLUMNS["exit"]))
 _NONE = [0] * 8
@@ -70,10 +70,11 @@ def next_block(connection: sqlite3.Connection, website: int, now_ms: int) -> tup
     """The lowest, oldest block (level, number) that can be built and is not: all its days are over and counted."""
     ready = (now_ms - FINAL_AFTER_MS) // DAY_MS  # days before this one are final
     row = connection.execute(
-        "/* visit_days.next_eight */ select own.block >> 3 from built as own where website = :website and level = 0"
+        "/* visit_days.next_eight */ select own.block >> 3 from rollup_state as own where website = :website"
+        " and level = 0"
         " and block < :ready >> 3 << 3 and state >= 2 and not exists (select 1 from visit_page as page"
         " where page.website = :website and page.level = 3 and page.block = own.block >> 3 and value = 0)"
-        " and not exists (select 1 from built as day where day.website = :website and day.level = 0"
+        " and not exists (select 1 from rollup_state as day where day.website = :website and day.level = 0"
         " and day.block >= own.block >> 3 << 3 and day.block < ((own.block >> 3) + 1) << 3"
         " and (state < 2 or state = 3 and not exists (select 1 from visit_page as page"
         " where page.website = :website and page.level = 0 and page.block = day.block and value = 0)))"
@@ -83,11 +84,11 @@ def next_block(connection: sqlite3.Connection, website: int, now_ms: int) -> tup
     if row:
         return 3, int(row[0])
     row = connection.execute(
-        "/* visit_days.next_sixty_four */ select own.block >> 6 from built as own"
+        "/* visit_days.next_sixty_four */ select own.block >> 6 from rollup_state as own"
         " where website = :website and level = 0 and block < :ready >> 6 << 6"
         " and not exists (select 1 from visit_page as page where page.website = :website and page.level = 6"
         " and page.block = own.block >> 6 and value = 0)"
-        " and not exists (select 1 from built as day where day.website = :website and day.level = 0"
+        " and not exists (select 1 from rollup_state as day where day.website = :website and day.level = 0"
         " and day.block >= own.block >> 6 << 6 and day.block < ((own.block >> 6) + 1) << 6"
         " and not exists (select 1 from visit_page as page"
         " where page.website = :website and page.level = 3 and page.block = day.block >> 3 and value = 0))"
@@ -100,7 +101,7 @@ def next_block(connection: sqlite3.Connection, website: int, now_ms: int) -> tup
 def version(connection: sqlite3.Connection, website: int, level: int, block: int) -> int | None:
     """The sum of the versions of a block's days, to be the same at its end; None where not all of them are over."""
     lowest, total = connection.execute(
-        "/* visit_days.version */ select min(state), total(version) from built"
+        "/* visit_days.version */ select min(state), total(version) from rollup_state"
         " where website = ? and level = 0 and block >= ? and block < ?",
         (website, block << level, (block + 1) << level),
     ).fetchone()
@@ -126,7 +127,7 @@ def of_block(connection: sqlite3.Connection, website: int, level: int, block: in
         merge(counts, _stored(connection, website, 3, range(block << 3, (block + 1) << 3), part))
         return counts
     days = connection.execute(
-        "/* visit_days.days */ select block, state from built where website = ? and level = 0 and block >= ?"
+        "/* visit_days.days */ select block, state from rollup_state where website = ? and level = 0 and block >= ?"
         " and block < ?",
         (website, block << level, (block + 1) << level),
     ).fetchall()

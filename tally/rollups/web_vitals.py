@@ -1,10 +1,10 @@
 """Histograms of web vitals on disk: added to by every commit, added up in the background, read over any range.
 
 A row is a histogram (tally/rollups/vitals_histogram.py) of what one value had in one stretch of UTC time: of all
-events, of each device, of each pathname (`cut`). Stretches (`level`) are whole UTC days (0) and blocks of 8 and 64 of
-them (3, 6); and quarters of a day (PART), but not by pathname, where most of them would hold one event. Nothing here
-depends on who sent what, so that nothing has to be folded, or to become stale: a commit adds to the day of each event,
-however late it is.
+events, of each device, of each pathname (`breakdown`). Stretches (`level`) are whole UTC days (0) and blocks of 8 and
+64 of them (3, 6); and quarters of a day (PART), but not by pathname, where most of them would hold one event. Nothing
+here depends on who sent what, so that nothing has to be folded, or to become stale: a commit adds to the day of each
+event, however late it is.
 
 Blocks are built once their days are over for good; one is there if it has its row of all events. Whoever adds to a day
 below one takes that row away, and so it is built anew. While that is done a row says so, at the level's negative: if it
@@ -37,9 +37,9 @@ LEVELS = (0, 3, 6)
 CUTS = {"device": DEVICE, "pathname": PATHNAME}
 """What a histogram is kept by, besides that of all events."""
 
-# Of a row of table histogram, what `_columns` gives; names from a table.
+# Of a row of table web_vitals_histogram, what `_columns` gives; names from a table.
 _COUNTED = ", ".join(("events", *(f"poor_{metric}" for metric in METRICS)))
-# Of a row of table vitals: website, ts, id, the fields, the metrics.
+# Of a row of table web_vitals: website, ts, id, the fields, the metrics.
 _PATHNAME_AT, _DEVICE_AT = (3 + FIELDS.index(field) for field in ("pathname", "device"))
 # Events come for 72 hours past the end of their day (tally/rollups/fields.py `is_final`).
 _UNSETTLED_DAYS = 4
@@ -56,13 +56,13 @@ Place = tuple[int, int, int, int, int]
 
 
 def add(connection: sqlite3.Connection, rows: Iterable[Sequence[Any]]) -> None:
-    """Adds rows of table vitals, in their transaction. 0.1 ms, and 30 µs an event."""
+    """Adds rows of table web_vitals, in their transaction. 0.1 ms, and 30 µs an event."""
     gathered = cells_by_place(rows)
     histograms = []
     for place, cells in gathered.items():
         known = connection.execute(
-            f"/* vital_days.of */ select {_COUNTED}, cells from histogram"
-            " where website = ? and cut = ? and level = ? and block = ? and value = ?",
+            f"/* vital_days.of */ select {_COUNTED}, cells from web_vitals_histogram"
+            " where website = ? and breakdown = ? and level = ? and block = ? and value = ?",
             place,
         ).fetchone()
         columns, blob = _columns(cells), b""
@@ -77,7 +77,7 @@ def add(connection: sqlite3.Connection, rows: Iterable[Sequence[Any]]) -> None:
 
 
 def cells_by_place(rows: Iterable[Sequence[Any]]) -> dict[Place, Cells]:
-    """What rows of table vitals add, and where."""
+    """What rows of table web_vitals add, and where."""
     gathered: dict[Place, list[int]] = {}
     for row in rows:
         if not any(value is not None for value in row[-len(METRICS) :]):
@@ -102,7 +102,7 @@ def _put(connection: sqlite3.Connection, histograms: dict[Place, Cells]) -> None
 
 def _put_rows(connection: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> None:
     marks = ", ".join("?" * (5 + 1 + len(METRICS) + 1))
-    connection.executemany(f"/* vital_days.put */ insert or replace into histogram values ({marks})", rows)
+    connection.executemany(f"/* vital_days.put */ insert or replace into web_vitals_histogram values ({marks})", rows)
 
 
 def _columns(cells: Cells) -> tuple[int, ...]:
@@ -117,8 +117,8 @@ def _columns(cells: Cells) -> tuple[int, ...]:
 def _take_down(connection: sqlite3.Connection, website: int, level: int, block: int) -> None:
     """Calls a block not built, or what is being built of it worth nothing."""
     connection.execute(
-        "/* vital_days.take_down */ delete from histogram"
-        " where website = ? and cut = 0 and level in (?, ?) and block = ? and value = 0",
+        "/* vital_days.take_down */ delete from web_vitals_histogram"
+        " where website = ? and breakdown = 0 and level in (?, ?) and block = ? and value = 0",
         (website, level, -level, block),
     )
 
@@ -133,9 +133,10 @@ def next_block(connection: sqlite3.Connection, website: int, now_ms: int) -> tup
         ready -= 1
     for level in LEVELS[1:]:
         row = connection.execute(
-            "/* vital_days.next_block */ select block >> :level from histogram as part"
-            " where website = :website and cut = 0 and level = 0 and block < :ready >> :level << :level"
-            " and not exists (select 1 from histogram as own where own.website = :website and own.cut = 0"
+            "/* vital_days.next_block */ select block >> :level from web_vitals_histogram as part"
+            " where website = :website and breakdown = 0 and level = 0 and block < :ready >> :level << :level"
+            " and not exists (select 1 from web_vitals_histogram as own where own.website = :website"
+            " and own.breakdown = 0"
             " and own.level = :level and own.block = part.block >> :level and own.value = 0) order by block limit 1",
             {"website": website, "level": level, "ready": ready},
         ).fetchone()
@@ -155,7 +156,8 @@ def merge(connection: sqlite3.Connection, website: int, cut: int, level: int, bl
     parts = list(range(block << (level - below), (block + 1) << (level - below)))
     marks = ", ".join("?" * len(parts))
     values = connection.execute(
-        "/* vital_days.values */ select distinct value from histogram where website = ? and cut = ? and level = ?"
+        "/* vital_days.values */ select distinct value from web_vitals_histogram where website = ?"
+        " and breakdown = ? and level = ?"
         f" and block in ({marks}) and value > ? order by value limit ?",
         (website, cut, below, *parts, after, _VALUES_A_STEP),
     ).fetchall()
@@ -164,7 +166,8 @@ def merge(connection: sqlite3.Connection, website: int, cut: int, level: int, bl
     last = values[-1][0]
     sums: dict[Place, Cells] = {}
     for value, cells in connection.execute(
-        "/* vital_days.below */ select value, cells from histogram where website = ? and cut = ? and level = ?"
+        "/* vital_days.below */ select value, cells from web_vitals_histogram where website = ?"
+        " and breakdown = ? and level = ?"
         f" and block in ({marks}) and value > ? and value <= ?",
         (website, cut, below, *parts, after, last),
     ):
@@ -176,8 +179,8 @@ def merge(connection: sqlite3.Connection, website: int, cut: int, level: int, bl
 def end_block(connection: sqlite3.Connection, website: int, level: int, block: int) -> None:
     """Calls a block built, whose other cuts are, unless one of its days has changed since it was begun."""
     begun = connection.execute(
-        "/* vital_days.end */ delete from histogram"
-        " where website = ? and cut = 0 and level = ? and block = ? and value = 0",
+        "/* vital_days.end */ delete from web_vitals_histogram"
+        " where website = ? and breakdown = 0 and level = ? and block = ? and value = 0",
         (website, -level, block),
     ).rowcount
     if begun:
@@ -223,8 +226,8 @@ def _built(connection: sqlite3.Connection, website: int, first: int, end: int) -
     rows = []
     for level in LEVELS[1:]:
         rows += connection.execute(
-            "/* vital_days.built */ select level, block from histogram"
-            " where website = ? and cut = 0 and level = ? and block >= ? and block < ? and value = 0",
+            "/* vital_days.built */ select level, block from web_vitals_histogram"
+            " where website = ? and breakdown = 0 and level = ? and block >= ? and block < ? and value = 0",
             (website, level, first >> level, -(-end >> level)),
         ).fetchall()
     return set(rows)
@@ -233,7 +236,8 @@ def _built(connection: sqlite3.Connection, website: int, first: int, end: int) -
 def settled(connection: sqlite3.Connection, website: int, tiles: Iterable[tuple[int, int]]) -> tuple[Tiles, Tiles]:
     """Of blocks those that hardly change any more, and those that may with every commit."""
     (newest,) = connection.execute(
-        "/* vital_days.newest */ select max(block) from histogram where website = ? and cut = 0 and level = 0",
+        "/* vital_days.newest */ select max(block) from web_vitals_histogram where website = ?"
+        " and breakdown = 0 and level = 0",
         (website,),
     ).fetchone()
     parts: tuple[Tiles, Tiles] = [], []
@@ -248,7 +252,8 @@ def versions(connection: sqlite3.Connection, website: int, tiles: Tiles) -> list
     events: dict[tuple[int, int], int] = {}
     for level, blocks in queries.by_level(tiles):
         for block, count in connection.execute(
-            "/* vital_days.versions */ select block, events from histogram where website = ? and cut = 0 and level = ?"
+            "/* vital_days.versions */ select block, events from web_vitals_histogram where website = ?"
+            " and breakdown = 0 and level = ?"
             " and block in (select value from json_each(?)) and value = 0",
             (website, level, blocks),
         ):
@@ -273,8 +278,8 @@ def found(
     some = "" if values is None else " and value in (select value from json_each(?))"
     for level, blocks in queries.by_level(tiles):
         yield from connection.execute(
-            "/* vital_days.found */ select block, value, cells from histogram"
-            f" where website = ? and cut = ? and level = ? and block in (select value from json_each(?)){some}",
+            "/* vital_days.found */ select block, value, cells from web_vitals_histogram"
+            f" where website = ? and breakdown = ? and level = ? and block in (select value from json_each(?)){some}",
             (website, cut, level, blocks, *([] if values is None else [orjson.dumps(list(values)).decode()])),
         )
 
@@ -286,7 +291,8 @@ def ranks(
     for level, blocks in queries.by_level(tiles):
         yield from connection.execute(
             f"/* vital_days.ranks */ select value, sum(poor_{METRICS[METRICS.index(metric)]}), sum(events)"
-            " from histogram where website = ? and cut = ? and level = ? and block in (select value from json_each(?))"
+            " from web_vitals_histogram where website = ? and breakdown = ? and level = ?"
+            " and block in (select value from json_each(?))"
             " group by value",
             (website, cut, level, blocks),
         )
@@ -304,8 +310,8 @@ def of_day(connection: sqlite3.Connection, website: int, day: int) -> Stored:
     for cut in (ALL, DEVICE, PATHNAME):
         for level, first, end in ((PART, day * PARTS_A_DAY, (day + 1) * PARTS_A_DAY), (0, day, day + 1)):
             rows = connection.execute(
-                "/* vital_days.of_day */ select block, value, * from histogram"
-                " where website = ? and cut = ? and level = ? and block >= ? and block < ?",
+                "/* vital_days.of_day */ select block, value, * from web_vitals_histogram"
+                " where website = ? and breakdown = ? and level = ? and block >= ? and block < ?",
                 (website, cut, level, first, end),
             )
             for block, value, *row in rows:
@@ -316,7 +322,7 @@ def of_day(connection: sqlite3.Connection, website: int, day: int) -> Stored:
 def counted(connection: sqlite3.Connection, website: int, day: int) -> Stored:
     """The same from the day's raw rows."""
     rows = connection.execute(
-        "/* vital_days.raw */ select * from vitals where website = ? and ts >= ? and ts < ?",
+        "/* vital_days.raw */ select * from web_vitals where website = ? and ts >= ? and ts < ?",
         (website, day * DAY_MS, (day + 1) * DAY_MS),
     )
     return {place: (_columns(cells), cells) for place, cells in cells_by_place(rows).items()}
@@ -347,8 +353,8 @@ def repair(connection: sqlite3.Connection, website: int, level: int, block: int)
         return
     right = counted(connection, website, block)
     connection.executemany(
-        "/* vital_days.wrong */ delete from histogram"
-        " where website = ? and cut = ? and level = ? and block = ? and value = ?",
+        "/* vital_days.wrong */ delete from web_vitals_histogram"
+        " where website = ? and breakdown = ? and level = ? and block = ? and value = ?",
         of_day(connection, website, block).keys() - right.keys(),
     )
     _put(connection, {place: cells for place, (_, cells) in right.items()})

@@ -39,12 +39,12 @@ _TABLES: tuple[tuple[str, dict[str, str]], ...] = (
         | {"event_data": STORED},
     ),
     (
-        "vitals",
+        "web_vitals",
         dict.fromkeys(("event_name", "experiment", "variant", "goal"), "0")
         | dict.fromkeys(("visitor", "visit", "event_data", "value"), "null")
         | {"type": "4"},
     ),
-    ("ab", {"event_name": "0"} | dict.fromkeys(("visit", "event_data", *METRICS), "null")),
+    ("experiment_event", {"event_name": "0"} | dict.fromkeys(("visit", "event_data", *METRICS), "null")),
 )
 _FIRST_TEXT = 2
 

@@ -44,8 +44,8 @@ _EXPERIMENT, _VARIANT = len(FIELDS), len(FIELDS) + 1
 # visitor, their values stand for it.
 _TABLES: tuple[tuple[str, str, range], ...] = (
     ("event", "visitor", range(APP_EVENT + 1)),
-    ("vitals", f"0, {', '.join(METRICS)}", range(VITALS, VITALS + 1)),
-    ("ab", "visitor", range(HEATMAP, AB_CONVERT + 1)),
+    ("web_vitals", f"0, {', '.join(METRICS)}", range(VITALS, VITALS + 1)),
+    ("experiment_event", "visitor", range(HEATMAP, AB_CONVERT + 1)),
 )
 
 
@@ -214,9 +214,9 @@ class Part:
         insert(self._connection, "import_writer", "import_id", [(website, *key) for key in sorted(self._key_rows)])
         insert(self._connection, "import_writer", "event", events)
         event_data.add(self._connection, data_parts)
-        insert(self._connection, "import_writer", "vitals", measured)
+        insert(self._connection, "import_writer", "web_vitals", measured)
         vital_days.add(self._connection, measured)
-        insert(self._connection, "import_writer", "ab", ab)
+        insert(self._connection, "import_writer", "experiment_event", ab)
         trials.convert(self._connection, converted)
         rollups.mark_stale(self._connection, website, sorted({row[1] // DAY_MS for row in events}))
 
@@ -278,7 +278,7 @@ class Check:
 def is_kept(connection: sqlite3.Connection, website: int, day: int) -> bool:
     """Whether the raw events of a UTC day were given up; with a day's go those of all days before it."""
     row = connection.execute(
-        "/* import_writer.last_kept */ select 1 from built"
+        "/* import_writer.last_kept */ select 1 from rollup_state"
         " where website = ? and level = 0 and block >= ? and state = 3 limit 1",
         (website, day),
     ).fetchone()

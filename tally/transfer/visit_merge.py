@@ -101,8 +101,9 @@ class Visits:
         self._of.clear()
         for day, visitors in wanted.items():
             rows = connection.execute(
-                "/* visit_merge.load */ select visitor, visit, begin_ms, begin_ms + ms, views, events from visit"
-                " where website = ? and begin_ms >= ? and begin_ms < ?"
+                "/* visit_merge.load */ select visitor, visit, start_ms, start_ms + duration_ms, pageviews,"
+                " events from visit"
+                " where website = ? and start_ms >= ? and start_ms < ?"
                 " and visitor in (select value from json_each(?))",
                 (self._website, day * DAY_MS, (day + 1) * DAY_MS, orjson.dumps(list(visitors)).decode()),
             )
@@ -148,7 +149,7 @@ def _store(
     joined: Iterable[tuple[int, ...]],
 ) -> None:
     connection.executemany(
-        "/* visit_merge.gone */ delete from visit where website = ? and begin_ms = ? and visitor = ? and visit = ?",
+        "/* visit_merge.gone */ delete from visit where website = ? and start_ms = ? and visitor = ? and visit = ?",
         gone,
     )
     connection.executemany("/* visit_merge.store */ insert or replace into visit values (?, ?, ?, ?, ?, ?, ?)", rows)

@@ -278,7 +278,7 @@ async def test_a_wrong_password_or_value_revokes_nothing(app: App, field: str) -
         "current",
     )
     assert (await app.get("/api/v1/websites", key)).status == 200
-    assert app.sql("select count(*) from share") == [(1,)]
+    assert app.sql("select count(*) from share_link") == [(1,)]
 
 
 async def test_a_password_that_was_reset_meanwhile_stays(app: App) -> None:
@@ -441,7 +441,7 @@ async def test_a_large_count_is_as_new_as_a_small_one(app: App) -> None:
     for views in (99_999, 1):
         await app.admin(
             lambda connection, views=views: connection.execute(
-                "insert into moment values (1, ?, ?, 0, 0, 0, 0, 0, 0, 0, 0)", (views, views)
+                "insert into total_15m values (1, ?, ?, 0, 0, 0, 0, 0, 0, 0, 0)", (views, views)
             )
         )
     assert await events() == 100_000
@@ -558,7 +558,7 @@ async def test_a_link_shows_a_website_until_it_is_withdrawn(app: App) -> None:
     assert (await browser("DELETE", path)).status == 204
     refused(await stranger("GET", f"/api{second}"), 404, "unknown_share_link")
     refused(await stranger("GET", f"/api{second}/stats"), 404, "unknown_share_link")
-    assert app.sql("select count(*) from share") == [(0,)]
+    assert app.sql("select count(*) from share_link") == [(0,)]
 
 
 SHOWN_BY_LINK = {

@@ -247,7 +247,9 @@ def test_events_that_are_gone(tmp_path: Path) -> None:
         site = library.site()
         site.send(custom("10:00:00", event_data={"a": 1}))
         connection = open_database(library.app.db, create=False)
-        connection.execute("update built set state = ? where level = 0 and block = ?", (KEPT, ms("00:00:00") // DAY_MS))
+        connection.execute(
+            "update rollup_state set state = ? where level = 0 and block = ?", (KEPT, ms("00:00:00") // DAY_MS)
+        )
         connection.close()
         for question in (FUNNEL, "event-data?event_name=signup"):
             answer = site.ask(f"{question}&from={DAY}")

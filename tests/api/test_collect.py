@@ -506,7 +506,7 @@ async def test_crawlers(app: App) -> None:
     foreign = await app.collect(view(website), ua=GOOGLEBOT, headers={"Origin": "https://example.org"})
     assert refusal(foreign) == (403, "origin_not_allowed")
     assert stored(app) == 0
-    assert app.sql("select coalesce(sum(events), 0) from usage") == [(0,)]
+    assert app.sql("select coalesce(sum(events), 0) from account_usage") == [(0,)]
     for ua in ("curl/8.5.0", "python-requests/2.32.3", "okhttp/4.12.0", "Go-http-client/2.0", GOOGLEBOT, ""):
         assert (await app.collect(view(website), ua=ua)).json["accepted"] == 1, ua
     for ua in (CHROME, SAFARI_IPHONE):
@@ -546,8 +546,8 @@ async def test_copies_of_measurements(app: App, kind: str) -> None:
     body = {"type": kind, "website_id": website, "event_id": "a", **fields[kind]}
     for _ in range(3):
         assert (await app.collect(body)).json["accepted"] == 1
-    points = app.sql("select coalesce(sum(points), 0) from heat")[0][0]
-    rows = app.sql("select (select count(*) from vitals) + (select count(*) from ab)")[0][0]
+    points = app.sql("select coalesce(sum(points), 0) from heatmap_point")[0][0]
+    rows = app.sql("select (select count(*) from web_vitals) + (select count(*) from experiment_event)")[0][0]
     assert points + rows == 1
 
 
@@ -557,7 +557,7 @@ async def test_copies_sent_at_once(app: App) -> None:
     answers = await asyncio.gather(*(app.collect(view(website, event_id="a")) for _ in range(20)))
     assert [answer.json for answer in answers] == [{"ok": True, "accepted": 1, "rejected": 0}] * 20
     assert stored(app) == 1
-    assert app.sql("select events from usage") == [(1,)]
+    assert app.sql("select events from account_usage") == [(1,)]
 
 
 async def test_copies_after_a_restart(app: App) -> None:
@@ -628,7 +628,7 @@ async def test_a_guessed_event_id_swallows_no_measurement(
     event = {"type": request.node.callspec.id, "event_id": "a"} | own
     for body in (event | other, event, event, event | other):
         assert (await app.collect(body | {"website_id": website})).json["accepted"] == 1
-    assert app.sql("select events from usage") == [(2,)]
+    assert app.sql("select events from account_usage") == [(2,)]
 
 
 async def test_a_resend_counts_once(app: App) -> None:
@@ -673,7 +673,7 @@ async def test_a_number_is_one_value_in_any_notation(app: App, sent: str, again:
     for fields in (sent, again, sent):
         body = f'{{"website_id": "{website}", "event_id": "one", {fields}}}'
         assert (await app.collect(body.encode())).json["accepted"] == 1
-    assert app.sql("select events from usage") == [(1,)]
+    assert app.sql("select events from account_usage") == [(1,)]
 
 
 @pytest.mark.parametrize(("passed_ms", "events"), [(72 * HOUR_S * 1_000, 1), (72 * HOUR_S * 1_000 + 1, 2)])
@@ -707,7 +707,7 @@ async def test_a_copy_writes_less_than_an_event(app: App) -> None:
     app.clock.advance(10)
     await app.collect(batch(website, [view(event_id="a")] * 50))
     assert app.sql("select arrived_ms from event_id") == [(app.clock.wall_ms(),)]
-    assert app.sql("select (select count(*) from event), events from usage") == [(1, 1)]
+    assert app.sql("select (select count(*) from event), events from account_usage") == [(1, 1)]
 
 
 async def test_a_rejected_copy_claims_nothing(make_app: MakeApp) -> None:
@@ -741,7 +741,7 @@ async def test_a_duplicate_lengthens_no_visit(app: App) -> None:
     await app.collect(view(website, event_id="b"))
     data = await figures(app, website, key)
     assert (data["visitors"], data["visits"], data["pageviews"]) == (1, 2, 2)
-    assert app.sql("select events from usage") == [(2,)]
+    assert app.sql("select events from account_usage") == [(2,)]
 
 
 async def test_an_event_id_is_not_readable_in_the_file(app: App) -> None:
@@ -844,7 +844,7 @@ async def test_a_job_that_cannot_be_written_fails_alone(app: App) -> None:
     assert (await app.collect(dict(page, website_id=bad))).status == 202
     # Nothing of what failed is left: no view counted twice, no text that points nowhere.
     assert stored(app) == 4
-    assert sorted(app.sql("select website, views from visit")) == [(number - 1, 1), (number - 1, 2), (number, 1)]
+    assert sorted(app.sql("select website, pageviews from visit")) == [(number - 1, 1), (number - 1, 2), (number, 1)]
     data = await figures(app, good, key)
     assert (data["visitors"], data["visits"], data["pageviews"]) == (2, 2, 3)
     for website, paths in ((good, ["/new", "/new", "/"]), (bad, ["/new"])):

@@ -93,8 +93,8 @@ async def test_every_type_is_stored(app: App) -> None:
         is_traffic = row["type"] in ("pageview", "screen_view", "event", "app_event")
         assert isinstance(row["visit"], str) == is_traffic
     assert len({row["visit"] for row in stored if row["visit"]}) == 1
-    assert app.sql("select sum(points) from heat") == [(1,)]
-    assert app.sql("select events from usage") == [(8,)]
+    assert app.sql("select sum(points) from heatmap_point") == [(1,)]
+    assert app.sql("select events from account_usage") == [(8,)]
 
 
 async def test_every_field_of_an_event(app: App) -> None:
@@ -396,7 +396,7 @@ async def test_vitals_in_the_file(app: App) -> None:
     """vitals: metrics in milliseconds, cls as it is; stored apart from traffic, in millionths of second and unit."""
     website = await app.website()
     await send(app, website, event("vitals", vitals={"lcp": 2_500.25, "cls": 0.1}, timestamp=NOON_MS - 5))
-    assert app.sql("select ts, lcp, inp, fcp, ttfb, cls from vitals") == [
+    assert app.sql("select ts, lcp, inp, fcp, ttfb, cls from web_vitals") == [
         (NOON_MS - 5, 2_500_250, None, None, None, 100_000)
     ]
     assert app.sql("select count(*) from event") == app.sql("select count(*) from visit") == [(0,)]
@@ -414,7 +414,7 @@ async def test_heatmap_in_the_file(make_app: MakeApp, monkeypatch: pytest.Monkey
     await send(app, website, heat, heat, dict(heat, viewport_width=390), dict(heat, timestamp=NOON_MS - DAY_MS))
     await send(app, website, heat, dict(heat, url=URL + "b"))
     found = app.sql(
-        "select (select text from label where id = pathname), day - ?, kind, sum(points) from heat"
+        "select (select text from label where id = pathname), day - ?, kind, sum(points) from heatmap_point"
         " group by 1, 2, 3 order by 1, 2, 3",
         NOON_MS // DAY_MS,
     )
@@ -426,8 +426,8 @@ async def test_heatmap_in_the_file(make_app: MakeApp, monkeypatch: pytest.Monkey
         ("/b", 0, 0, 3),
         ("/b", 0, 1, 1),
     ]
-    assert len(app.sql("select distinct width from heat")) == 2
-    bins = app.sql("select bin_y, sum(points) from heat where kind = 0 group by 1 order by 1")
+    assert len(app.sql("select distinct viewport from heatmap_point")) == 2
+    bins = app.sql("select bin_y, sum(points) from heatmap_point where kind = 0 group by 1 order by 1")
     assert [points for _, points in bins] == [6, 12]
     assert app.sql("select count(*) from event") == [(0,)]
 
@@ -489,7 +489,7 @@ async def test_measurements_have_the_visitor_of_the_traffic(app: App) -> None:
     """An assignment belongs to the visitor who views: the same number in the file."""
     website = await app.website()
     await send(app, website, event("ab_assign"), event("pageview"), event("ab_convert", variant=None))
-    assert len(app.sql("select visitor from event union select visitor from ab")) == 1
+    assert len(app.sql("select visitor from event union select visitor from experiment_event")) == 1
 
 
 # ---------------------------------------------------------------- identity
@@ -646,7 +646,7 @@ async def test_a_joined_visit_shows_at_all_its_events(app: App) -> None:
         await send(app, website, event("pageview", timestamp=NOON_MS + minutes * MINUTE_MS))
     stored = await rows(app, website, key)
     assert len({row["visit"] for row in stored}) == 1
-    assert app.sql("select begin_ms, ms, views, events from visit") == [(NOON_MS, 180 * MINUTE_MS, 9, 0)]
+    assert app.sql("select start_ms, duration_ms, pageviews, events from visit") == [(NOON_MS, 180 * MINUTE_MS, 9, 0)]
     app.clock.set_wall(NOON_MS + 6 * HOUR_MS)
     await send(app, website, event("event"))
     assert len({row["visit"] for row in await rows(app, website, key)}) == 2

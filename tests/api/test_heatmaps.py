@@ -196,10 +196,10 @@ async def test_against_plain_counting(place: Place, monkeypatch: pytest.MonkeyPa
         await place.check(begun + 5, begun + 71, ("mobile", "desktop"))
         await place.pack()
     assert place.wrong() == []
-    rows = dict(place.app.sql("select level, count(*) from heat_block group by level"))
+    rows = dict(place.app.sql("select level, count(*) from heatmap_block group by level"))
     assert min(rows[level] for level in LEVELS) > 0
-    assert [row[0] for row in place.app.sql("select distinct level from heat_count")] == list(COUNT_LEVELS)
-    assert place.app.sql("select count(*) from heat where day < ?", place.today()) == [(0,)]
+    assert [row[0] for row in place.app.sql("select distinct level from heatmap_count")] == list(COUNT_LEVELS)
+    assert place.app.sql("select count(*) from heatmap_point where day < ?", place.today()) == [(0,)]
 
 
 async def test_many_points_of_today_are_packed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,10 +209,10 @@ async def test_many_points_of_today_are_packed(place: Place, monkeypatch: pytest
     today = [point for point in points if point.day == place.today()]
     await place.send(*today[:80])
     await place.pack()
-    assert place.app.sql("select count(*) from heat_count") == [(0,)]
+    assert place.app.sql("select count(*) from heatmap_count") == [(0,)]
     await place.send(*today[80:])
     await place.pack()
-    assert place.app.sql("select count(*) from heat") == [(0,)]
+    assert place.app.sql("select count(*) from heatmap_point") == [(0,)]
     await place.check(place.today(), place.today() + 1)
 
 
@@ -220,11 +220,11 @@ async def test_the_background_packs(place: Place) -> None:
     """And leaves what is not over."""
     await place.send(*some(random.Random(2), place.today(), 200))
     await place.app.store.builder.work()
-    assert place.app.sql("select distinct day from heat") == [(place.today(),)]
+    assert place.app.sql("select distinct day from heatmap_point") == [(place.today(),)]
     await place.check(place.today() - 2, place.today() + 1)
     place.app.clock.advance(86_400)
     await place.app.store.builder.work()
-    assert place.app.sql("select count(*) from heat") == [(0,)]
+    assert place.app.sql("select count(*) from heatmap_point") == [(0,)]
     await place.check(place.today() - 3, place.today())
 
 
@@ -314,7 +314,7 @@ async def test_an_unchanged_answer_is_304(place: Place) -> None:
     assert len(tags) == 3
     path = f"/api/v1/websites/{place.website}/heatmap"
     await place.app.store.builder.work()
-    assert place.app.sql("select count(*) from heat") == [(0,)]
+    assert place.app.sql("select count(*) from heatmap_point") == [(0,)]
     for tag, params in tags.items():
         assert (await place.app.get(path, place.key, params, headers={"If-None-Match": tag})).status == 304
     await place.send(Point(place.today(), "/a", 0, "click", 0, 0))
@@ -357,7 +357,7 @@ def weighed(path: Path, rows: list[tuple[int, ...]]) -> tuple[int, int]:
     with closing(open_database(path, create=True)) as connection:
         connection.execute("pragma synchronous = off")
         with transaction(connection):
-            connection.executemany("insert into heat values (1, ?, ?, ?, ?, ?, ?, ?)", rows)
+            connection.executemany("insert into heatmap_point values (1, ?, ?, ?, ?, ?, ?, ?)", rows)
         more = True
         while more:
             before = connection.total_changes
@@ -386,13 +386,13 @@ async def test_a_page_that_was_clicked_everywhere(place: Place, monkeypatch: pyt
     monkeypatch.setattr(heat_figures, "MOST_CELLS", 2_000)
     await place.send(Point(place.today(), "/a", 1, "click", 0, 1_000_000), Point(place.today(), "/a", 1, "click", 1, 0))
     await place.pack(end=1 << 40)
-    [(page,)] = place.app.sql("select pathname from heat_count where level = 0")
+    [(page,)] = place.app.sql("select pathname from heatmap_count where level = 0")
     rows = [
         (place.number, place.today(), page, width, 0, y, x, 1 + (y * BINS_X + x) % 300)
         for width in range(3) for y in range(BAND_ROWS) for x in range(BINS_X)
     ]  # fmt: skip
     await place.app.admin(
-        lambda run: run.executemany("insert into heat values (?, ?, ?, ?, ?, ?, ?, ?)", rows).rowcount
+        lambda run: run.executemany("insert into heatmap_point values (?, ?, ?, ?, ?, ?, ?, ?)", rows).rowcount
     )
     plain = Counter({(y, x): 3 * count for _, _, _, width, _, y, x, count in rows if not width})
     plain += Counter({(0, 49): 1, (50_000, 0): 1})
@@ -405,7 +405,7 @@ async def test_a_page_that_was_clicked_everywhere(place: Place, monkeypatch: pyt
         assert sorted(count for *_, count in data["grid"]) == sorted(plain.values())[-2_000:]
         assert [(y, x) for x, y, _ in data["grid"]] == sorted((y, x) for x, y, _ in data["grid"])
         await place.pack(end=1 << 40)
-    [(longest,)] = place.app.sql("select max(length(mobile)) from heat_block")
+    [(longest,)] = place.app.sql("select max(length(mobile)) from heatmap_block")
     assert longest < 6 * CELLS
 
 
@@ -425,14 +425,14 @@ def test_adding_up_is_given_up_in_time(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 FAULTS = {
-    "a sum without a cell": ("update heat_block set mobile = x'' where level = 3", {3}),
-    "a sum over many days": ("update heat_block set desktop = x'' where level = 6", {6}),
-    "a count": ("update heat_count set mobile_clicks = mobile_clicks + 1 where level = 0", {0, 1}),
-    "a count of a block": ("update heat_count set tablet_samples = 77 where level = 4", {4, 5}),
-    "a count that is not there": ("delete from heat_count where level = 0", {0, 1}),
-    "a count of no cells": ("insert into heat_count values (1, 0, 999, 5, 1, 1, 1, 1, 1, 1)", {0, 1}),
-    "a count of no days": ("insert into heat_count values (1, 2, 99999, 5, 1, 1, 1, 1, 1, 1)", {2, 3}),
-    "no counts at all": ("delete from heat_count", {0}),
+    "a sum without a cell": ("update heatmap_block set mobile = x'' where level = 3", {3}),
+    "a sum over many days": ("update heatmap_block set desktop = x'' where level = 6", {6}),
+    "a count": ("update heatmap_count set mobile_clicks = mobile_clicks + 1 where level = 0", {0, 1}),
+    "a count of a block": ("update heatmap_count set tablet_samples = 77 where level = 4", {4, 5}),
+    "a count that is not there": ("delete from heatmap_count where level = 0", {0, 1}),
+    "a count of no cells": ("insert into heatmap_count values (1, 0, 999, 5, 1, 1, 1, 1, 1, 1)", {0, 1}),
+    "a count of no days": ("insert into heatmap_count values (1, 2, 99999, 5, 1, 1, 1, 1, 1, 1)", {2, 3}),
+    "no counts at all": ("delete from heatmap_count", {0}),
 }
 
 
@@ -470,7 +470,7 @@ async def test_pages_that_somebody_made_up(app: App) -> None:
         # One of most points, one without a page, one that only phones have seen.
         rows += [(place.number, TODAY, number, width, 1, 0, 0, 2) for number, width in ((100_007, 2), (0, 2), (1, 0))]
         connection.execute("insert or ignore into label values (1, '/phones')")
-        connection.executemany("insert into heat values (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        connection.executemany("insert into heatmap_point values (?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
     await app.admin(store)
     for packed in (False, True):

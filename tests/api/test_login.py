@@ -290,7 +290,7 @@ async def test_a_session_lasts_thirty_days_from_the_last_visit(app: App) -> None
     await browser("GET", "/api/account")
     assert len(browser.set_cookies) == 1
     assert browser.cookies == before
-    assert app.sql("select ends_ms from login") == [(app.clock.wall_ms() + LASTS_MS,)]
+    assert app.sql("select expires_ms from login") == [(app.clock.wall_ms() + LASTS_MS,)]
     app.clock.advance(30 * DAY_S - 1)
     await app.restart()
     assert (await browser("GET", "/api/account")).status == 200
@@ -308,7 +308,7 @@ async def test_the_oldest_browsers_make_room(app: App) -> None:
         browsers.append(Browser(app))
         assert (await browsers[-1].log_in()).status == 200
     assert app.sql("select count(*) from login") == [(MOST_OF_ACCOUNT,)]
-    assert app.sql("select count(*) from device") == [(MOST_OF_ACCOUNT,)]
+    assert app.sql("select count(*) from device_cookie") == [(MOST_OF_ACCOUNT,)]
     statuses = [(await browser("GET", "/api/account")).status for browser in browsers]
     assert statuses == [401] * 2 + [200] * MOST_OF_ACCOUNT
 

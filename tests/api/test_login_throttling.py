@@ -169,12 +169,12 @@ async def test_the_device_cookie(app: App) -> None:
     assert value != browser.cookies["tally"]
     digest = logins.device_digest_of(value, app.store.key_salt)
     now_ms = app.clock.wall_ms()
-    assert app.sql("select * from device") == [(digest, 1, now_ms, now_ms + DEVICE_LASTS_MS)]
+    assert app.sql("select * from device_cookie") == [(digest, 1, now_ms, now_ms + DEVICE_LASTS_MS)]
     assert value.encode() not in app.db.read_bytes()
     assert digest != logins.digest_of(value, app.store.key_salt)
     app.clock.advance(5)
     assert (await browser.log_in()).status == 200
-    assert app.sql("select created_ms from device") == [(now_ms + 5_000,)]
+    assert app.sql("select created_ms from device_cookie") == [(now_ms + 5_000,)]
     # It opens nothing.
     del browser.cookies["tally"]
     assert (await browser("GET", "/api/account")).status == 401
@@ -196,7 +196,7 @@ async def test_known_browsers_that_expired_are_removed(app: App) -> None:
     app.clock.advance(DEVICE_LASTS_MS / 1000 + 2 * 86_400)
     await app.restart()
     await logged_in(app)
-    assert app.sql("select count(*) from device") == [(1,)]
+    assert app.sql("select count(*) from device_cookie") == [(1,)]
 
 
 # --- an address

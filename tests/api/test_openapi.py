@@ -534,7 +534,7 @@ def test_events_that_are_gone_are_described(sites: Sites, name: str) -> None:
     site = sites.start(*UNLIMITED)
     with closing(open_database(site.db, create=False)) as connection:
         # Day 20,000, 2024-10-04, is kept as rollups alone: state 3.
-        connection.execute("insert into built select number, 0, 20000, 3, 20001 * 86400000, 1 from website")
+        connection.execute("insert into rollup_state select number, 0, 20000, 3, 20001 * 86400000, 1 from website")
     path = f"{SITE}/{name}".replace("{field}", "os")
     query = {"from": "2024-10-04T10:00Z", "to": "2024-10-05T10:00Z", "filter_type": ["event"], **NEEDED.get(name, {})}
 

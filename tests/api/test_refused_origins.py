@@ -111,7 +111,7 @@ def test_imported_events_are_counted_at_once(tmp_path: Path, monkeypatch: pytest
     # What totals a stale day has are not counted besides its rows.
     with transaction(connection):
         quarter = NOON_MS // 900_000
-        connection.execute("insert or replace into moment values (1, ?, 7, 0, 0, 0, 0, 0, 0, 0, 0)", (quarter,))
+        connection.execute("insert or replace into total_15m values (1, ?, 7, 0, 0, 0, 0, 0, 0, 0, 0)", (quarter,))
     assert accounts.traffic(connection, [1]) == {1: Traffic(85, True)}
     monkeypatch.setattr(accounts, "MAX_COUNTED", 50)
     events, is_exact = accounts.traffic(connection, [1])[1]

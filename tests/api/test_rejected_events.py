@@ -56,7 +56,7 @@ async def counted(app: App, website: str) -> dict[str, int]:
     """What the file has of a website, by code, once the second is over."""
     await app.store.tick()
     rows = app.sql(
-        "select reason, sum(events) from left_out join website on website.number = left_out.website"
+        "select reason, sum(events) from rejected_event join website on website.number = rejected_event.website"
         " where website.id = ? group by reason",
         website,
     )
@@ -67,8 +67,8 @@ async def sampled(app: App, website: str) -> list[tuple[Any, ...]]:
     """Its examples, oldest first: code, type, field, detail."""
     await app.store.tick()
     rows = app.sql(
-        "select reason, type, field, detail from left_out_sample join website on website.number = website"
-        " where website.id = ? order by reason, left_out_sample.id",
+        "select reason, type, field, detail from rejected_sample join website on website.number = website"
+        " where website.id = ? order by reason, rejected_sample.id",
         website,
     )
     return [(REASONS[reason][0], None if type_ is None else TYPES[type_], *rest) for reason, type_, *rest in rows]
@@ -226,7 +226,7 @@ async def test_a_failure_of_the_counting_itself(app: App) -> None:
 
 
 async def stored(app: App) -> dict[int, int]:
-    return dict(app.sql("select reason, sum(events) from left_out group by reason"))
+    return dict(app.sql("select reason, sum(events) from rejected_event group by reason"))
 
 
 def sender() -> Any:
@@ -298,7 +298,7 @@ async def test_made_up_ids_and_hosts_leave_nothing_behind(make_app: MakeApp) -> 
     kept = Counter(code for code, *_ in await sampled(app, website))
     assert kept == {"origin_not_allowed": SAMPLES_KEPT, "invalid_url": 1}
     assert await sampled(app, other) == [("invalid_url", "pageview", "url", "")]
-    assert len(app.sql("select * from left_out")) == 3
+    assert len(app.sql("select * from rejected_event")) == 3
 
 
 async def test_what_waits_is_bounded(app: App) -> None:
@@ -334,7 +334,7 @@ async def test_examples_differ(app: App, clock: ManualClock) -> None:
         await refuse(f"{n}")
         await app.store.tick()
     assert await kept() == ["1", "0", *(f"{n}" for n in range(10, 18))]
-    [(newest,)] = app.sql("select max(ms) from left_out_sample")
+    [(newest,)] = app.sql("select max(arrived_ms) from rejected_sample")
     assert newest == clock.wall_ms() // 1000 * 1000
     # Of a flood so many are looked at in a second; the first of the next one are.
     for n in range(LOOKS + 5):
@@ -356,8 +356,8 @@ async def test_examples_of_a_second_are_bounded(app: App) -> None:
     assert waiting(app) == len(numbers) * (SAMPLES_KEPT + 1)
     await app.store.tick()
     # Only one of them is registered.
-    assert app.sql("select sum(events), count(*) from left_out") == [(SAMPLES_KEPT + 1, 1)]
-    assert app.sql("select count(*) from left_out_sample") == [(SAMPLES_KEPT,)]
+    assert app.sql("select sum(events), count(*) from rejected_event") == [(SAMPLES_KEPT + 1, 1)]
+    assert app.sql("select count(*) from rejected_sample") == [(SAMPLES_KEPT,)]
 
 
 # --- written
@@ -369,7 +369,7 @@ async def test_an_end_in_good_order_loses_nothing(app: App) -> None:
         await app.collect(bad(website_id=website, url="x"), ip=f"203.0.113.{n}")
     assert waiting(app) == 7
     await app.close()
-    assert app.sql("select sum(events) from left_out") == [(7,)]
+    assert app.sql("select sum(events) from rejected_event") == [(7,)]
     await app.open()
     await app.collect(bad(website_id=website, url="x"))
     assert await counted(app, website) == {"invalid_url": 8}
@@ -392,7 +392,7 @@ async def test_a_tick_that_is_cancelled_counts_nothing_twice(app: App) -> None:
     connection.execute("rollback")
     connection.close()
     await app.close()
-    assert app.sql("select sum(events) from left_out") == [(1,)]
+    assert app.sql("select sum(events) from rejected_event") == [(1,)]
     await app.open()
 
 
@@ -621,16 +621,16 @@ async def test_how_long_it_is_kept(app: App, clock: ManualClock) -> None:
         noted.note((website, 0), REASONS[number][0], "", sender(), NOON_MS - day * DAY_MS)
     await app.store.tick()
     kept = [(NOON_MS // QUARTER_MS) - day * 96 for day in days]
-    assert app.sql("select quarter from left_out order by quarter") == [(quarter,) for quarter in kept[1:]]
-    assert app.sql("select reason from left_out_sample order by reason") == [(4,), (5,)]
+    assert app.sql("select quarter from rejected_event order by quarter") == [(quarter,) for quarter in kept[1:]]
+    assert app.sql("select reason from rejected_sample order by reason") == [(4,), (5,)]
     # Once an hour, after a step that found nothing.
     await app.store.tick()
-    await app.admin(lambda run: run.execute("insert into left_out values (1, 5, 0, 1)"))
+    await app.admin(lambda run: run.execute("insert into rejected_event values (1, 5, 0, 1)"))
     await app.store.tick()
-    assert app.sql("select count(*) from left_out where quarter = 5") == [(1,)]
+    assert app.sql("select count(*) from rejected_event where quarter = 5") == [(1,)]
     clock.advance(3_600)
     await app.store.tick()
-    assert app.sql("select count(*) from left_out where quarter = 5") == [(0,)]
+    assert app.sql("select count(*) from rejected_event where quarter = 5") == [(0,)]
 
 
 async def test_a_clock_that_jumps_forgets_nothing(app: App, clock: ManualClock) -> None:
@@ -642,14 +642,14 @@ async def test_a_clock_that_jumps_forgets_nothing(app: App, clock: ManualClock) 
     for _ in range(3):
         clock.advance(3_600)
         await app.store.tick()
-    assert app.sql("select sum(events) from left_out") == [(1,)]
-    assert app.sql("select count(*) from left_out_sample") == [(1,)]
+    assert app.sql("select sum(events) from rejected_event") == [(1,)]
+    assert app.sql("select count(*) from rejected_sample") == [(1,)]
 
 
 async def test_many_old_rows_go_in_steps(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     await app.website()
     many = "with recursive n (i) as (select 0 union all select i + 1 from n where i < 4999)"
-    await app.admin(lambda run: run.execute(f"insert into left_out {many} select 1, i, 0, 1 from n"))
+    await app.admin(lambda run: run.execute(f"insert into rejected_event {many} select 1, i, 0, 1 from n"))
     steps: list[set[int]] = []
     whole = left_out.forget_old
     monkeypatch.setattr(left_out, "forget_old", lambda run, ms: steps.append(whole(run, ms)) or steps[-1])
@@ -657,7 +657,7 @@ async def test_many_old_rows_go_in_steps(app: App, monkeypatch: pytest.MonkeyPat
         await app.store.tick()
         # One a second: the other chores are not kept waiting.
         assert len(steps) == seconds
-    assert app.sql("select count(*) from left_out") == [(0,)]
+    assert app.sql("select count(*) from rejected_event") == [(0,)]
     assert steps == [{1}] * 10 + [set()]
 
 
@@ -673,11 +673,11 @@ async def test_a_deleted_website(app: App) -> None:
     assert answer.status == 202
     await app.store.tick()
     assert waiting(app) == 0
-    assert app.sql("select website, sum(events) from left_out group by website") == [(1, 1), (2, 1)]
+    assert app.sql("select website, sum(events) from rejected_event group by website") == [(1, 1), (2, 1)]
     await app.store.deletion_worker.work()
-    assert app.sql("select website, sum(events) from left_out group by website") == [(2, 1)]
-    assert app.sql("select website, count(*) from left_out_sample group by website") == [(2, 1)]
-    assert {"left_out", "left_out_sample"} <= {table for table, _ in deletion.TABLES}
+    assert app.sql("select website, sum(events) from rejected_event group by website") == [(2, 1)]
+    assert app.sql("select website, count(*) from rejected_sample group by website") == [(2, 1)]
+    assert {"rejected_event", "rejected_sample"} <= {table for table, _ in deletion.TABLES}
 
 
 def test_a_field_of_an_example_is_one_of_ours() -> None:

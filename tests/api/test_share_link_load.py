@@ -41,7 +41,7 @@ def test_owners_do_not_wait_for_links(start: Callable[..., Asked], tmp_path: Pat
     Before, both connections were the links', and the owner's question waited for as long as theirs may take."""
     asked = start("--query-seconds", "100000")
     db = tmp_path / "analytics.db"
-    sql(db, "insert into share select number, ?, 0 from website where number = 1", TOKEN)
+    sql(db, "insert into share_link select number, ?, 0 from website where number = 1", TOKEN)
     sql(db, "update account set password_hash = ?", PASSWORD_HASH)
     email = sql(db, "select email from account")[0][0]
     own_page = {"Sec-Fetch-Site": "same-origin", "Content-Type": "application/json"}

@@ -245,9 +245,9 @@ def test_questions_about_many_experiments_take_steps_in_proportion(tmp_path: Pat
     def steps(many: int) -> int:
         with closing(open_database(tmp_path / f"{many}.db", create=True)) as connection:
             rows = [(1, 1_000 + n, n, 6 + n % 2, n, *[0] * 14, n // 2, n, n, None) for n in range(2, many)]
-            connection.executemany(f"insert into ab values ({', '.join('?' * 23)})", rows)
+            connection.executemany(f"insert into experiment_event values ({', '.join('?' * 23)})", rows)
             assigned = [(n // 2, n, n) for n in range(many)]
-            connection.executemany("insert into assignment values (1, 0, ?, ?, ?, 0, 0)", assigned)
+            connection.executemany("insert into experiment_assignment values (1, 0, ?, ?, ?, 0, 0)", assigned)
             counted = [0]
             connection.set_progress_handler(lambda: counted.__setitem__(0, counted[0] + 1), 100)
             connection.execute(*measuring.trials_of(Scope(1, 0, 50_000, ()))).fetchall()
@@ -261,7 +261,7 @@ def test_questions_about_many_experiments_take_steps_in_proportion(tmp_path: Pat
 
 def written(app: App) -> tuple[list[tuple[Any, ...]], ...]:
     """All that events with new values leave behind."""
-    tables = ("label", "field_value", "new_value", "usage", "event_id", "ab")
+    tables = ("label", "field_value", "new_value", "account_usage", "event_id", "experiment_event")
     return tuple(app.sql(f"select * from {table} order by 1, 2") for table in tables)
 
 
@@ -347,8 +347,11 @@ async def test_conversions_find_folded_assignments(bounded: App) -> None:
     await send(bounded, website, {"type": "ab_convert", "experiment": "d"} | visitor)
     answer = await bounded.collect({"website_id": website, "type": "ab_convert", "experiment": "b"} | visitor)
     assert answer.status == 400
-    stored = "select type, e.text, v.text from ab join label e on e.id = experiment join label v on v.id = variant"
-    kinds = bounded.sql(f"{stored} order by ab.id")
+    stored = (
+        "select type, e.text, v.text from experiment_event join label e on e.id = experiment join label v"
+        " on v.id = variant"
+    )
+    kinds = bounded.sql(f"{stored} order by experiment_event.id")
     assert [row[1:] for row in kinds] == [("a", "y"), ("b", "y"), *[(OTHER, "y")] * 3]
     assert await folded(bounded, website, key) == [("experiment", 2, 3)]
 
@@ -370,7 +373,9 @@ async def test_one_client_cannot_use_up_a_day(app: App) -> None:
     await send(app, website, assign("mine", "mine"))
     await app.restart()
     await send(app, website, assign("mine", "mine"))
-    assert app.sql("select count(*) from ab join label on label.id = experiment where text = 'mine'") == [(3,)]
+    assert app.sql("select count(*) from experiment_event join label on label.id = experiment where text = 'mine'") == [
+        (3,)
+    ]
 
 
 async def test_the_share_starts_anew_with_the_day(app: App, clock: ManualClock) -> None:

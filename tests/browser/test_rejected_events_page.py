@@ -57,7 +57,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
             for days in range(1, 40):
                 for code, count in (("crawler", 40 + days), ("invalid_url", days % 3), ("rate_limited", days % 7)):
                     row = (number, quarter - QUARTERS_A_DAY * days, NUMBER_OF[code], count)
-                    connection.execute("insert into left_out select ?1, ?2, ?3, ?4 where ?4", row)
+                    connection.execute("insert into rejected_event select ?1, ?2, ?3, ?4 where ?4", row)
         # The server notices that somebody else has written.
         until(lambda: one.ask(f"rejected?{question(30)}")["data"]["events"] > 1_000)
         yield one

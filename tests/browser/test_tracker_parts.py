@@ -31,8 +31,9 @@ def heat(stage: Stage) -> list[tuple[Any, ...]]:
     connection = sqlite3.connect(stage.server.db)
     try:
         return connection.execute(
-            "select label.text, width, kind, bin_y, bin_x, points from heat join label on label.id = heat.pathname"
-            " join website on website.number = heat.website where website.id = ? order by 1, 3, 4, 5",
+            "select label.text, viewport, kind, bin_y, bin_x, points from heatmap_point join label"
+            " on label.id = heatmap_point.pathname"
+            " join website on website.number = heatmap_point.website where website.id = ? order by 1, 3, 4, 5",
             (stage.website,),
         ).fetchall()
     finally:

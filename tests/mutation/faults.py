@@ -407,14 +407,14 @@ FAULTS = (
         "hours counted as firsts",
         "tally/storage/sql/events.py",
         "% 4 = 0, hour_visitors,",
-        "% 4 = 0, firsts,",
+        "% 4 = 0, first_seen,",
         "tests/unit/rollups/test_rollups.py",
     ),
     Fault(
         "a suffix from firsts",
         "tally/storage/sql/events.py",
-        "sum(iif(quarter < ?, lasts, firsts))",
-        "sum(iif(quarter < ?, firsts, firsts))",
+        "sum(iif(quarter < ?, last_seen, first_seen))",
+        "sum(iif(quarter < ?, first_seen, first_seen))",
         "tests/unit/rollups/test_rollups.py",
     ),
     Fault(
@@ -448,8 +448,8 @@ FAULTS = (
     Fault(
         "a stale mark that forgets the blocks above",
         "tally/rollups/fields.py",
-        "delete from built where website = ? and level = ? and block = ?",
-        "delete from built where website = ? and level = ? and block = ? and 0",
+        "delete from rollup_state where website = ? and level = ? and block = ?",
+        "delete from rollup_state where website = ? and level = ? and block = ? and 0",
         "tests/unit/rollups/test_rollups.py",
     ),
     Fault(
@@ -469,15 +469,15 @@ FAULTS = (
     Fault(
         "a version that a late event leaves as it is",
         "tally/rollups/fields.py",
-        "/* rollups.changed */ update built set version = version + 1",
-        "/* rollups.changed */ update built set version = version",
+        "/* rollups.changed */ update rollup_state set version = version + 1",
+        "/* rollups.changed */ update rollup_state set version = version",
         "tests/unit/reports/test_stats.py",
     ),
     Fault(
         "a version that a stale mark leaves as it is",
         "tally/rollups/fields.py",
-        "folded_ms = excluded.folded_ms, version = version + 1",
-        "folded_ms = excluded.folded_ms, version = version",
+        "rolled_up_to_ms = excluded.rolled_up_to_ms, version = version + 1",
+        "rolled_up_to_ms = excluded.rolled_up_to_ms, version = version",
         "tests/unit/reports/test_stats.py tests/unit/rollups/test_rollups.py",
     ),
     Fault(
@@ -631,8 +631,8 @@ FAULTS = (
     Fault(
         "device cookies outlive another password",
         "tally/accounts/logins.py",
-        '    connection.execute("/* logins.forget_devices_of */ delete from device where account = ?", (account,))\n',
-        "",
+        '"/* logins.forget_devices_of */ delete from device_cookie where account = ?"',
+        '"/* logins.forget_devices_of */ delete from device_cookie where account = ? and 0"',
         "tests/api/test_login_throttling.py::test_what_vouches_for_no_browser",
     ),
     Fault(
@@ -708,7 +708,7 @@ FAULTS = (
     Fault(
         "a deleted website's number given out again",
         "tally/accounts/queries.py",
-        '        " (select coalesce(max(website), 0) from gone)), ?, ?, ?, ?, ?) returning number",',
+        '        " (select coalesce(max(website), 0) from deleted_website)), ?, ?, ?, ?, ?) returning number",',
         '        " 0), ?, ?, ?, ?, ?) returning number",',
         "tests/unit/maintenance/test_deletion.py",
     ),

@@ -395,7 +395,7 @@ async def test_a_full_month_is_full_again_when_the_clock_is_back(
     assert [await take(app, website) for _ in range(4)] == [(202, "")] * 3 + [FULL]
     await jump(-jump_ms)
     assert await take(app, website) == FULL
-    assert app.sql("select events from usage where events > 0") == [(3,), (3,)]
+    assert app.sql("select events from account_usage where events > 0") == [(3,), (3,)]
 
 
 # Just before midnight; the seconds of the month that Retry-After tells then are 10.
@@ -429,7 +429,9 @@ async def test_over_the_end_of_a_month(make_app: MakeApp, day: str) -> None:
         (iso(last_ms + DAY_MS)[:10], 2, 1),
     ]
     months = {iso(ms)[:7].replace("-", "") for ms in (last_ms, last_ms + DAY_MS)}
-    assert dict(app.sql("select month, events from usage")) == dict(zip(map(int, sorted(months)), (3, 2), strict=True))
+    assert dict(app.sql("select month, events from account_usage")) == dict(
+        zip(map(int, sorted(months)), (3, 2), strict=True)
+    )
 
 
 def time_of(text: str) -> int:

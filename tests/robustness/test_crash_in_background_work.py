@@ -142,12 +142,12 @@ class Past:
         return int(self.reader.execute(f"select {parts}").fetchone()[0])
 
     def built(self) -> int:
-        return sum(self.count("rollup", "moment", "built", website=website) for website in (2, 3))
+        return sum(self.count("rollup", "total_15m", "rollup_state", website=website) for website in (2, 3))
 
     def is_built(self) -> bool:
         """No day is stale, and of each website both blocks of 8 days are there."""
-        stale = self.reader.execute("select count(*) from built where state = 0 and website > 1").fetchone()[0]
-        blocks = self.reader.execute("select count(*) from built where level = 3 and website > 1").fetchone()[0]
+        stale = self.reader.execute("select count(*) from rollup_state where state = 0 and website > 1").fetchone()[0]
+        blocks = self.reader.execute("select count(*) from rollup_state where level = 3 and website > 1").fetchone()[0]
         return not stale and blocks == 4
 
     def begin(self, step: Callable[..., Any], *what: Any) -> None:

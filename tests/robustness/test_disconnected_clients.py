@@ -105,7 +105,7 @@ def start(serve: Serve, command: Command, tmp_path: Path) -> Iterator[Callable[.
     def started(*settings: str) -> Asked:
         db = built(tmp_path)
         # What is open would be folded, from events that never end.
-        sql(db, "delete from built where state < 2")
+        sql(db, "delete from rollup_state where state < 2")
         key = command("key", "create").stdout.strip()
         made.append(Asked(serve(*settings), key, sql(db, "select id from website where number = 1")[0][0]))
         return made[-1]
@@ -213,7 +213,7 @@ def test_many_short_statements_are_given_up_as_well(start: Callable[..., Asked],
     db = tmp_path / "analytics.db"
     lengthen(db, 2_000)
     days = f"with recursive n (i) as (select 1 union all select i + 1 from n where i < {FINAL_DAY - 1})"
-    sql(db, f"{days} insert or ignore into built select 1, 0, i, 2, (i + 1) * {DAY_MS}, 1 from n")
+    sql(db, f"{days} insert or ignore into rollup_state select 1, 0, i, 2, (i + 1) * {DAY_MS}, 1 from n")
     bearer = {"Authorization": f"Bearer {asked.key}"}
     path = f"/api/v1/websites/{asked.website}/stats?from=1970-01-01&to={DATE}&filter_type=pageview"
     answer = asked.server.request("GET", path, headers=bearer)
@@ -234,7 +234,10 @@ def test_events_are_taken_beside_questions_without_end(start: Callable[..., Aske
         assert asked.server.request("POST", "/api/collect", sent).status == 202
         assert asked.server.request("GET", "/healthz").status == 200
     assert select.select(waiting, [], [], 0)[0] == [], "nobody has been answered meanwhile"
-    assert sql(tmp_path / "analytics.db", "select count(*) from vitals where lcp < 200000 and website = 1")[0][0] >= 200
+    assert (
+        sql(tmp_path / "analytics.db", "select count(*) from web_vitals where lcp < 200000 and website = 1")[0][0]
+        >= 200
+    )
 
 
 def test_the_server_ends_though_somebody_waits(start: Callable[..., Asked], tmp_path: Path) -> None:

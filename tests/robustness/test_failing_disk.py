@@ -117,8 +117,8 @@ class Ledger:
         assert rows(db, "pragma integrity_check") == [("ok",)]
         found = Counter(path for (path,) in rows(db, "select text from event e join label l on l.id = e.pathname"))
         assert found == Counter(self.kept)
-        assert rows(db, "select sum(events) from usage") == [(len(self.kept),)]
-        assert rows(db, "select sum(views) from visit") == [(len(self.kept),)]
+        assert rows(db, "select sum(events) from account_usage") == [(len(self.kept),)]
+        assert rows(db, "select sum(pageviews) from visit") == [(len(self.kept),)]
 
 
 @pytest.fixture

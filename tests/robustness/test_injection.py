@@ -341,7 +341,7 @@ def test_secrets_are_compared_in_constant_time() -> None:
 def test_no_secret_is_looked_for_in_the_file_by_itself() -> None:
     """Keys and sessions are found by hashes keyed with the file's own salt; the clear value is in no statement."""
     schema = (ROOT / "schema.sql").read_text()
-    for table, column in (("api_key", "digest"), ("login", "digest"), ("device", "digest")):
+    for table, column in (("api_key", "digest"), ("login", "digest"), ("device_cookie", "digest")):
         assert re.search(rf"create table {table} \([^;]*\b{column}\b", schema), table
 
 
@@ -439,9 +439,9 @@ async def test_a_share_link_opens_one_website_and_can_be_withdrawn(app: App) -> 
     with_it: dict[str, str | None] = {"Authorization": f"Bearer {token}", "Cookie": f"tally={token}"}
     for path in (f"/api/v1/websites/{website}/stats", f"/api/account/websites/{other}/stats", "/api/account/keys"):
         assert (await guest("GET", path, headers=with_it)).status == 401
-    assert app.sql("select token from share") == [(token,)]
+    assert app.sql("select token from share_link") == [(token,)]
     await owner("DELETE", f"/api/account/websites/{website}/share")
     assert (await guest("GET", f"/api/share/{token}/stats")).status == 404
-    assert app.sql("select token from share") == []
+    assert app.sql("select token from share_link") == []
     with pytest.raises(accounts.AccountError):
         await app.admin(lambda connection: accounts.revoke_key(connection, token))

@@ -119,8 +119,8 @@ def found(state: State, folder: Path) -> str:
             if connection.execute("pragma integrity_check").fetchall() != [("ok",)]:
                 return "integrity_check"
             paths = connection.execute("select text from event e join label l on l.id = e.pathname").fetchall()
-            usage = connection.execute("select coalesce(sum(events), 0) from usage").fetchone()[0]
-            views = connection.execute("select coalesce(sum(views), 0) from visit").fetchone()[0]
+            usage = connection.execute("select coalesce(sum(events), 0) from account_usage").fetchone()[0]
+            views = connection.execute("select coalesce(sum(pageviews), 0) from visit").fetchone()[0]
     except sqlite3.DatabaseError as failure:
         return f"{failure}"
     there = Counter(name for (path,) in paths for name in names(path.encode()))

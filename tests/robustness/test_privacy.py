@@ -518,9 +518,11 @@ def test_sessions_are_nowhere(stay: Stay) -> None:
         assert found(stay, hashed([value.encode(), base64.urlsafe_b64decode(value + "=")])) == {}
     with closing(sqlite3.connect(stay.folder / "backup.db")) as connection:
         assert connection.execute("select count(*) from login").fetchone() == (1,)
-        for table in ("login", "device"):
+        for table in ("login", "device_cookie"):
             names = [row[1] for row in connection.execute(f"pragma table_info({table})")]
-            assert names == ["digest", "account", "created_ms", "ends_ms"], "neither says anything of browser or place"
+            assert names == ["digest", "account", "created_ms", "expires_ms"], (
+                "neither says anything of browser or place"
+            )
 
 
 def test_the_key_is_nowhere(stay: Stay) -> None:

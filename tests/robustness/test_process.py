@@ -342,7 +342,7 @@ def test_an_event_id_is_known_after_the_end(end: str, serve: Serve, website: str
         assert (answer.status, answer.json) == (202, {"ok": True, "accepted": 1, "rejected": 0})
         getattr(server, end)()
     assert stored(db) == {"/": 1}
-    assert rows(db, "select events from usage") == [(1,)], "a duplicate uses no quota"
+    assert rows(db, "select events from account_usage") == [(1,)], "a duplicate uses no quota"
 
 
 @pytest.mark.parametrize("end", ["kill", "terminate"])
@@ -445,7 +445,7 @@ def test_a_full_disk(serve: Serve, website: str, db: Path) -> None:
     server.kill()
     assert rows(db, "pragma integrity_check") == [("ok",)]
     assert stored(db) == {"/before": 1} | {f"/full/{n}": 1 for n in range(5)}
-    assert rows(db, "select events from usage") == [(6,)]
+    assert rows(db, "select events from account_usage") == [(6,)]
 
 
 # Limits from options

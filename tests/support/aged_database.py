@@ -32,13 +32,13 @@ DAYS = 40
 KEEP = 10
 QUIET, VITALS_ONLY, ONE_BROWSER = 25, 24, 20
 RECENT_OS = "Haiku"  # on days that stay alone
-RAW_TABLES = ("event", "visit", "vitals", "ab", "assignment", "import_id")
+RAW_TABLES = ("event", "visit", "web_vitals", "experiment_event", "experiment_assignment", "import_id")
 COLUMN_OF_TIME = {
     "event": "ts",
-    "visit": "begin_ms",
-    "vitals": "ts",
-    "ab": "ts",
-    "assignment": "day",
+    "visit": "start_ms",
+    "web_vitals": "ts",
+    "experiment_event": "ts",
+    "experiment_assignment": "day",
     "import_id": "ts",
 }
 
@@ -129,7 +129,7 @@ def make(path: Path, *pasts: Sequence[Any], now_ms: int = NOON_MS) -> Path:
     for number, lines in enumerate(pasts):
         assert take(path, number + 1, lines, now_ms) == (len(lines), 0, 0)
     # A heatmap's bins are counts: an import brings none.
-    sql(path, "insert into heat values (1, ?, 1, 2, 0, 3, 4, 5)", TODAY - DAYS)
+    sql(path, "insert into heatmap_point values (1, ?, 1, 2, 0, 3, 4, 5)", TODAY - DAYS)
     assert build(path, now_ms)
     return path
 
@@ -176,7 +176,7 @@ def old_rows(path: Path, before: int, website: int = 1) -> dict[str, int]:
 
 def states(path: Path, website: int = 1) -> dict[int, int]:
     """The state of each day that has one."""
-    return dict(sql(path, "select block, state from built where website = ? and level = 0", website))
+    return dict(sql(path, "select block, state from rollup_state where website = ? and level = 0", website))
 
 
 def said(run: Callable[[Sequence[str]], int], capsys: Any, *words: str) -> tuple[int, str, str]:

@@ -237,7 +237,7 @@ def found(connection: sqlite3.Connection, website: int) -> Counter[str]:
         "select type, pathname, event_name from event where website = ?", (website,)
     ):
         kept[text[name] if type_ >= 2 else text[pathname][1:]] += 1
-    for table, count in (("vitals", "1"), ("ab", "1"), ("heat", "points")):
+    for table, count in (("web_vitals", "1"), ("experiment_event", "1"), ("heatmap_point", "points")):
         for pathname, times in connection.execute(
             f"select pathname, {count} from {table} where website = ?", (website,)
         ):
@@ -245,7 +245,7 @@ def found(connection: sqlite3.Connection, website: int) -> Counter[str]:
     # Heatmap points that are packed already.
     points = " + ".join(heat_days.COUNTS)
     for pathname, times in connection.execute(
-        f"select pathname, {points} from heat_count where website = ? and level = 0", (website,)
+        f"select pathname, {points} from heatmap_count where website = ? and level = 0", (website,)
     ):
         kept[text[pathname][1:]] += times
     return kept
@@ -277,10 +277,10 @@ def broken(connection: sqlite3.Connection, *websites: int) -> list[str]:
     """What in the file contradicts itself: nothing. `websites`: those whose events were all sent, or imported."""
     wrong = [str(row) for row in connection.execute("pragma integrity_check").fetchall() if row != ("ok",)]
     events = sum(sent_ones(found(connection, website)).total() for website in websites)
-    ((used,),) = connection.execute("select coalesce(sum(events), 0) from usage").fetchall()
+    ((used,),) = connection.execute("select coalesce(sum(events), 0) from account_usage").fetchall()
     if used != events:
         wrong.append(f"the month counts {used}, the tables hold {events}")
-    ids = "select id from event union all select id from vitals union all select id from ab"
+    ids = "select id from event union all select id from web_vitals union all select id from experiment_event"
     ((all_of_them, different),) = connection.execute(f"select count(*), count(distinct id) from ({ids})").fetchall()
     if all_of_them != different:
         wrong.append(f"{all_of_them - different} ids are there twice")
@@ -295,7 +295,9 @@ def wrong_visits(connection: sqlite3.Connection, website: int) -> list[str]:
         (visit.facts[0].visitor, visit.begin_ms, visit.ms, visit.views, visit.events)
         for visit in Plain(facts(connection, website)).visits
     )
-    rows = connection.execute("select visitor, begin_ms, ms, views, events from visit where website = ?", (website,))
+    rows = connection.execute(
+        "select visitor, start_ms, duration_ms, pageviews, events from visit where website = ?", (website,)
+    )
     have = Counter(rows.fetchall())
     return [f"visits that should not be there: {have - want}, that should: {want - have}"] if have != want else []
 

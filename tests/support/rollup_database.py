@@ -453,9 +453,9 @@ class Works:
         return unset, [tuple(page) for page in found]
 
     def days(self, website: int = 0) -> dict[int, rollups.Day]:
-        """What `built` says of the days."""
+        """What `rollup_state` says of the days."""
         rows = self.reader.execute(
-            "select block, state, folded_ms, version from built where website = ? and level = 0",
+            "select block, state, rolled_up_to_ms, version from rollup_state where website = ? and level = 0",
             (self.websites[website].number,),
         )
         return {day: rollups.Day(*rest) for day, *rest in rows}
@@ -503,7 +503,7 @@ def wrong_tables(connection: sqlite3.Connection, website: int) -> list[str]:
     days = {
         day: (state, folded_ms)
         for day, state, folded_ms in connection.execute(
-            "select block, state, folded_ms from built where website = ? and level = 0", (website,)
+            "select block, state, rolled_up_to_ms from rollup_state where website = ? and level = 0", (website,)
         )
     }
     statement = f"select distinct ts / {DAY_MS} from event where website = ?"
@@ -512,13 +512,13 @@ def wrong_tables(connection: sqlite3.Connection, website: int) -> list[str]:
         wrong.append(f"days that built does not know: {with_traffic - days.keys()}")
     totals: defaultdict[int, moments.Totals] = defaultdict(dict)
     for quarter, *row in connection.execute(
-        f"select quarter, {', '.join(moments.COLUMNS)} from moment where website = ?", (website,)
+        f"select quarter, {', '.join(moments.COLUMNS)} from total_15m where website = ?", (website,)
     ):
         if any(row):
             totals[quarter // 96][quarter] = row
     values: Values = defaultdict(dict)
     for field, level, block, value, *row in connection.execute(
-        "select field, level, block, value, visitors, views, events from rollup where website = ?", (website,)
+        "select field, level, block, value, visitors, pageviews, events from rollup where website = ?", (website,)
     ):
         values[field, level, block][value] = tuple(row)
     for day, (state, folded_ms) in days.items():
@@ -544,7 +544,9 @@ def _wrong_blocks(
     connection: sqlite3.Connection, website: int, days: dict[int, tuple[int, int]], values: Values
 ) -> list[str]:
     wrong = []
-    blocks = connection.execute("select level, block from built where website = ? and level > 0", (website,)).fetchall()
+    blocks = connection.execute(
+        "select level, block from rollup_state where website = ? and level > 0", (website,)
+    ).fetchall()
     for level, block in blocks:
         within = [day for day in range(block << level, (block + 1) << level) if day in days]
         if not within or any(days[day][0] not in FINAL for day in within):
@@ -562,15 +564,18 @@ def _wrong_blocks(
 def left_over(connection: sqlite3.Connection, website: int) -> list[str]:
     """What is left to be built or to be taken away, once everything is final: nothing."""
     left = []
-    days = [day for (day,) in connection.execute("select block from built where website = ? and level = 0", (website,))]
+    days = [
+        day
+        for (day,) in connection.execute("select block from rollup_state where website = ? and level = 0", (website,))
+    ]
     wanted = {(level, day >> level) for day in days for level in LEVELS[1:]}
-    built = set(connection.execute("select level, block from built where website = ? and level > 0", (website,)))
+    built = set(connection.execute("select level, block from rollup_state where website = ? and level > 0", (website,)))
     left += [f"not built: {sorted(wanted - built)}"] if wanted - built else []
     left += [f"built over nothing: {sorted(built - wanted)}"] if built - wanted else []
     unbuilt = {(level, day >> level) for day in days for level in (3, 6)} - visit_days.built(connection, website, days)
     left += [f"pages not built: {sorted(unbuilt)}"] if unbuilt else []
     for what, statement in (
-        ("days that are not final", "select block from built where website = ? and level = 0 and state < 2"),
+        ("days that are not final", "select block from rollup_state where website = ? and level = 0 and state < 2"),
         (
             "values of visitors",
             "select day from open_day_visitor_value where website = ?1"
@@ -584,7 +589,8 @@ def left_over(connection: sqlite3.Connection, website: int) -> list[str]:
         (
             "values of no block",
             "select distinct level, block from rollup where website = ?1 and not exists"
-            " (select 1 from built where website = ?1 and built.level = rollup.level and built.block = rollup.block)",
+            " (select 1 from rollup_state where website = ?1 and rollup_state.level = rollup.level"
+            " and rollup_state.block = rollup.block)",
         ),
     ):
         rows = connection.execute(statement, (website,)).fetchall()

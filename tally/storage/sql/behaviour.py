@@ -84,7 +84,7 @@ def visits(scope: Scope, is_day: bool, share: Share, most: int) -> Query:
         sql += " group by visitor, visit"
     else:
         met = f" and (visitor, visit) in ({sql})" if scope.filters else ""
-        sql = f"select visitor, visit from visit where website = ? and begin_ms >= ? and begin_ms < ?{met}"
+        sql = f"select visitor, visit from visit where website = ? and start_ms >= ? and start_ms < ?{met}"
         parameters = [*span[:3], *(parameters if met else [])]
         sql, parameters = f"{sql} and visitor % ? = ?", [*parameters, share.of, share.n]
     return (

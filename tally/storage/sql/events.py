@@ -73,12 +73,13 @@ def stats(scope: Scope) -> Query:
 
     One look at the events serves both: two of them took 1.3 to 1.5 times as long.
     """
-    inner, parameters = _traffic(scope, f"visitor, visit, {VIEWS} as views, {CUSTOM} as customs")
+    inner, parameters = _traffic(scope, f"visitor, visit, {VIEWS} as pageviews, {CUSTOM} as customs")
     return (
         f"/* queries.stats */ with met as materialized ({inner} group by visitor, visit)"
-        " select (select count(distinct visitor) from met), (select coalesce(sum(views), 0) from met),"
-        " (select coalesce(sum(customs), 0) from met), count(*), coalesce(sum(views = 1 and events = 0), 0),"
-        " coalesce(sum(views), 0), coalesce(sum(ms), 0) from visit where website = ? and begin_ms >= ? and begin_ms < ?"
+        " select (select count(distinct visitor) from met), (select coalesce(sum(pageviews), 0) from met),"
+        " (select coalesce(sum(customs), 0) from met), count(*), coalesce(sum(pageviews = 1 and events = 0), 0),"
+        " coalesce(sum(pageviews), 0), coalesce(sum(duration_ms), 0) from visit where website = ?"
+        " and start_ms >= ? and start_ms < ?"
         " and (visitor, visit) in (select visitor, visit from met)",
         [*parameters, scope.website, scope.from_ms, scope.to_ms],
     )
@@ -99,11 +100,11 @@ def series(scope: Scope, edges: Sequence[tuple[int, int]]) -> Query:
     return (
         "/* queries.series */ with bucket (n, lo, hi) as materialized"
         " (select key, json_extract(value, '$[0]'), json_extract(value, '$[1]') from json_each(?)),"
-        f" met as materialized (select n, visitor, visit, {VIEWS} as views, {CUSTOM} as customs"
+        f" met as materialized (select n, visitor, visit, {VIEWS} as pageviews, {CUSTOM} as customs"
         f" from bucket cross join event where website = ? and ts >= lo and ts < hi{filters} group by n, visitor, visit)"
-        " select n, count(distinct visitor), 0, sum(views), sum(customs) from met group by n union all"
-        " select n, 0, count(*), 0, 0 from bucket cross join visit where website = ? and begin_ms >= lo"
-        " and begin_ms < hi and (visitor, visit) in (select visitor, visit from met) group by n",
+        " select n, count(distinct visitor), 0, sum(pageviews), sum(customs) from met group by n union all"
+        " select n, 0, count(*), 0, 0 from bucket cross join visit where website = ? and start_ms >= lo"
+        " and start_ms < hi and (visitor, visit) in (select visitor, visit from met) group by n",
         [orjson.dumps(edges).decode(), scope.website, *values, scope.website],
     )
 
@@ -151,9 +152,11 @@ def totals(website: int, first: int, end: int, midnight: int) -> Query:
     Visitors: lasts before the quarter `midnight`, firsts from it on.
     """
     return (
-        "/* queries.totals */ select coalesce(sum(iif(quarter < ?, lasts, firsts)), 0), coalesce(sum(views), 0),"
-        " coalesce(sum(events), 0), coalesce(sum(visits), 0), coalesce(sum(bounces), 0), coalesce(sum(visit_views), 0),"
-        " coalesce(sum(visit_ms), 0) from moment where website = ? and quarter >= ? and quarter < ?",
+        "/* queries.totals */ select coalesce(sum(iif(quarter < ?, last_seen, first_seen)), 0),"
+        " coalesce(sum(pageviews), 0),"
+        " coalesce(sum(events), 0), coalesce(sum(visits), 0), coalesce(sum(bounces), 0),"
+        " coalesce(sum(visit_pageviews), 0),"
+        " coalesce(sum(visit_duration_ms), 0) from total_15m where website = ? and quarter >= ? and quarter < ?",
         [midnight, website, first, end],
     )
 
@@ -161,8 +164,9 @@ def totals(website: int, first: int, end: int, midnight: int) -> Query:
 def days(website: int, first: int, end: int) -> Query:
     """A row (n, visitors, visits, pageviews, events) for each local day of 96 quarters from `first` on to `end`."""
     return (
-        "/* queries.days */ select (quarter - ?) / 96, sum(iif((quarter - ?) % 96 < ?, lasts, firsts)), sum(visits),"
-        " sum(views), sum(events) from moment where website = ? and quarter >= ? and quarter < ? group by 1",
+        "/* queries.days */ select (quarter - ?) / 96, sum(iif((quarter - ?) % 96 < ?, last_seen, first_seen)),"
+        " sum(visits),"
+        " sum(pageviews), sum(events) from total_15m where website = ? and quarter >= ? and quarter < ? group by 1",
         # So many quarters lie before the midnight UTC that is in it.
         [first, first, -first % 96, website, first, end],
     )
@@ -175,7 +179,8 @@ def hours(website: int, first: int, end: int) -> Query:
     """
     return (
         "/* queries.hours */ select (quarter - ?) / 4, sum(iif((quarter - ?) % 4 = 0, hour_visitors,"
-        " iif(quarter % 96 < (quarter - ?) % 4, firsts, 0))), sum(visits), sum(views), sum(events) from moment"
+        " iif(quarter % 96 < (quarter - ?) % 4, first_seen, 0))), sum(visits), sum(pageviews), sum(events)"
+        " from total_15m"
         " where website = ? and quarter >= ? and quarter < ? group by 1",
         [first, first, first, website, first, end],
     )
@@ -185,9 +190,9 @@ def came_first(website: int, midnight_ms: int, from_ms: int, to_ms: int) -> Quer
     """One number: visitors of the day from `midnight_ms` on whose first event lies in [from_ms, to_ms)."""
     return (
         "/* queries.came_first */ with late as materialized (select distinct visitor from visit"
-        " where website = ? and begin_ms >= ? and begin_ms < ?)"
+        " where website = ? and start_ms >= ? and start_ms < ?)"
         " select (select count(*) from late) - count(distinct visitor) from visit"
-        " where website = ? and begin_ms >= ? and begin_ms < ? and visitor in (select visitor from late)",
+        " where website = ? and start_ms >= ? and start_ms < ? and visitor in (select visitor from late)",
         [website, from_ms, to_ms, website, midnight_ms, from_ms],
     )
 
@@ -197,9 +202,9 @@ def came_last(website: int, midnight_ms: int, from_ms: int, to_ms: int) -> Query
     begin_ms = midnight_ms - DAY_MS
     return (
         "/* queries.came_last */ with early as materialized (select distinct visitor from visit where website = ?"
-        " and begin_ms >= ? and begin_ms < ? and begin_ms + ms >= ? and begin_ms + ms < ?)"
+        " and start_ms >= ? and start_ms < ? and start_ms + duration_ms >= ? and start_ms + duration_ms < ?)"
         " select (select count(*) from early) - count(distinct visitor) from visit"
-        " where website = ? and begin_ms >= ? and begin_ms < ? and begin_ms + ms >= ?"
+        " where website = ? and start_ms >= ? and start_ms < ? and start_ms + duration_ms >= ?"
         " and visitor in (select visitor from early)",
         [website, begin_ms, to_ms, from_ms, to_ms, website, begin_ms, midnight_ms, to_ms],
     )
@@ -230,7 +235,7 @@ def sums(website: int, field: int, tiles: Sequence[tuple[int, int]]) -> Query:
     """A row (label, visitors, pageviews, events) for each value of a field in blocks (level, number)."""
     block = "select * from rollup where website = ? and field = ? and level = ? and block = ?"
     return (
-        "/* queries.sums */ select value, sum(visitors), sum(views), sum(events)"
+        "/* queries.sums */ select value, sum(visitors), sum(pageviews), sum(events)"
         f" from ({' union all '.join([block] * len(tiles))}) group by value",
         [number for tile in tiles for number in (website, field, *tile)],
     )
@@ -240,8 +245,8 @@ def not_folded(website: int, field: int, day: int, from_ms: int, to_ms: int) -> 
     """A row (label, visitors new to it, pageviews, events) for each value in a part of a day that is not folded yet."""
     column = _LABELLED[field]
     return (
-        f"/* queries.not_folded */ select value, sum({is_new(column)}), sum(views), sum(events)"
-        f" from (select {column} as value, visitor, sum(type <= 1) as views, sum(type >= 2) as events from event"
+        f"/* queries.not_folded */ select value, sum({is_new(column)}), sum(pageviews), sum(events)"
+        f" from (select {column} as value, visitor, sum(type <= 1) as pageviews, sum(type >= 2) as events from event"
         f" where website = ?1 and ts >= ?4 and ts < ?5{_only(column)} group by 1, 2) as news group by value",
         [website, day, field, from_ms, to_ms],
     )
@@ -251,9 +256,11 @@ def matching(website: int, field: int, first: int, end: int, values: Sequence[st
     """A row (day, traffic events folded that have one of the values) for each day in [first, end) with any."""
     marks = ", ".join("?" * len(values))
     return (
-        "/* queries.matching */ select built.block, sum(views + events) from label cross join built cross join rollup"
-        f" using (website, level, block) where text in ({marks}) and website = ? and level = 0 and built.block >= ?"
-        " and built.block < ? and field = ? and value = label.id group by built.block",
+        "/* queries.matching */ select rollup_state.block, sum(pageviews + events)"
+        " from label cross join rollup_state cross join rollup"
+        f" using (website, level, block) where text in ({marks}) and website = ? and level = 0"
+        " and rollup_state.block >= ?"
+        " and rollup_state.block < ? and field = ? and value = label.id group by rollup_state.block",
         [*values, website, first, end, field],
     )
 
@@ -261,8 +268,9 @@ def matching(website: int, field: int, first: int, end: int, values: Sequence[st
 def folded(website: int, first: int, end: int) -> Query:
     """A row (day, traffic events folded) for each day in [first, end)."""
     return (
-        "/* queries.folded */ select built.block, views + events from built cross join rollup"
-        " using (website, level, block) where website = ? and level = 0 and built.block >= ? and built.block < ?"
+        "/* queries.folded */ select rollup_state.block, pageviews + events from rollup_state cross join rollup"
+        " using (website, level, block) where website = ? and level = 0 and rollup_state.block >= ?"
+        " and rollup_state.block < ?"
         " and field = ? and value = 0",
         [website, first, end, ALL],
     )
@@ -271,7 +279,8 @@ def folded(website: int, first: int, end: int) -> Query:
 def last_kept(website: int) -> Query:
     """One number: the last day of which only rollups are kept."""
     return (
-        "/* queries.last_kept */ select block from built where website = ? and level = 0 and block >= 0 and state = 3"
+        "/* queries.last_kept */ select block from rollup_state where website = ? and level = 0 and block >= 0"
+        " and state = 3"
         " order by block desc limit 1",
         [website],
     )
@@ -295,8 +304,8 @@ _DIMENSIONS = ", ".join(FIELDS)
 _COLUMNS = ("visitor", "visit", "event_name", "event_data", "experiment", "variant", "goal", "value", *METRICS)
 _SOURCES: tuple[tuple[str, dict[str, str]], ...] = (
     ("event", dict.fromkeys(("experiment", "variant", "goal", "value", *METRICS), "null") | {"event_data": STORED}),
-    ("vitals", dict.fromkeys(_COLUMNS[:8], "null") | {"type": "4", "event_name": "0"}),
-    ("ab", {"event_name": "0", **dict.fromkeys(("visit", "event_data", *METRICS), "null")}),
+    ("web_vitals", dict.fromkeys(_COLUMNS[:8], "null") | {"type": "4", "event_name": "0"}),
+    ("experiment_event", {"event_name": "0", **dict.fromkeys(("visit", "event_data", *METRICS), "null")}),
 )
 
 

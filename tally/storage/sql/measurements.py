@@ -25,7 +25,7 @@ def _vitals(scope: Scope, select: str) -> Query:
     """`select` over the web vitals of a scope, which know no type and no event_name."""
     sql, parameters = filters_of(scope, {"type": "4", "event_name": "0"})
     return (
-        f"select {select} from vitals where website = ? and ts >= ? and ts < ?{sql}"
+        f"select {select} from web_vitals where website = ? and ts >= ? and ts < ?{sql}"
         f" and coalesce({_METRICS}) is not null",
         [scope.website, scope.from_ms, scope.to_ms, *parameters],
     )
@@ -59,7 +59,7 @@ def trials(website: int, first: int, end: int) -> Query:
     texts = ", ".join(f"(select text from label where id = {name})" for name in ("experiment", "variant"))
     return (
         f"/* measuring.trials */ select day, {texts}, converted, (select text from label where id = goal), visitors"
-        " from trial where website = ? and day >= ? and day < ?",
+        " from experiment_total where website = ? and day >= ? and day < ?",
         [website, first, end],
     )
 
@@ -71,13 +71,14 @@ def trials_of(scope: Scope) -> Query:
     texts = ", ".join(f"(select text from label where id = {name})" for name in ("experiment", "variant"))
     return (
         "/* measuring.trials_of */ with arm as materialized (select distinct ts / 86400000 as day, experiment, visitor"
-        f" from ab where website = ? and ts >= ? and ts < ? and type = 6 and variant > 0{sql}),"
+        f" from experiment_event where website = ? and ts >= ? and ts < ? and type = 6 and variant > 0{sql}),"
         " done as materialized (select distinct ts / 86400000 as day, experiment, visitor, goal"
-        " from ab where website = ? and ts >= ? and ts < ? and type = 7),"
-        " counted as (select day, experiment, variant, 0 as converted, 0 as goal from arm cross join assignment"
+        " from experiment_event where website = ? and ts >= ? and ts < ? and type = 7),"
+        " counted as (select day, experiment, variant, 0 as converted, 0 as goal"
+        " from arm cross join experiment_assignment"
         " using (day, experiment, visitor) where website = ?"
         # Not as a join with arm: SQLite reads that once for each row of done.
-        " union all select day, experiment, variant, 1, goal from done cross join assignment"
+        " union all select day, experiment, variant, 1, goal from done cross join experiment_assignment"
         " using (day, experiment, visitor) where website = ?"
         " and (day, experiment, visitor) in (select day, experiment, visitor from arm))"
         f" select day, {texts}, converted, (select text from label where id = goal), count(*) from counted"

@@ -14,7 +14,7 @@ _ORDER = {"entry": "ts, event.id", "exit": "ts desc, event.id desc"}
 def _visits(scope: Scope, select: str) -> Query:
     """`select` over the visits that begin in a scope and, where there are filters, have an event in E."""
     span = [scope.website, scope.from_ms, scope.to_ms]
-    sql = f"select {select} from visit as own where website = ? and begin_ms >= ? and begin_ms < ?"
+    sql = f"select {select} from visit as own where website = ? and start_ms >= ? and start_ms < ?"
     if not scope.filters:
         return sql, span
     filters, values = filters_of(scope, {})
@@ -32,26 +32,29 @@ def pages(scope: Scope, side: str) -> Query:
     0 is none: visits without a view. 1.1 µs a visit, where it has no views far from its ends.
     """
     page = (
-        "iif(views, coalesce((select pathname from event where event.website = own.website and ts >= own.begin_ms"
-        " and ts <= own.begin_ms + own.ms and event.visitor = own.visitor and event.visit = own.visit and type <= 1"
+        "iif(pageviews, coalesce((select pathname from event where event.website = own.website and ts >= own.start_ms"
+        " and ts <= own.start_ms + own.duration_ms and event.visitor = own.visitor and event.visit = own.visit"
+        " and type <= 1"
         f" order by {_ORDER[side]} limit 1), 0), 0)"
     )
-    sql, parameters = _visits(scope, f"{page}, count(*), sum(views = 1 and events = 0), sum(views), sum(ms)")
+    sql, parameters = _visits(
+        scope, f"{page}, count(*), sum(pageviews = 1 and events = 0), sum(pageviews), sum(duration_ms)"
+    )
     return f"/* visiting.pages */ {sql} group by 1", parameters
 
 
 def mixed_ms(scope: Scope) -> Query:
     """One number: how long those visits of a time last together that have views and custom events."""
     return (
-        "/* visiting.mixed_ms */ select coalesce(sum(ms), 0) from visit"
-        " where website = ? and begin_ms >= ? and begin_ms < ? and views and events",
+        "/* visiting.mixed_ms */ select coalesce(sum(duration_ms), 0) from visit"
+        " where website = ? and start_ms >= ? and start_ms < ? and pageviews and events",
         [scope.website, scope.from_ms, scope.to_ms],
     )
 
 
 def visits(scope: Scope) -> Query:
     """(visitor, visit, is it a bounce, views, ms) of each of these visits."""
-    sql, parameters = _visits(scope, "visitor, visit, views = 1 and events = 0, views, ms")
+    sql, parameters = _visits(scope, "visitor, visit, pageviews = 1 and events = 0, pageviews, duration_ms")
     return f"/* visiting.visits */ {sql}", parameters
 
 

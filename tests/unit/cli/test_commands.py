@@ -415,7 +415,7 @@ def test_an_extra_origin_is_taken(here: Command, serve: Serve) -> None:
 def test_extra_origins_repeat(here: Command, db: Path) -> None:
     both = ("--allow-origin", "capacitor://localhost", "--allow-origin", "http://localhost")
     succeeded(here("website", "add", "example.com", *both))
-    assert rows(db, "select origin from website_origin order by 1") == [
+    assert rows(db, "select origin from allowed_origin order by 1") == [
         ("capacitor://localhost",),
         ("http://localhost",),
     ]
@@ -687,7 +687,7 @@ def test_a_backup_of_a_running_server(command: Command, serve: Serve, website: s
     assert set(counts.values()) == {20}, "a request's events are there together or not at all"
     assert set(counts) == {f"/batch/{i}" for i in range(len(counts))}, "in the order of the answers, without a hole"
     assert len(counts) >= 10, "what was answered before the backup began is in it"
-    assert rows(copy, "select events from usage") == [(20 * len(counts),)]
+    assert rows(copy, "select events from account_usage") == [(20 * len(counts),)]
     assert server.terminate() == 0
 
     from_copy = serve(db=copy)
@@ -1140,7 +1140,7 @@ def test_a_website_is_removed_only_with_yes(here: Command, a_website: str, db: P
     assert rows(db, "select count(*) from website") == [(1,)]
     succeeded(here("website", "remove", a_website, "--yes"))
     assert succeeded(here("website", "list")) == ""
-    assert rows(db, "select is_over from gone") == [(0,)], "the server has its rows to delete"
+    assert rows(db, "select is_complete from deleted_website") == [(0,)], "the server has its rows to delete"
     refused(here("website", "remove", a_website, "--yes"), 1, "No website is called")
 
 

@@ -33,13 +33,14 @@ def stored(db: Path) -> dict[str, list[tuple[Any, ...]]]:
     with sqlite3.connect(db) as connection:
         found = {
             "events": f"select website, ts, id, type, visit, event_data, {texts} from event order by website, ts, id",
-            "vitals": "select website, ts, lcp, inp, cls, fcp, ttfb from vitals order by website, ts, id",
-            "visits": "select website, begin_ms, ms, views, events from visit order by 1, 2, 3, 4, 5",
-            "ab": "select website, ts, type, value from ab order by website, ts, id",
-            "heat": "select website, day, text, width, kind, bin_y, bin_x, points from heat join label on id = pathname"
+            "vitals": "select website, ts, lcp, inp, cls, fcp, ttfb from web_vitals order by website, ts, id",
+            "visits": "select website, start_ms, duration_ms, pageviews, events from visit order by 1, 2, 3, 4, 5",
+            "ab": "select website, ts, type, value from experiment_event order by website, ts, id",
+            "heat": "select website, day, text, viewport, kind, bin_y, bin_x, points"
+            " from heatmap_point join label on id = pathname"
             " order by 1, 2, 3, 4, 5, 6, 7",
-            "rejected": "select * from left_out order by 1, 2, 3",
-            "usage": "select month, events from usage order by 1",
+            "rejected": "select * from rejected_event order by 1, 2, 3",
+            "usage": "select month, events from account_usage order by 1",
         }
         return {name: connection.execute(statement).fetchall() for name, statement in found.items()}
 

@@ -300,7 +300,7 @@ async def test_what_only_the_writer_refuses_is_left_out(make_app: MakeApp) -> No
     await app.store._writer.run(lambda run: run.execute("pragma query_only = off").fetchall())
     await app.store.recovery.heal()
     await app.store.tick()
-    assert app.sql("select sum(events) from left_out") == [(7,)]
+    assert app.sql("select sum(events) from rejected_event") == [(7,)]
     for client in clients:
         client.writer.close()
         await client.writer.wait_closed()

@@ -140,7 +140,7 @@ async def test_one_poisoned_job_takes_no_other_with_it(app: App, poison: None) -
     assert answers["/poison"].json["error"]["code"] == "internal_error"
     assert "poison" not in answers["/poison"].text
     assert app.sql("select count(*), count(distinct visitor) from event") == [(3, 1)]
-    assert app.sql("select views from visit") == [(3,)]
+    assert app.sql("select pageviews from visit") == [(3,)]
 
 
 async def test_a_failed_job_leaves_nothing_behind(app: App, poison: None) -> None:

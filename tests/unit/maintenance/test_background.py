@@ -274,7 +274,7 @@ def test_very_many_pages_are_counted_in_parts(tmp_path: Path, monkeypatch: pytes
     works._steps = 1 << 30
     day, pages = DAY_0_MS // DAY_MS >> 6 << 6, 7_000
     with transaction(works.writer):
-        works.writer.executemany("insert into built values (1, 0, ?, 2, 0, 0)", [(day + n,) for n in range(64)])
+        works.writer.executemany("insert into rollup_state values (1, 0, ?, 2, 0, 0)", [(day + n,) for n in range(64)])
         # What it goes by: how many paths these days have.
         paths = ((day >> 6, value) for value in range(1, pages))
         works.writer.executemany("insert into rollup values (1, 0, 6, ?, ?, 1, 1, 0)", paths)
@@ -288,7 +288,7 @@ def test_very_many_pages_are_counted_in_parts(tmp_path: Path, monkeypatch: pytes
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1_000_000
-    statement = "select count(*), min(entries), max(entries), sum(entry_views) from visit_page where level = 6"
+    statement = "select count(*), min(entries), max(entries), sum(entry_pageviews) from visit_page where level = 6"
     assert works.writer.execute(statement).fetchall() == [
         (pages, 8, 8, sum(8 * (value % 7) + 28 for value in range(pages)))
     ]
@@ -337,7 +337,10 @@ def test_a_server_killed_while_it_builds(serve: Serve, tmp_path: Path) -> None:
 
     def progress() -> int:
         """Changes with nearly every step: rows of rollup and moment, and of what is built."""
-        counts = "select (select count(*) from rollup) + (select count(*) from moment) + (select count(*) from built)"
+        counts = (
+            "select (select count(*) from rollup) + (select count(*) from total_15m) + (select count(*)"
+            " from rollup_state)"
+        )
         return int(reader.execute(counts).fetchone()[0])
 
     def figures_are_right(server: Server) -> None:
@@ -371,8 +374,12 @@ def test_a_server_killed_while_it_builds(serve: Serve, tmp_path: Path) -> None:
 
 def is_built(connection: sqlite3.Connection, website: int) -> bool:
     """Whether no day is stale and both blocks of 8 days are there."""
-    stale = connection.execute("select count(*) from built where website = ? and state = 0", (website,)).fetchone()[0]
-    blocks = connection.execute("select count(*) from built where website = ? and level = 3", (website,)).fetchone()[0]
+    stale = connection.execute(
+        "select count(*) from rollup_state where website = ? and state = 0", (website,)
+    ).fetchone()[0]
+    blocks = connection.execute(
+        "select count(*) from rollup_state where website = ? and level = 3", (website,)
+    ).fetchone()[0]
     return not stale and blocks == 2
 
 

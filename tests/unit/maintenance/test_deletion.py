@@ -31,7 +31,7 @@ from tests.support.app import NOON_MS, OWNER, App, ManualClock
 from tests.support.page_client import PASSWORD, logged_in
 from tests.support.process import Command, Serve, until
 
-GO_WITH_THE_WEBSITE = {"website_origin", "share"}
+GO_WITH_THE_WEBSITE = {"allowed_origin", "share_link"}
 LATER_MS = NOON_MS + LATE_MS
 
 
@@ -118,7 +118,7 @@ def db(tmp_path: Path) -> Path:
                     "ts": m,
                     "id": 10_000 + n * 100 + m,
                     "day": m,
-                    "type": 6 if table == "ab" else 0,
+                    "type": 6 if table == "experiment_event" else 0,
                     "points": 1,
                     "visitors": 1,
                     "cells": b"",
@@ -130,18 +130,18 @@ def db(tmp_path: Path) -> Path:
         connection.execute("insert into rollup values (1, 3, 0, 5, 0, 1, 1, 1)")
         connection.execute("insert into event_id values (1, zeroblob(16), 0), (2, zeroblob(16), 0)")
         connection.execute("insert into import_id values (1, 0, 5), (2, 0, 5)")
-        connection.execute("insert into left_out values (1, 5, 0, 1), (1, 6, 0, 1), (2, 5, 0, 1)")
+        connection.execute("insert into rejected_event values (1, 5, 0, 1), (1, 6, 0, 1), (2, 5, 0, 1)")
         connection.execute("insert into new_value values (1, 5, 0, 1, 1), (2, 5, 0, 1, 1)")
         connection.execute("insert into website_usage values (1, 202611, 1), (2, 202611, 1)")
         connection.execute("insert into event_data_part values (160000, 'canary-part')")  # of the event with id 10,000
         samples = "(1, 1, 1, 0, null, 'url', 'canary-host.example'), (2, 1, 1, 0, 0, '', 'other.example')"
-        connection.execute(f"insert into left_out_sample values {samples}")
+        connection.execute(f"insert into rejected_sample values {samples}")
         connection.execute(
             "insert into meta values ('import:1:abc', 'x'), ('import:12:abc', 'x'), ('importing:1', 'x'),"
             " ('repairs:1', 1)"
         )
-        connection.execute("insert into website_origin values (1, 'app://canary-origin'), (2, 'app://other')")
-        connection.execute("insert into share values (1, 'canary-token-24-letters!', 0)")
+        connection.execute("insert into allowed_origin values (1, 'app://canary-origin'), (2, 'app://other')")
+        connection.execute("insert into share_link values (1, 'canary-token-24-letters!', 0)")
         connection.execute("update website set domain = 'canary-domain.example', name = 'canary-name' where number = 1")
     connection.close()
     return path
@@ -163,13 +163,15 @@ def test_no_table_is_forgotten(db: Path) -> None:
         }  # fmt: skip
     finally:
         connection.close()
-    assert {name: key[1:] for name, key in keys.items() if name not in GO_WITH_THE_WEBSITE | {"gone"}} == dict(TABLES)
+    assert {
+        name: key[1:] for name, key in keys.items() if name not in GO_WITH_THE_WEBSITE | {"deleted_website"}
+    } == dict(TABLES)
 
 
 def test_no_column_of_texts_is_forgotten(db: Path) -> None:
     """A text is deleted where no row has its number: every column with such numbers is looked at."""
     known = {*FIELDS, "event_name", "experiment", "variant", "goal"}
-    others = dict.fromkeys(("histogram", "rollup", "visit_page", "field_value"), ("value",))
+    others = dict.fromkeys(("web_vitals_histogram", "rollup", "visit_page", "field_value"), ("value",))
     connection = open_database(db, create=False)
     try:
         found = {
@@ -178,7 +180,7 @@ def test_no_column_of_texts_is_forgotten(db: Path) -> None:
             for table, _ in TABLES
             # A page with packed points is in heat_count, which takes less to read; the values of an open day's visitors
             # are in its events.
-            if table not in ("heat_block", "open_day_visitor")
+            if table not in ("heatmap_block", "open_day_visitor")
         }
     finally:
         connection.close()
@@ -201,7 +203,7 @@ def test_everything_goes_and_the_other_website_stays(db: Path) -> None:
     assert used
     assert used <= shared
     assert sql(db, "select name from meta where name like 'import%' or name like 'rep%'") == [("import:12:abc",)]
-    assert sql(db, "select * from gone") == [(1, NOON_MS, 1)]
+    assert sql(db, "select * from deleted_website") == [(1, NOON_MS, 1)]
     assert sql(db, "pragma integrity_check") == [("ok",)]
     assert sql(db, "pragma freelist_count") == [(0,)]
     assert work.wants_empty_log
@@ -245,7 +247,7 @@ def test_killed_before_every_step(db: Path) -> None:
         except Killed:
             assert all_rows(db, 2) == others
     assert steps > 3
-    assert sql(db, "select is_over from gone") == [(1,)]
+    assert sql(db, "select is_complete from deleted_website") == [(1,)]
     assert not any(all_rows(db, 1).values())
     assert b"canary" not in db.read_bytes()
 
@@ -258,11 +260,11 @@ def test_what_arrives_late_goes_as_well(db: Path) -> None:
     delete(db)
     Work(db, ManualClock(NOON_MS + 1)).do()
     assert not any(all_rows(db, 1).values())
-    assert sql(db, "select is_over from gone") == [(0,)]
-    sql(db, "insert into moment values (1, 5, 1, 1, 1, 1, 1, 1, 1, 1, 1)")
+    assert sql(db, "select is_complete from deleted_website") == [(0,)]
+    sql(db, "insert into total_15m values (1, 5, 1, 1, 1, 1, 1, 1, 1, 1, 1)")
     Work(db, ManualClock(LATER_MS)).do()
     assert not any(all_rows(db, 1).values())
-    assert sql(db, "select is_over from gone") == [(1,)]
+    assert sql(db, "select is_complete from deleted_website") == [(1,)]
 
 
 def test_numbers_are_not_given_out_again(db: Path) -> None:
@@ -438,7 +440,7 @@ async def test_a_server_takes_it_out_of_the_file_by_itself(app: App) -> None:
         await owner("DELETE", f"/api/account/websites/{website}", {"domain": "canary-domain.example"})
     ).status == 202
     app.clock.advance(LATE_MS / 1000)
-    while sql(app.db, "select is_over from gone") == [(0,)]:
+    while sql(app.db, "select is_complete from deleted_website") == [(0,)]:
         await app.store.deletion_worker.work()
         app.clock.advance(AGAIN_MS / 1000)
     while app.store.deletion_worker.wants_empty_log:
@@ -474,7 +476,7 @@ def test_a_killed_server_goes_on_where_it_was(tmp_path: Path, serve: Serve, comm
     assert answer.status == 202
     until(lambda: left() < many)
     first.kill()
-    assert sql(path, "select is_over from gone") == [(0,)]
+    assert sql(path, "select is_complete from deleted_website") == [(0,)]
     second = serve(db=path)
     assert second.request("POST", "/api/collect", PAGE | {"website_id": website}).status == 404
     assert second.request("POST", "/api/collect", PAGE | {"website_id": other}).status == 202

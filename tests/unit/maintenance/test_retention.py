@@ -53,7 +53,7 @@ from tests.support.read_api import FIELDS, Library, library_at
 
 FIRST_KEPT = TODAY - KEEP
 FROM_MS = FIRST_KEPT * DAY_MS
-NEVER_TOUCHED = ("rollup", "moment", "heat_block", "heat_count")
+NEVER_TOUCHED = ("rollup", "total_15m", "heatmap_block", "heatmap_count")
 ZONES = ("UTC", "America/New_York", "Europe/London", "Asia/Kolkata", "Asia/Kathmandu", "Pacific/Chatham")
 
 
@@ -108,7 +108,7 @@ def test_days_whose_time_is_over_go(db: Path) -> None:
 
 
 def test_another_website_is_left_alone(db: Path) -> None:
-    tables = (*RAW_TABLES, *NEVER_TOUCHED, "built")
+    tables = (*RAW_TABLES, *NEVER_TOUCHED, "rollup_state")
     before = rows(db, *tables, website=2)
     keep(db)
     assert build(db)
@@ -186,7 +186,7 @@ def test_a_day_is_kept_before_its_first_row_goes(db: Path) -> None:
         left = dict(sql(db, "select ts / ?, count(*) from event where website = 1 group by 1", DAY_MS))
         kept = {day for day, state in states(db).items() if state == KEPT}
         assert {day for day in whole if left.get(day, 0) < whole[day]} <= kept
-        visits = {day for (day,) in sql(db, "select distinct begin_ms / ? from visit where website = 1", DAY_MS)}
+        visits = {day for (day,) in sql(db, "select distinct start_ms / ? from visit where website = 1", DAY_MS)}
         assert set(whole) - visits <= kept
         partly += any(0 < left.get(day, 0) < whole[day] for day in whole)
     assert steps > 2 * KEEP
@@ -210,7 +210,7 @@ def test_killed_it_goes_on(db: Path, steps: int) -> None:
 def missing_days(path: Path) -> set[int]:
     """Days whose events are fewer than their totals say."""
     counted = dict(sql(path, "select ts / ?, count(*) from event where website = 1 group by 1", DAY_MS))
-    totals = sql(path, "select quarter / 96, sum(views + events) from moment where website = 1 group by 1")
+    totals = sql(path, "select quarter / 96, sum(pageviews + events) from total_15m where website = 1 group by 1")
     return {day for day, events in totals if counted.get(day, 0) != events}
 
 
@@ -439,7 +439,7 @@ def test_marking_a_kept_day_drops_nothing(db: Path) -> None:
     keep(db)
     assert build(db)
     values = "select * from rollup where website = 1 and level = 0 order by 2, 4, 5"
-    kept, moments = sql(db, values), rows(db, "moment")
+    kept, moments = sql(db, values), rows(db, "total_15m")
     connection = writing(db)
     with transaction(connection):
         rollups.mark_stale(connection, 1, [TODAY - DAYS, TODAY - 30, FIRST_KEPT - 1])
@@ -447,7 +447,7 @@ def test_marking_a_kept_day_drops_nothing(db: Path) -> None:
     assert {states(db)[d] for d in (TODAY - DAYS, TODAY - 30, FIRST_KEPT - 1)} == {KEPT}
     assert answers(db, *FIGURES) == before
     assert build(db)
-    assert (sql(db, values), rows(db, "moment")) == (kept, moments)
+    assert (sql(db, values), rows(db, "total_15m")) == (kept, moments)
     assert answers(db, *FIGURES) == before
 
 
@@ -466,7 +466,7 @@ def test_an_import_into_a_kept_day_is_refused(db: Path, kind: str) -> None:
     """Or its figures would no longer be those of its events, and nobody could count them anew."""
     keep(db)
     assert build(db)
-    tables = (*RAW_TABLES, *NEVER_TOUCHED, "built")
+    tables = (*RAW_TABLES, *NEVER_TOUCHED, "rollup_state")
     before = rows(db, *tables)
     what = {"vitals": {"lcp": 2}, "experiment": "e", "variant": "v", "event_name": "buy", "pathname": "/"}
     line = what | {"type": kind, "timestamp": FROM_MS - 1}
@@ -510,7 +510,7 @@ def here(aged: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
 
 
 def events_of(path: Path) -> int:
-    return sum(len(rows(path, table)[table]) for table in ("event", "vitals", "ab"))
+    return sum(len(rows(path, table)[table]) for table in ("event", "web_vitals", "experiment_event"))
 
 
 def go(aged: Path) -> int:
@@ -520,7 +520,7 @@ def go(aged: Path) -> int:
 
 
 def test_a_dry_run_says_what_would_go_and_changes_nothing(here: Here, aged: Path) -> None:
-    tables = (*RAW_TABLES, *NEVER_TOUCHED, "built")
+    tables = (*RAW_TABLES, *NEVER_TOUCHED, "rollup_state")
     before = rows(aged, *tables), sql(aged, "select * from website")
     days = [time.time_ns() // 1_000_000 // DAY_MS - 10]
     dry = here("1.example.com", "10")

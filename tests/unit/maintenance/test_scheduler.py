@@ -245,7 +245,7 @@ def everything_to_do(path: Path) -> str:
     connection = writing(path)
     with transaction(connection):
         connection.execute("update website set keep_days = 10 where number = ?", (OLD,))
-        connection.execute("insert into heat values (?, ?, 1, 2, 0, 3, 4, 5)", (OLD, today - 20))
+        connection.execute("insert into heatmap_point values (?, ?, 1, 2, 0, 3, 4, 5)", (OLD, today - 20))
         ((website,),) = connection.execute("select id from website where number = ?", (BUSY,)).fetchall()
         deletion.begin(connection, DELETED, now_ms - 2 * LATE_MS)
     connection.close()
@@ -254,14 +254,14 @@ def everything_to_do(path: Path) -> str:
 
 UNLIMITED = ("--client-per-minute", "1000000", "--website-per-minute", "1000000")
 DONE = (
-    ("stale days are built", "select not exists (select 1 from built where level = 0 and state = 0)"),
+    ("stale days are built", "select not exists (select 1 from rollup_state where level = 0 and state = 0)"),
     ("new events are folded", f"select exists (select 1 from open_day_visitor where website = {BUSY})"),
-    ("blocks of days are built", f"select exists (select 1 from built where website = {OLD} and level = 3)"),
+    ("blocks of days are built", f"select exists (select 1 from rollup_state where website = {OLD} and level = 3)"),
     ("pages are counted", f"select exists (select 1 from visit_page where website = {OLD} and level = 3)"),
-    ("vitals are added up", f"select exists (select 1 from histogram where website = {OLD} and level = 3)"),
-    ("points are packed", "select not exists (select 1 from heat) and exists (select 1 from heat_block)"),
+    ("vitals are added up", f"select exists (select 1 from web_vitals_histogram where website = {OLD} and level = 3)"),
+    ("points are packed", "select not exists (select 1 from heatmap_point) and exists (select 1 from heatmap_block)"),
     ("old events go", f"select not exists (select 1 from event where website = {OLD})"),
-    ("a deleted website is erased", "select is_over from gone"),
+    ("a deleted website is erased", "select is_complete from deleted_website"),
     ("its rows are gone", f"select not exists (select 1 from event where website = {DELETED})"),
 )
 

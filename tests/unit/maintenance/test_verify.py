@@ -36,7 +36,7 @@ from tests.support.aged_database import (
 )
 from tests.support.process import Command, Serve, until
 
-BUILT = ("rollup", "moment", "built")
+BUILT = ("rollup", "total_15m", "rollup_state")
 # A final day in the middle, and the open one before today.
 FINAL_DAY, OPEN_DAY = TODAY - 22, TODAY - 1
 LEVELS_ABOVE = [level for level in rollups.LEVELS[1:] if level <= 5]
@@ -78,7 +78,7 @@ def test_a_right_file_is_called_right(db: Path, verify: Verify) -> None:
     before = rows(db, *BUILT)
     done = verify()
     assert (done.status, done.out) == (0, "")
-    built_blocks = sql(db, "select count(*) from built where website = 1")[0][0]
+    built_blocks = sql(db, "select count(*) from rollup_state where website = 1")[0][0]
     assert f"1.example.com: {built_blocks} days and blocks of days are right, 0 are wrong" in done.err
     assert "2.example.com: " in done.err
     assert "passed over" not in done.err
@@ -88,7 +88,7 @@ def test_a_right_file_is_called_right(db: Path, verify: Verify) -> None:
 
 @pytest.mark.parametrize("how", ["id", "domain"])
 def test_one_website_alone(db: Path, verify: Verify, how: str) -> None:
-    sql(db, "update moment set views = views + 1 where website = 1")
+    sql(db, "update total_15m set pageviews = pageviews + 1 where website = 1")
     (name,) = sql(db, f"select {how} from website where number = 2")[0]
     done = verify(name)
     assert done.status == 0
@@ -121,7 +121,7 @@ class Damage(NamedTuple):
 def a_moment(day: int = FINAL_DAY) -> str:
     """Picks one row of a day's totals."""
     first = day * moments.QUARTERS_A_DAY
-    chosen = f"(select max(quarter) from moment where website = 1 and quarter between {first} and {first + 95})"
+    chosen = f"(select max(quarter) from total_15m where website = 1 and quarter between {first} and {first + 95})"
     return f"website = 1 and quarter = {chosen}"
 
 
@@ -133,30 +133,32 @@ def a_value(field: int, level: int = 0, day: int = FINAL_DAY) -> str:
 
 EMPTY_QUARTER = (
     f"(select q.key from json_each('[{', '.join(['0'] * 96)}]') as q where q.key not in"
-    f" (select quarter - {FINAL_DAY * 96} from moment where website = 1))"
+    f" (select quarter - {FINAL_DAY * 96} from total_15m where website = 1))"
 )
 
 DAMAGES = {
     **{
-        f"moment: {name}": Damage(f"update moment set {name} = {name} + 1 where {a_moment()}")
+        f"total_15m: {name}": Damage(f"update total_15m set {name} = {name} + 1 where {a_moment()}")
         for name in moments.COLUMNS
     },
-    "moment: one less": Damage(f"update moment set visit_ms = visit_ms - 1 where {a_moment()}"),
-    "moment: a missing row": Damage(f"delete from moment where {a_moment()}"),
-    "moment: a whole day missing": Damage(f"delete from moment where website = 1 and quarter / 96 = {FINAL_DAY}"),
-    "moment: an extra row": Damage(
-        f"insert into moment select 1, {FINAL_DAY * 96} + {EMPTY_QUARTER}, 1, 0, 0, 0, 0, 0, 0, 0, 0"
+    "total_15m: one less": Damage(f"update total_15m set visit_duration_ms = visit_duration_ms - 1 where {a_moment()}"),
+    "total_15m: a missing row": Damage(f"delete from total_15m where {a_moment()}"),
+    "total_15m: a whole day missing": Damage(f"delete from total_15m where website = 1 and quarter / 96 = {FINAL_DAY}"),
+    "total_15m: an extra row": Damage(
+        f"insert into total_15m select 1, {FINAL_DAY * 96} + {EMPTY_QUARTER}, 1, 0, 0, 0, 0, 0, 0, 0, 0"
     ),
-    "moment: a row on another quarter": Damage(
-        f"update moment set quarter = {FINAL_DAY * 96} + {EMPTY_QUARTER} where {a_moment()}"
+    "total_15m: a row on another quarter": Damage(
+        f"update total_15m set quarter = {FINAL_DAY * 96} + {EMPTY_QUARTER} where {a_moment()}"
     ),
-    "moment: of an open day": Damage(f"update moment set firsts = firsts + 1 where {a_moment(OPEN_DAY)}", OPEN_DAY),
-    "moment: of a day without traffic": Damage(
-        f"insert into moment values (1, {(TODAY - QUIET) * 96}, 1, 0, 1, 1, 1, 1, 1, 1, 0)", TODAY - QUIET
+    "total_15m: of an open day": Damage(
+        f"update total_15m set first_seen = first_seen + 1 where {a_moment(OPEN_DAY)}", OPEN_DAY
+    ),
+    "total_15m: of a day without traffic": Damage(
+        f"insert into total_15m values (1, {(TODAY - QUIET) * 96}, 1, 0, 1, 1, 1, 1, 1, 1, 0)", TODAY - QUIET
     ),
     **{
         f"values: {name}": Damage(f"update rollup set {name} = {name} + 1 where {a_value(0)}")
-        for name in ("visitors", "views", "events")
+        for name in ("visitors", "pageviews", "events")
     },
     **{
         f"values: of {rollups.name_of(field)}": Damage(
@@ -168,7 +170,9 @@ DAMAGES = {
     "values: all missing": Damage(f"delete from rollup where website = 1 and level = 0 and block = {FINAL_DAY}"),
     "values: an extra one": Damage(f"insert into rollup values (1, 0, 0, {FINAL_DAY}, 0, 1, 1, 0)"),
     "values: under another label": Damage(f"update rollup set value = 0 where {a_value(0)}"),
-    "values: of an open day": Damage(f"update rollup set views = views + 1 where {a_value(0, 0, OPEN_DAY)}", OPEN_DAY),
+    "values: of an open day": Damage(
+        f"update rollup set pageviews = pageviews + 1 where {a_value(0, 0, OPEN_DAY)}", OPEN_DAY
+    ),
     "values: of a day without traffic": Damage(
         f"insert into rollup values (1, 0, 0, {TODAY - QUIET}, 1, 1, 1, 0)", TODAY - QUIET
     ),
@@ -186,7 +190,7 @@ DAMAGES = {
         f"insert into rollup values (1, 14, 2, {FINAL_DAY >> 2}, 99, 1, 1, 0)", FINAL_DAY, 2
     ),
     "built: a day with traffic has no row": Damage(
-        f"delete from built where website = 1 and level = 0 and block = {FINAL_DAY}"
+        f"delete from rollup_state where website = 1 and level = 0 and block = {FINAL_DAY}"
     ),
 }
 by_damage = pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
@@ -194,7 +198,7 @@ by_damage = pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 
 @by_damage
 def test_damage_is_found_told_and_made_right(db: Path, verify: Verify, damage: Damage) -> None:
-    right, before = rows(db, "rollup", "moment"), rows(db, *BUILT)
+    right, before = rows(db, "rollup", "total_15m"), rows(db, *BUILT)
     sql(db, damage.statement)
     damaged = rows(db, *BUILT)
     assert damaged != before
@@ -214,7 +218,7 @@ def test_damage_is_found_told_and_made_right(db: Path, verify: Verify, damage: D
     assert build(db)
     assert found(db) == []
     assert verify().status == 0
-    assert rows(db, "rollup", "moment") == right
+    assert rows(db, "rollup", "total_15m") == right
 
 
 @pytest.mark.parametrize("event", ["an event more", "an event less"])
@@ -234,12 +238,12 @@ def test_events_that_came_or_went_unseen_are_found(db: Path, verify: Verify, eve
 
 def test_nulls_and_zeros_are_no_damage(db: Path, verify: Verify) -> None:
     """Deltas that cancel out leave a row of zeros."""
-    sql(db, f"insert into moment select 1, {FINAL_DAY * 96} + {EMPTY_QUARTER}, 0, 0, 0, 0, 0, 0, 0, 0, 0")
+    sql(db, f"insert into total_15m select 1, {FINAL_DAY * 96} + {EMPTY_QUARTER}, 0, 0, 0, 0, 0, 0, 0, 0, 0")
     assert verify().status == 0
 
 
 def test_many_faults_are_counted_and_some_are_told(db: Path, verify: Verify) -> None:
-    sql(db, "update moment set views = views + 1 where website = 1")
+    sql(db, "update total_15m set pageviews = pageviews + 1 where website = 1")
     done = verify()
     days = len(states(db))
     assert days > 20
@@ -258,7 +262,7 @@ def test_stale_days_are_passed_over_and_said(db: Path, verify: Verify) -> None:
     with transaction(connection):
         rollups.mark_stale(connection, 1, [FINAL_DAY, FINAL_DAY + 1])
     connection.close()
-    sql(db, f"update moment set views = views + 1 where {a_moment()}")
+    sql(db, f"update total_15m set pageviews = pageviews + 1 where {a_moment()}")
     done = verify()
     assert done.status == 0, "no question uses a stale day"
     assert "passed over 2 days: to be built" in done.err
@@ -278,7 +282,7 @@ def test_kept_days_are_passed_over_and_said(db: Path, verify: Verify) -> None:
     assert done.status == 0
     assert f"passed over {len(kept)} days" in done.err
     assert "gone" in done.err
-    assert f"{len(sql(db, 'select 1 from built where website = 1')) - len(kept)} days and blocks" in done.err
+    assert f"{len(sql(db, 'select 1 from rollup_state where website = 1')) - len(kept)} days and blocks" in done.err
     assert rows(db, *BUILT) == before, "nothing drops them"
 
 
@@ -288,28 +292,28 @@ def test_a_block_above_kept_days_is_made_right_from_them(db: Path, verify: Verif
         retention.set_keep_days(connection, 1, KEEP)
     connection.close()
     assert build(db)
-    right = rows(db, "rollup", "moment")
-    sql(db, f"update rollup set views = views + 1 where {a_value(0, 4)}")
+    right = rows(db, "rollup", "total_15m")
+    sql(db, f"update rollup set pageviews = pageviews + 1 where {a_value(0, 4)}")
     assert verify().status == 1
     assert verify("--repair").status == 0
     assert states(db)[FINAL_DAY] == KEPT
     assert build(db)
     assert verify().status == 0
-    assert rows(db, "rollup", "moment") == right
+    assert rows(db, "rollup", "total_15m") == right
 
 
 def test_open_days_are_compared(db: Path) -> None:
     """Today too, as far as it is folded: what is counted of it is not passed over."""
     assert states(db)[TODAY] == OPEN
-    sql(db, f"update rollup set views = views + 1 where {a_value(0, 0, TODAY)}")
+    sql(db, f"update rollup set pageviews = pageviews + 1 where {a_value(0, 0, TODAY)}")
     assert [(one.level, one.block) for one in found(db)] == [(0, TODAY)]
 
 
 def test_only_what_is_wrong_is_marked(db: Path, verify: Verify) -> None:
-    sql(db, f"update moment set views = views + 1 where {a_moment()}")
+    sql(db, f"update total_15m set pageviews = pageviews + 1 where {a_moment()}")
     assert verify("--repair").status == 0
     assert [day for day, state in states(db).items() if state == STALE] == [FINAL_DAY]
-    above = set(sql(db, "select level, block from built where website = 1 and level > 0"))
+    above = set(sql(db, "select level, block from rollup_state where website = 1 and level > 0"))
     assert not above & {(level, FINAL_DAY >> level) for level in rollups.LEVELS[1:]}
     assert above
 
@@ -347,7 +351,7 @@ def test_beside_a_running_server(serve: Serve, command: Command, tmp_path: Path)
         over.set()
         sender.join()
     assert set(statuses) == {202}
-    sql(db, f"update moment set views = views + 1 where website = 1 and quarter / 96 = {today - 8}")
+    sql(db, f"update total_15m set pageviews = pageviews + 1 where website = 1 and quarter / 96 = {today - 8}")
     assert command("verify").returncode == 1
     assert command("verify", "--repair").returncode == 0
     until(lambda: "passed over" not in (done := command("verify")).stderr and done.returncode == 0)

@@ -277,7 +277,7 @@ def test_where_events_are_gone(works: Works) -> None:
     send(works, '{"plan":"pro"}')
     works.build()
     ask(works, scope, "signup")
-    works.writer.execute("update built set state = ? where level = 0", (KEPT,))
+    works.writer.execute("update rollup_state set state = ? where level = 0", (KEPT,))
     for name in ("signup", "never"):
         with pytest.raises(BeyondRetention) as gone:
             ask(works, scope, name)

@@ -147,7 +147,7 @@ def test_where_events_are_gone(works: Works) -> None:
     works.send(view(scope.from_ms, "session-1"))
     works.build()
     ask(works, scope, ONWARDS)
-    works.writer.execute("update built set state = ? where level = 0", (KEPT,))
+    works.writer.execute("update rollup_state set state = ? where level = 0", (KEPT,))
     for steps in (ONWARDS, [("pathname", "/never")] * 2):
         with pytest.raises(BeyondRetention) as gone:
             ask(works, scope, steps)

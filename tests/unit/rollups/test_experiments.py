@@ -84,7 +84,7 @@ class World:
                 labels = dict.fromkeys(FIELDS, 0) | {"device": self.number[one.device]}
                 names = [self.number[text] for text in (one.experiment, one.variant, one.goal)]
                 row = (1, one.ts_ms, n, one.type, self.visitor(one), *labels.values(), *names, None)
-                self.connection.execute(f"insert into ab values ({', '.join('?' * len(row))})", row)
+                self.connection.execute(f"insert into experiment_event values ({', '.join('?' * len(row))})", row)
                 key = 1, one.day, names[0], self.visitor(one)
                 if one.type == AB_ASSIGN:
                     trials.assign(self.connection, {key: trials.Assignment(one.ts_ms, n, names[1])})
@@ -206,7 +206,7 @@ def test_names_that_somebody_made_up(world: World) -> None:
         )
         # One visitor each: variants of the one, with a goal of their own, and experiments.
         world.connection.executemany(
-            "insert into trial values (1, ?, ?, ?, ?, ?, 1)",
+            "insert into experiment_total values (1, ?, ?, ?, ?, ?, 1)",
             [
                 (FIRST_DAY, *row)
                 for n in range(1_000, 1_000 + made_up)
@@ -244,10 +244,10 @@ def test_where_raw_rows_are_gone(world: World) -> None:
     before = trial_figures.rows(world.connection, scope)
     gone = FIRST_DAY + 3
     with transaction(world.connection):
-        world.connection.execute("insert into built values (1, 0, ?, ?, 0, 1)", (gone - 1, KEPT))
-        world.connection.execute("delete from ab where ts < ?", (gone * DAY_MS,))
-        world.connection.execute("delete from assignment where day < ?", (gone,))
-        world.connection.execute("delete from conversion where day < ?", (gone,))
+        world.connection.execute("insert into rollup_state values (1, 0, ?, ?, 0, 1)", (gone - 1, KEPT))
+        world.connection.execute("delete from experiment_event where ts < ?", (gone * DAY_MS,))
+        world.connection.execute("delete from experiment_assignment where day < ?", (gone,))
+        world.connection.execute("delete from experiment_conversion where day < ?", (gone,))
     assert trial_figures.rows(world.connection, scope) == before
     assert world.wrong() == []
     for cut in (scope._replace(from_ms=scope.from_ms + 1), scope._replace(filters=(("device", ("mobile",)),))):
@@ -258,9 +258,9 @@ def test_where_raw_rows_are_gone(world: World) -> None:
 @pytest.mark.parametrize(
     "damage",
     [
-        "update trial set visitors = visitors + 1 where day = 20481",
-        "delete from trial where day = 20481 and converted = 1",
-        "insert into trial values (1, 20481, 1, 77, 0, 0, 5)",
+        "update experiment_total set visitors = visitors + 1 where day = 20481",
+        "delete from experiment_total where day = 20481 and converted = 1",
+        "insert into experiment_total values (1, 20481, 1, 77, 0, 0, 5)",
     ],
 )
 def test_damage_is_seen_and_mended(world: World, damage: str) -> None:
@@ -297,7 +297,9 @@ async def test_by_way_of_collect(app: App) -> None:
     await send("4", "ab_assign", variant="b")
 
     def counts() -> list[tuple[str, int, int]]:
-        return sorted(app.sql("select (select text from label where id = variant), converted, visitors from trial"))
+        return sorted(
+            app.sql("select (select text from label where id = variant), converted, visitors from experiment_total")
+        )
 
     assert counts() == [("a", 0, 1), ("a", 1, 1), ("b", 0, 2), ("b", 1, 1)]
     # The first is the first by timestamp, also where it arrives last; then the visitor's conversions move along.
@@ -306,6 +308,8 @@ async def test_by_way_of_collect(app: App) -> None:
     await send("4", "ab_assign", variant="b", timestamp=NOON_MS - 1)
     assert counts() == [("b", 0, 2), ("b", 1, 1), ("c", 0, 1), ("c", 1, 1)]
     await send("1", "ab_convert", goal="look")
-    assert app.sql("select text from ab, label where label.id = variant order by ab.id desc limit 1") == [("c",)]
+    assert app.sql(
+        "select text from experiment_event, label where label.id = variant order by experiment_event.id desc limit 1"
+    ) == [("c",)]
     with closing(sqlite3.connect(app.db)) as connection:
         assert [verdict for verdict in verdicts(connection, 1) if verdict.fault] == []

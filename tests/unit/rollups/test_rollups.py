@@ -273,7 +273,9 @@ class World:
             assert got == want, f"{question}\nnow: {self.works.now_ms}\nfigures: {got}\nplain:   {want}"
         for day in self.works.days().values():
             self.seen[("stale", "open", "final", "kept")[day.state]] += 1
-        self.seen["blocks"] += self.works.reader.execute("select count(*) from built where level > 0").fetchone()[0]
+        self.seen["blocks"] += self.works.reader.execute(
+            "select count(*) from rollup_state where level > 0"
+        ).fetchone()[0]
 
 
 def instant(text: str) -> int:

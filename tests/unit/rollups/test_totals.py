@@ -119,7 +119,7 @@ def works(tmp_path: Path) -> Iterator[Works]:
 
 def stored(works: Works) -> dict[int, list[int]]:
     """Rows of moment, but for those that came to nothing."""
-    rows = works.reader.execute(f"select quarter, {', '.join(COLUMNS)} from moment")
+    rows = works.reader.execute(f"select quarter, {', '.join(COLUMNS)} from total_15m")
     return {quarter - DAY * 96: row for quarter, *row in rows if any(row)}
 
 
@@ -145,7 +145,7 @@ def test_a_group_that_fails_leaves_totals_alone(works: Works) -> None:
     """The totals are of the transaction: without it nothing of them is kept, and later deltas are right."""
     texts = ("/a", *("x",) * 13, "")
     works.send((DAY_0_MS, 0, "session-1", texts))
-    works.writer.execute("create temp trigger fails before insert on moment begin select raise(abort, 'no'); end")
+    works.writer.execute("create temp trigger fails before insert on total_15m begin select raise(abort, 'no'); end")
     with pytest.raises(Exception, match="no"):
         works.send((DAY_0_MS + 10 * MINUTE_MS, 0, "session-1", texts))
     works.writer.execute("drop trigger fails")
@@ -160,7 +160,7 @@ def test_clear_takes_one_day_of_one_website(tmp_path: Path) -> None:
     moments.add(connection, rows)
     moments.add(connection, rows)
     moments.clear(connection, 1, 1)
-    left = connection.execute("select * from moment order by website, quarter").fetchall()
+    left = connection.execute("select * from total_15m order by website, quarter").fetchall()
     doubled = tuple(2 * n for n in range(1, 10))
     assert left == [(1, 95, *doubled), (1, 192, *doubled), *((2, quarter, *doubled) for quarter in (95, 96, 191, 192))]
     assert label_of(connection, "") == 0

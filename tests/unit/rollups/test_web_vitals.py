@@ -175,7 +175,7 @@ class World:
     def add(self, more: list[Sent]) -> None:
         rows = [self.row(one) for one in more]
         with transaction(self.connection):
-            self.connection.executemany(f"insert into vitals values ({', '.join('?' * 22)})", rows)
+            self.connection.executemany(f"insert into web_vitals values ({', '.join('?' * 22)})", rows)
             vital_days.add(self.connection, rows)
         self.sent += more
 
@@ -315,7 +315,7 @@ def test_against_plain_lists(world: World) -> None:
     world.check()
     compare(world)
     world.build()
-    assert world.connection.execute("select count(*) from histogram where level > 0").fetchone()[0] > 100
+    assert world.connection.execute("select count(*) from web_vitals_histogram where level > 0").fetchone()[0] > 100
     compare(world)
 
 
@@ -323,11 +323,11 @@ def test_blocks_that_are_built(world: World) -> None:
     """Those whose days are over for good, of 8 days and of 64."""
     world.add(world.some(400))
     world.build()
-    built = "select level, block from histogram where cut = 0 and level > 0 order by 1, 2"
+    built = "select level, block from web_vitals_histogram where breakdown = 0 and level > 0 order by 1, 2"
     # The last days are not over: an event of them may still come.
     days = range(FIRST_DAY, FIRST_DAY + DAYS - 8, 8)
     assert world.connection.execute(built).fetchall() == [(3, day >> 3) for day in days] + [(6, FIRST_DAY >> 6)]
-    assert world.connection.execute("select count(*) from histogram where level < -1").fetchone() == (0,)
+    assert world.connection.execute("select count(*) from web_vitals_histogram where level < -1").fetchone() == (0,)
     world.now_ms += 30 * DAY_MS
     world.build()
     assert (3, FIRST_DAY + DAYS - 8 >> 3) in world.connection.execute(built).fetchall()
@@ -351,7 +351,7 @@ def test_events_that_come_while_a_block_is_built(world: World) -> None:
     left = [10]
 
     def between() -> None:
-        if left[0] and world.connection.execute("select 1 from histogram where level = -3").fetchone():
+        if left[0] and world.connection.execute("select 1 from web_vitals_histogram where level = -3").fetchone():
             left[0] -= 1
             world.add(world.some(20))
 
@@ -368,8 +368,8 @@ def test_where_raw_rows_are_gone(world: World) -> None:
     gone = FIRST_DAY + 30
     right = vital_figures.overall(world.connection, Scope(1, FIRST_DAY * DAY_MS, (gone + 9) * DAY_MS))
     with transaction(world.connection):
-        world.connection.execute("insert into built values (1, 0, ?, ?, 0, 1)", (gone - 1, KEPT))
-        world.connection.execute("delete from vitals where ts < ?", (gone * DAY_MS,))
+        world.connection.execute("insert into rollup_state values (1, 0, ?, ?, 0, 1)", (gone - 1, KEPT))
+        world.connection.execute("delete from web_vitals where ts < ?", (gone * DAY_MS,))
     scope = Scope(1, FIRST_DAY * DAY_MS, (gone + 9) * DAY_MS)
     assert vital_figures.overall(world.connection, scope) == right
     assert sum(row.events for row in by_pathname(world, scope)) == right[vitals.EVENTS]
@@ -388,12 +388,14 @@ def test_where_raw_rows_are_gone(world: World) -> None:
 @pytest.mark.parametrize(
     "damage",
     [
-        "update histogram set poor_lcp = poor_lcp + 1 where cut = 2 and level = 0 and value > 0",
-        "update histogram set events = events + 1 where cut = 0 and level = -1",
-        "delete from histogram where cut = 1 and level = 0 and value > 0",
-        "insert into histogram select website, cut, level, block, 999, 1, 0, 0, 0, 0, 0, cells from histogram"
-        " where cut = 0 and level = 0 limit 1",
-        "update histogram set cells = (select cells from histogram where cut = 0 and level = 6) where cut = 0"
+        "update web_vitals_histogram set poor_lcp = poor_lcp + 1 where breakdown = 2 and level = 0 and value > 0",
+        "update web_vitals_histogram set events = events + 1 where breakdown = 0 and level = -1",
+        "delete from web_vitals_histogram where breakdown = 1 and level = 0 and value > 0",
+        "insert into web_vitals_histogram select website, breakdown, level, block, 999, 1, 0, 0, 0, 0, 0, cells"
+        " from web_vitals_histogram"
+        " where breakdown = 0 and level = 0 limit 1",
+        "update web_vitals_histogram set cells = (select cells from web_vitals_histogram where breakdown = 0"
+        " and level = 6) where breakdown = 0"
         " and level = 3",
     ],
     ids=["poor", "events", "missing", "too-much", "block"],
@@ -442,7 +444,7 @@ def test_what_was_wrong_is_not_remembered(world: World) -> None:
     right = by_pathname(world, everything)
     for _ in range(2):
         with transaction(world.connection):
-            world.connection.execute("update histogram set events = events + 1 where cut = 2")
+            world.connection.execute("update web_vitals_histogram set events = events + 1 where breakdown = 2")
         world.remembered = ResultCache()
         assert by_pathname(world, everything) != right
         with transaction(world.connection):
@@ -485,9 +487,9 @@ def test_steps_are_short(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_undone_leaves_nothing(world: World) -> None:
     world.add(world.some(50))
-    before = world.connection.execute("select * from histogram").fetchall()
+    before = world.connection.execute("select * from web_vitals_histogram").fetchall()
     rows = [world.row(one) for one in world.some(20)]
     world.connection.execute("begin")
     vital_days.add(world.connection, rows)
     world.connection.execute("rollback")
-    assert world.connection.execute("select * from histogram").fetchall() == before
+    assert world.connection.execute("select * from web_vitals_histogram").fetchall() == before

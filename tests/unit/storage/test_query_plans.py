@@ -58,34 +58,35 @@ HOUSEKEEPING = re.compile(
 # websites and API keys are the owner's few.
 GROWING = {
     "event": r"PRIMARY KEY \(website=\? AND ts[<>=]",
-    "visit": r"PRIMARY KEY \(website=\? AND begin_ms[<>=]",
+    "visit": r"PRIMARY KEY \(website=\? AND start_ms[<>=]",
     "visit_page": r"PRIMARY KEY \(website=\? AND level=\? AND block=\?",
-    "moment": r"PRIMARY KEY \(website=\? AND quarter[>=]",
+    "total_15m": r"PRIMARY KEY \(website=\? AND quarter[>=]",
     "rollup": r"PRIMARY KEY \(website=\? AND field=\? AND level=\? AND block[=>]\?",
     # verify looks at all days and blocks there are; everybody else at a stretch of them.
-    "built": r"PRIMARY KEY \(website=\? AND level=\?|INDEX built_unfinished \(website=\?\)",
+    "rollup_state": r"PRIMARY KEY \(website=\? AND level=\?|INDEX rollup_state_unfinished \(website=\?\)",
     "open_day_visitor": r"PRIMARY KEY \(website=\? AND day=\?",
     "open_day_visitor_value": r"PRIMARY KEY \(website=\? AND day=\?",
-    "vitals": r"PRIMARY KEY \(website=\? AND (?:ts[<>=]|\(ts,id\)>)",
-    "ab": r"PRIMARY KEY \(website=\? AND ts[<>=]",
-    "heat": r"PRIMARY KEY \(website=\? AND day[<>=]",
-    "heat_block": r"PRIMARY KEY \(website=\? AND pathname(?:>\?|=\? AND band(?:>\?|=\? AND level=\?))",
-    "heat_count": r"PRIMARY KEY \(website=\? AND level=\?(?: AND block[<>=]\??|\))",
+    "web_vitals": r"PRIMARY KEY \(website=\? AND (?:ts[<>=]|\(ts,id\)>)",
+    "experiment_event": r"PRIMARY KEY \(website=\? AND ts[<>=]",
+    "heatmap_point": r"PRIMARY KEY \(website=\? AND day[<>=]",
+    "heatmap_block": r"PRIMARY KEY \(website=\? AND pathname(?:>\?|=\? AND band(?:>\?|=\? AND level=\?))",
+    "heatmap_count": r"PRIMARY KEY \(website=\? AND level=\?(?: AND block[<>=]\??|\))",
     "event_id": r"PRIMARY KEY \(website=\? AND digest=\?\)|(?:COVERING )?INDEX event_id_by_arrival \(arrived_ms<\?\)",
     "import_id": r"PRIMARY KEY \(website=\? AND ts(?:[<>]|=\? AND digest=\?\))",
     "label": r"INTEGER PRIMARY KEY \(rowid=\?\)|(?:COVERING )?INDEX sqlite_autoindex_label_1 \(text=\?\)",
-    "assignment": r"PRIMARY KEY \(website=\? AND day(?:<\?|=\?(?: AND experiment=\? AND visitor=\?)?)\)",
-    "conversion": r"PRIMARY KEY \(website=\? AND day(?:<\?|=\? AND experiment=\? AND visitor=\?(?: AND goal=\?)?)\)",
-    "trial": r"PRIMARY KEY \(website=\? AND day",
+    "experiment_assignment": r"PRIMARY KEY \(website=\? AND day(?:<\?|=\?(?: AND experiment=\? AND visitor=\?)?)\)",
+    "experiment_conversion": r"PRIMARY KEY \(website=\? AND day(?:<\?|=\? AND experiment=\? AND visitor=\?(?:"
+    r" AND goal=\?)?)\)",
+    "experiment_total": r"PRIMARY KEY \(website=\? AND day",
     # What has no value of its own in the question is a day's, or a block's, few rows.
-    "histogram": r"PRIMARY KEY \(website=\? AND cut=\? AND level=\?(?: AND block[<>=]\??|\))",
-    "left_out": r"PRIMARY KEY \(website=\? AND quarter(?:[<>=]|=\? AND reason=\?\))",
-    "left_out_sample": r"PRIMARY KEY \(website=\?(?:\)| AND reason=\?)",
+    "web_vitals_histogram": r"PRIMARY KEY \(website=\? AND breakdown=\? AND level=\?(?: AND block[<>=]\??|\))",
+    "rejected_event": r"PRIMARY KEY \(website=\? AND quarter(?:[<>=]|=\? AND reason=\?\))",
+    "rejected_sample": r"PRIMARY KEY \(website=\?(?:\)| AND reason=\?)",
     "event_data_part": r"INTEGER PRIMARY KEY \(rowid[<>=]",
     "website_usage": r"PRIMARY KEY \(website=\?",
     "field_value": r"PRIMARY KEY \(website=\? AND field=\? AND value=\?\)",
     "new_value": r"PRIMARY KEY \(website=\? AND day(?:[<>]|=\? AND field=\?)",
-    "usage": r"PRIMARY KEY \((?:account=\? AND month=\?|month=\?(?: AND account=\?)?)\)",
+    "account_usage": r"PRIMARY KEY \((?:account=\? AND month=\?|month=\?(?: AND account=\?)?)\)",
 }
 # What has to look at all there is: of a website that goes away, or in search of texts that nobody has any more; both in
 # the background, some rows at a time or on a connection that only reads. And a website's events, counted by quarters.
@@ -250,9 +251,9 @@ FOLLOWED = tuple(
 def mend_measurements(app: App, overheard: "Overheard", website: int, day: int) -> None:
     """Counts a day of measurements anew, and says that all histograms are still to be filled."""
     connection = open_database(app.db, create=False)
-    wrong = "insert or replace into histogram values (?, 1, 0, ?, 9999, 1, 0, 0, 0, 0, 0, ?)"
+    wrong = "insert or replace into web_vitals_histogram values (?, 1, 0, ?, 9999, 1, 0, 0, 0, 0, 0, ?)"
     connection.execute(wrong, (website, day, b"00"))
-    connection.execute("insert into heat_count values (?, 0, ?, 9999, 1, 0, 0, 0, 0, 0)", (website, day))
+    connection.execute("insert into heatmap_count values (?, 0, ?, 9999, 1, 0, 0, 0, 0, 0)", (website, day))
     overheard.listen_to(connection)
     vital_days.repair(connection, website, 0, day)
     vital_days.repair(connection, website, 3, day >> 3)
@@ -316,13 +317,13 @@ async def play(app: App, overheard: Overheard) -> None:
 
 async def leave_out(app: App, key: str, website: str) -> None:
     """An event is not taken, that is counted and read, and older ones are forgotten."""
-    await app.admin(lambda run: run.execute("insert into left_out values (1, 5, 0, 1)"))
+    await app.admin(lambda run: run.execute("insert into rejected_event values (1, 5, 0, 1)"))
     app.store.left_out._forgot_ns -= left_out._FORGET_NS  # where old ones were looked for already
     answer = await app.collect({"type": "pageview", "website_id": website, "url": "x"})
     assert answer.status == 400
     await app.store.tick()
     await ask(app, key, website, ("rejected", f"rejected?from={DAY}&to={DAY}&tz=Asia/Kolkata"))
-    assert app.sql("select sum(events) from left_out") == [(1,)]
+    assert app.sql("select sum(events) from rejected_event") == [(1,)]
 
 
 def port(app: App, website: int, overheard: Overheard) -> None:
@@ -378,7 +379,7 @@ async def play_rollups(app: App, key: str, website: str, overheard: Overheard) -
     await app.store.builder.work()
     app.clock.advance(600 * 86_400)
     await app.store.builder.work()
-    assert app.sql("select count(*) from built where level = 8 and website = ?", number) == [(1,)]
+    assert app.sql("select count(*) from rollup_state where level = 8 and website = ?", number) == [(1,)]
     connection = open_database(app.db, create=False)
     overheard.listen_to(connection)
     assert not [verdict for verdict in verdicts(connection, number) if verdict.fault or verdict.passed_over]
@@ -423,7 +424,7 @@ async def play_pages(app: App) -> None:
     assert (await browser("DELETE", path, {"domain": "gone.example"})).status == 202
     app.clock.advance(60)
     await app.store.deletion_worker.work()
-    assert app.sql("select is_over from gone") == [(1,)]
+    assert app.sql("select is_complete from deleted_website") == [(1,)]
     await browser("POST", "/api/account/logout")
 
 
@@ -544,21 +545,21 @@ async def test_every_question_was_asked_with_and_without_filters(overheard: Over
         ("select count(*) from event as e where e.visitor = 1", True),
         ("select count(*) from event e where website = 1", True),
         ("select count(*) from event where website = 1 and ts > 5", False),
-        ("select count(*) from visit where website = 1 and begin_ms between 1 and 2", False),
+        ("select count(*) from visit where website = 1 and start_ms between 1 and 2", False),
         ("select s.digest from event_id s where website = 1", True),
         ("delete from event_id where arrived_ms < 5", False),
         ("select text from label where id + 0 = 1", True),
-        ("select count(*) from usage", True),
+        ("select count(*) from account_usage", True),
         ("update event set visit = 1 where website = 1 and visitor = 2", True),
-        ("select sum(views) from moment where quarter > 5", True),
-        ("select sum(views) from moment where website = 1 and quarter > 5", False),
+        ("select sum(pageviews) from total_15m where quarter > 5", True),
+        ("select sum(pageviews) from total_15m where website = 1 and quarter > 5", False),
         ("select value from rollup where website = 1 and field = 2", True),
         ("select value from rollup where website = 1 and field = 2 and level = 0 and block = 5", False),
-        ("select block from built where website = 1 and state < 2", True),
-        ("select block from built where website = 1 and level = 0 and state < 2 order by block", False),
+        ("select block from rollup_state where website = 1 and state < 2", True),
+        ("select block from rollup_state where website = 1 and level = 0 and state < 2 order by block", False),
         ("delete from open_day_visitor where website = 1 and visitor = 5", True),
-        ("select sum(events) from left_out where reason = 5", True),
-        ("delete from left_out where website = 1 and quarter < 5", False),
+        ("select sum(events) from rejected_event where reason = 5", True),
+        ("delete from rejected_event where website = 1 and quarter < 5", False),
         ("select * from account", False),
     ],
 )

@@ -142,12 +142,12 @@ def add_column(connection: sqlite3.Connection) -> None:
 
 def fail_half_way(connection: sqlite3.Connection) -> None:
     add_table(connection)
-    connection.execute("drop table heat")
+    connection.execute("drop table heatmap_point")
     raise ValueError("half-way")
 
 
 def fail_alone(connection: sqlite3.Connection) -> None:
-    connection.execute("drop table heat")
+    connection.execute("drop table heatmap_point")
     raise ValueError("half-way")
 
 
@@ -205,7 +205,7 @@ def test_the_migrations_before_a_failed_one_hold(path: Path) -> None:
         make(path, (*MIGRATIONS, add_table, fail_alone))
     assert value(path, "pragma user_version") == VERSION + 1
     assert value(path, "select count(*) from added") == 3
-    assert value(path, "select count(*) from heat") == 0
+    assert value(path, "select count(*) from heatmap_point") == 0
 
 
 def test_a_failed_migration_lets_go_of_the_file(path: Path) -> None:
@@ -229,14 +229,14 @@ def test_a_newer_file_is_refused_and_left_alone(path: Path) -> None:
 CHILD = """
 import sys
 from pathlib import Path
-from tally.schema import MIGRATIONS, open_database
+from tally.storage.database import MIGRATIONS, open_database
 
 def slow(connection):
     connection.execute("create table added (n integer primary key, text text)")
     for begin in range(0, 30_000, 1_000):
         connection.executemany("insert into added values (?, ?)", ((n, "x" * 500) for n in range(begin, begin + 1_000)))
         print(begin, flush=True)
-    connection.execute("drop table heat")
+    connection.execute("drop table heatmap_point")
     print("all", flush=True)
 
 connection = open_database(Path(sys.argv[1]), create=True, migrations=(*MIGRATIONS, slow))
@@ -259,7 +259,7 @@ def child(script: str, *arguments: str, prefix: Sequence[str] = ()) -> "subproce
 def add_many(connection: sqlite3.Connection) -> None:
     connection.execute("create table added (n integer primary key, text text)")
     connection.executemany("insert into added values (?, ?)", ((n, "x" * 500) for n in range(30_000)))
-    connection.execute("drop table heat")
+    connection.execute("drop table heatmap_point")
 
 
 @pytest.mark.parametrize("when", [b"0\n", b"9000\n", b"20000\n", b"29000\n", b"all\n", b"done\n"], ids=bytes.decode)
@@ -283,19 +283,19 @@ def test_killed_in_the_middle_of_a_migration(when: bytes, path: Path) -> None:
     make(path, (*MIGRATIONS, add_many))
     assert value(path, "pragma user_version") == VERSION + 1
     assert rows(path, "select count(*), sum(n), min(length(text)) from added") == [(30_000, 449_985_000, 500)]
-    assert rows(path, "select name from sqlite_schema where name = 'heat'") == []
+    assert rows(path, "select name from sqlite_schema where name = 'heatmap_point'") == []
 
 
 NEW = """
 import sys
 from pathlib import Path
-from tally.schema import open_database
+from tally.storage.database import open_database
 open_database(Path(sys.argv[1]), create=True).close()
 """
 MIGRATE = """
 import sys
 from pathlib import Path
-from tally.schema import MIGRATIONS, open_database
+from tally.storage.database import MIGRATIONS, open_database
 
 def add(connection):
     connection.execute("create table added (n integer)")
@@ -363,7 +363,7 @@ def test_killed_at_any_call_of_a_migration(call: str, tmp_path: Path) -> None:
 TOGETHER = """
 import sys
 from pathlib import Path
-from tally.schema import open_database
+from tally.storage.database import open_database
 
 for line in sys.stdin:
     try:
@@ -429,7 +429,7 @@ BITES = {
     "website: id taken": f"insert into website values (2, '{'1' * 36}', 1, 'example.com', 'Example', 0, null)",
     "website: no such account": f"insert into website values (2, '{'2' * 36}', 99, 'example.com', 'Example', 0, null)",
     "website: its account goes": "delete from account",
-    "origin: no such website": "insert into website_origin values (99, 'capacitor://localhost')",
+    "origin: no such website": "insert into allowed_origin values (99, 'capacitor://localhost')",
     "key: digest too short": "insert into api_key values (1, 1, '', 'tly_', x'00', 0, null)",
     "key: digest as text": f"insert into api_key values (1, 1, '', 'tly_', '{'0' * 32}', 0, null)",
     "key: no such account": "insert into api_key values (1, 99, '', 'tly_', zeroblob(32), 0, null)",
@@ -444,24 +444,24 @@ BITES = {
     "event: a text for a label": f"insert into event values (1, 0, 1, 0, 0, 0, '/path', {ZEROS[3:]}, 0, null)",
     "visit: before it began": "insert into visit values (1, 0, 1, 0, -1, 1, 0)",
     "visit: beyond a day": "insert into visit values (1, 0, 1, 0, 86400001, 1, 0)",
-    "vitals: words": f"insert into vitals values (1, 0, 1, {ZEROS}, 'fast', null, null, null, null)",
-    "ab: type of traffic": f"insert into ab values (1, 0, 1, 0, 0, {ZEROS}, 0, 0, 0, null)",
-    "heat_block: band": "insert into heat_block values (1, 0, 201, 0, 0, x'', x'', x'')",
-    "heat_block: level": "insert into heat_block values (1, 0, 0, 1, 0, x'', x'', x'')",
-    "heat_count: level": "insert into heat_count values (1, 9, 0, 0, 0, 0, 0, 0, 0, 0)",
-    "heat: width": "insert into heat values (1, 0, 0, 3, 0, 0, 0, 1)",
-    "heat: kind": "insert into heat values (1, 0, 0, 0, 2, 0, 0, 1)",
+    "web_vitals: words": f"insert into web_vitals values (1, 0, 1, {ZEROS}, 'fast', null, null, null, null)",
+    "experiment_event: type of traffic": f"insert into experiment_event values (1, 0, 1, 0, 0, {ZEROS}, 0, 0, 0, null)",
+    "heatmap_block: band": "insert into heatmap_block values (1, 0, 201, 0, 0, x'', x'', x'')",
+    "heatmap_block: level": "insert into heatmap_block values (1, 0, 0, 1, 0, x'', x'', x'')",
+    "heatmap_count: level": "insert into heatmap_count values (1, 9, 0, 0, 0, 0, 0, 0, 0, 0)",
+    "heatmap_point: viewport": "insert into heatmap_point values (1, 0, 0, 3, 0, 0, 0, 1)",
+    "heatmap_point: kind": "insert into heatmap_point values (1, 0, 0, 0, 2, 0, 0, 1)",
     "meta: twice": "insert into meta values ('next_id', 5)",
 }
 HOLDS = {
     "event": f"insert into event values (1, 0, 1, 3, 0, 0, {ZEROS}, 0, '{'x' * 4096}')",
     "event_data of two-byte letters": f"insert into event values (1, 0, 1, 3, 0, 0, {ZEROS}, 0, '{'é' * 2048}')",
     "visit": "insert into visit values (1, 0, 1, 0, 86400000, 1, 0)",
-    "vitals": f"insert into vitals values (1, 0, 1, {ZEROS}, 1, null, null, null, 100000000)",
-    "ab": f"insert into ab values (1, 0, 1, 7, 0, {ZEROS}, 0, 0, 0, null)",
-    "heat_block": "insert into heat_block values (1, 0, 200, 6, 0, x'', x'', x'')",
-    "heat_count": "insert into heat_count values (1, 8, 0, 0, 0, 0, 0, 0, 0, 0)",
-    "heat": "insert into heat values (1, 0, 0, 2, 1, 0, 0, 1)",
+    "web_vitals": f"insert into web_vitals values (1, 0, 1, {ZEROS}, 1, null, null, null, 100000000)",
+    "experiment_event": f"insert into experiment_event values (1, 0, 1, 7, 0, {ZEROS}, 0, 0, 0, null)",
+    "heatmap_block": "insert into heatmap_block values (1, 0, 200, 6, 0, x'', x'', x'')",
+    "heatmap_count": "insert into heatmap_count values (1, 8, 0, 0, 0, 0, 0, 0, 0, 0)",
+    "heatmap_point": "insert into heatmap_point values (1, 0, 0, 2, 1, 0, 0, 1)",
     "key": "insert into api_key values (1, 1, '', 'tly_', zeroblob(32), 0, null)",
     "event_id": "insert into event_id values (1, zeroblob(16), 0)",
     "import_id": "insert into import_id values (1, 0, -9223372036854775808)",

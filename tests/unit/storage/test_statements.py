@@ -56,7 +56,15 @@ def traffic(
 
 
 def a_visit(connection: sqlite3.Connection, begin_ms: int, visitor: int, visit: int = 0, **columns: Any) -> None:
-    common = {"website": W, "begin_ms": begin_ms, "visitor": visitor, "visit": visit, "ms": 0, "views": 1, "events": 0}
+    common = {
+        "website": W,
+        "start_ms": begin_ms,
+        "visitor": visitor,
+        "visit": visit,
+        "duration_ms": 0,
+        "pageviews": 1,
+        "events": 0,
+    }
     put(connection, "visit", **(common | columns))
 
 
@@ -74,7 +82,7 @@ def filled(database: sqlite3.Connection) -> sqlite3.Connection:
         traffic(database, 9_000, 4, website=website, visit=1, pathname=1)
         traffic(database, 3_000, 5, 1, 2, website=website, pathname=1, platform=3)
         traffic(database, 3_000, 6, 3, 2, website=website, event_name=4)
-        a_visit(database, 1_000, 1, website=website, ms=1_000, views=2, events=1)
+        a_visit(database, 1_000, 1, website=website, duration_ms=1_000, pageviews=2, events=1)
         a_visit(database, 9_000, 1, 1, website=website)
         a_visit(database, 3_000, 2, website=website, events=1)
     return database
@@ -162,8 +170,9 @@ def test_traffic(filled: sqlite3.Connection) -> None:
 
 
 def quarter(connection: sqlite3.Connection, number: int, *figures: int, website: int = W) -> None:
-    """A row of moment: views, events, firsts, lasts, hour_visitors, visits, bounces, visit_views, visit_ms."""
-    connection.execute(f"insert into moment values ({', '.join('?' * 11)})", (website, number, *figures))
+    """A row of total_15m: pageviews, events, first_seen, last_seen, hour_visitors, visits, bounces, visit_pageviews,
+    visit_duration_ms."""
+    connection.execute(f"insert into total_15m values ({', '.join('?' * 11)})", (website, number, *figures))
 
 
 @pytest.fixture
@@ -233,8 +242,8 @@ def test_who_came_first_and_last(database: sqlite3.Connection) -> None:
     """By the begins and ends of visits, within one UTC day."""
     visits = ((1, 100, 0), (1, 500, 50), (2, 500, 100), (3, 300, 250), (4, 550, 0), (5, DAY_MS + 1, 0))
     for visitor, begin, ms in visits:
-        a_visit(database, begin, visitor, begin % 47, ms=ms)
-        a_visit(database, begin, visitor, begin % 47, ms=ms, website=W + 1)
+        a_visit(database, begin, visitor, begin % 47, duration_ms=ms)
+        a_visit(database, begin, visitor, begin % 47, duration_ms=ms, website=W + 1)
 
     def number(query: Query) -> int:
         return int(run(database, query)[0][0])
@@ -269,8 +278,8 @@ def rolled(database: sqlite3.Connection) -> sqlite3.Connection:
     everything = queries.ALL
     for website in (W, W + 1):
         for day in (10, 11, 12):
-            database.execute("insert into built values (?, 0, ?, 1, 0, 1)", (website, day))
-        database.execute("insert into built values (?, 1, 5, 2, 0, 1)", (website,))
+            database.execute("insert into rollup_state values (?, 0, ?, 1, 0, 1)", (website, day))
+        database.execute("insert into rollup_state values (?, 1, 5, 2, 0, 1)", (website,))
         for field, level, block, value, *figures in (
             *((0, 0, 10, 1, 2, 3, 1), (0, 0, 10, 2, 1, 1, 1), (0, 0, 11, 1, 5, 7, 0), (0, 1, 5, 1, 7, 10, 1)),
             *((1, 0, 10, 1, 99, 99, 99), (everything, 0, 10, 0, 2, 4, 2), (everything, 0, 11, 0, 5, 7, 0)),
@@ -307,8 +316,8 @@ def test_folded_and_matching(rolled: sqlite3.Connection) -> None:
 def test_last_kept(rolled: sqlite3.Connection) -> None:
     """The last day whose rows are gone; none where all are there."""
     assert run(rolled, queries.last_kept(W)) == []
-    rolled.execute("update built set state = 3 where website = ? and level = 0 and block < 12", (W,))
-    rolled.execute("update built set state = 3 where website = ? and level = 0", (W + 1,))
+    rolled.execute("update rollup_state set state = 3 where website = ? and level = 0 and block < 12", (W,))
+    rolled.execute("update rollup_state set state = 3 where website = ? and level = 0", (W + 1,))
     assert run(rolled, queries.last_kept(W)) == [(11,)]
 
 
@@ -340,8 +349,8 @@ def measured(filled: sqlite3.Connection) -> sqlite3.Connection:
     """With a row of vitals and two of A/B between."""
     put(filled, "vitals", website=W, ts=2_000, id=7, **DIMENSIONS | {"pathname": 1}, lcp=1_500)
     common = {"website": W, "visitor": 1, **DIMENSIONS, "experiment": 5, "variant": 6}
-    put(filled, "ab", ts=2_000, id=8, type=6, goal=0, **common)
-    put(filled, "ab", ts=2_001, id=9, type=7, goal=7, value=-1.0, **common)
+    put(filled, "experiment_event", ts=2_000, id=8, type=6, goal=0, **common)
+    put(filled, "experiment_event", ts=2_001, id=9, type=7, goal=7, value=-1.0, **common)
     return filled
 
 

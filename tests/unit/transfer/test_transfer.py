@@ -504,11 +504,11 @@ def check_visits(connection: sqlite3.Connection) -> None:
     assert (
         sorted(expected)
         == connection.execute(
-            "select website, begin_ms, visitor, visit, ms, views, events from visit order by 1, 2, 3, 4"
+            "select website, start_ms, visitor, visit, duration_ms, pageviews, events from visit order by 1, 2, 3, 4"
         ).fetchall()
     )
     days = {(website, day) for website, day, _ in of_visitor}
-    assert days == set(connection.execute("select website, block from built where level = 0 and state = 0"))
+    assert days == set(connection.execute("select website, block from rollup_state where level = 0 and state = 0"))
 
 
 VARIETY = [
@@ -563,7 +563,18 @@ def test_export_then_import_gives_equal_lines(port: Port, other: Port) -> None:
     check_visits(other.connection)
 
 
-TABLES = ("event", "vitals", "ab", "visit", "built", "meta", "import_id", "assignment", "conversion", "trial")
+TABLES = (
+    "event",
+    "web_vitals",
+    "experiment_event",
+    "visit",
+    "rollup_state",
+    "meta",
+    "import_id",
+    "experiment_assignment",
+    "experiment_conversion",
+    "experiment_total",
+)
 
 
 def whole(port: Port) -> list[list[tuple[Any, ...]]]:
@@ -691,27 +702,27 @@ def test_an_assignment_of_an_earlier_import_counts(port: Port) -> None:
 
 def test_days_whose_events_were_given_up_take_nothing(port: Port) -> None:
     port.take([a_line()])
-    port.sql("update built set state = ?", rollups.KEPT)
+    port.sql("update rollup_state set state = ?", rollups.KEPT)
     # With a day's events go those of all days before it, with traffic or without.
     lines = [a_line(visitor="bob"), a_line(timestamp=MIDNIGHT_MS - 1), a_line(type="vitals", vitals={"lcp": 1})]
     with pytest.raises(BadFile, match="3 of 3 lines are bad: nothing was taken"):
         port.take(lines, strict=True)
     assert port.take(lines) == (0, 0, 3)
     assert [words.split(":")[1].strip() for words in port.told] == ["beyond_retention (timestamp)"] * 6
-    assert port.sql("select state from built where level = 0 order by block") == [(rollups.KEPT,)]
+    assert port.sql("select state from rollup_state where level = 0 order by block") == [(rollups.KEPT,)]
 
 
 def test_only_days_with_traffic_are_marked_stale(port: Port) -> None:
     port.take(VARIETY)
     day = NOON_MS // DAY_MS
-    assert port.sql("select block, state from built order by block") == [(0, 0), (day, 0)]
-    port.sql("update built set state = 2")
+    assert port.sql("select block, state from rollup_state order by block") == [(0, 0), (day, 0)]
+    port.sql("update rollup_state set state = 2")
     level = rollups.LEVELS[1]
-    port.sql("insert into built values (1, ?, ?, 2, 0, 0)", level, day >> level)
+    port.sql("insert into rollup_state values (1, ?, ?, 2, 0, 0)", level, day >> level)
     port.take([a_line(type="vitals", vitals={"lcp": 1}), a_line(id=1, timestamp=NOON_MS - 60 * MINUTE)])
-    assert port.sql("select state from built where level = 0") == [(2,), (2,)]
+    assert port.sql("select state from rollup_state where level = 0") == [(2,), (2,)]
     port.take([a_line()])
-    assert port.sql("select level, block, state from built order by block") == [(0, 0, 2), (0, day, 0)]
+    assert port.sql("select level, block, state from rollup_state order by block") == [(0, 0, 2), (0, day, 0)]
 
 
 def test_bad_lines_are_told_with_their_numbers(port: Port) -> None:
