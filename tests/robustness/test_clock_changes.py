@@ -534,7 +534,7 @@ def test_the_clock_of_a_real_process_jumps(serve: Serve, command: Command, tmp_p
 
 ASK_ZONES = """
 import sys
-from tally.timerange import buckets, parse_range, zone, zone_names
+from tally.timeranges import buckets, parse_range, zone, zone_names
 print(len(zone_names()))
 for name in ("Europe/Berlin", "America/New_York", "Asia/Kathmandu", "America/Argentina/Ushuaia", "Etc/GMT+5"):
     for day in ("2026-03-29", "2026-10-25"):

@@ -79,8 +79,8 @@ import asyncio, json, sys
 from pathlib import Path
 from aiohttp import web
 from analytics_server import build_app
-from tally.limits import Buckets
-from tally.sessions import Sessions
+from tally.rate_limit import Buckets
+from tally.events.sessions import Sessions
 from tally.settings import Settings
 
 def resident():

@@ -60,7 +60,7 @@ FAILING_SERVER = """
 import asyncio, sys
 from pathlib import Path
 from analytics_server import build_app
-from tally.serving import serve
+from tally.cli.serve import serve
 from tally.settings import Settings
 
 async def failing(request):

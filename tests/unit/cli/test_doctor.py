@@ -302,7 +302,7 @@ def open_folder() -> Iterator[Path]:
 AS_NOBODY = f"""
 import os
 import analytics_server, tzdata
-from tally.timerange import zone, zone_names
+from tally.timeranges import zone, zone_names
 [zone(name) for name in zone_names()]
 os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})
 """

@@ -492,7 +492,7 @@ def test_lone_surrogates_do_not_hide_the_rest(agents: Agents) -> None:
 WITHOUT = """
 import json, sys, time
 sys.modules["ua_parser_rs"] = None  # as where it is not installed: importing it fails
-from tally.useragent import IS_COMPILED, Agents
+from tally.events.user_agent import IS_COMPILED, Agents
 from ua_parser import BasicResolver
 given = json.load(sys.stdin)
 agents = Agents()
