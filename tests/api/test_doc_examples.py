@@ -107,7 +107,7 @@ def test_getting_started(serve: Serve, tmp_path: Path) -> None:
 def test_the_first_event_of_the_readme(serve: Serve, tmp_path: Path) -> None:
     (script,) = re.findall(r"^```bash\n(.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
     server = serve()
-    output = runs(re.sub(r"^export PATH=.*\n", "", script, flags=re.MULTILINE), tmp_path, server.url, server.db)
+    output = runs(script, tmp_path, server.url, server.db)
     accepted, stats = json.JSONDecoder().raw_decode(output), output[output.index('{"data"') :]
     assert accepted[0]["accepted"] == 1
     assert json.loads(stats)["data"]["pageviews"] == 1
