@@ -160,3 +160,9 @@ def test_the_changelog_has_the_version_of_pyproject() -> None:
     version = re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     assert version is not None
     assert f"## {version[1]}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+@cases("source", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_named_file_exists(source: Path) -> None:
+    named = re.findall(r"`((?:tally|tests|static|deploy|docs|bench|\.ci|\.github)/[\w./-]*)`", source.read_text())
+    assert [name for name in named if not (ROOT / name).exists()] == []
