@@ -146,7 +146,7 @@ def copy_database(reader: sqlite3.Connection, path: Path, file: int, is_over: Is
         # One snapshot: else each commit of the server would have the copy begin anew.
         reader.execute("begin")
         try:
-            reader.execute("/* backups.snapshot */ select 1 from meta limit 1").fetchall()
+            reader.execute("/* backup.snapshot */ select 1 from meta limit 1").fetchall()
             reader.backup(copy, pages=_PAGES_A_STEP, progress=rest)
         except (OSError, sqlite3.OperationalError) as failure:
             raise _room_failure(failure, path) from None

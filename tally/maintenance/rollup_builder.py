@@ -270,7 +270,7 @@ FINISHED, UNDER_WAY = True, False
 
 
 def _websites(connection: sqlite3.Connection) -> list[int]:
-    rows = connection.execute("/* building.websites */ select number from website order by number")
+    rows = connection.execute("/* rollup_builder.websites */ select number from website order by number")
     return [website for (website,) in rows]
 
 
@@ -302,7 +302,7 @@ def _begin(connection: sqlite3.Connection, reader: Thread, website: int, day: in
     moments.clear(connection, website, day)
     # Up to which moment the values will be counted: an event before it that comes meanwhile marks the day stale again.
     connection.execute(
-        "/* building.begin */ update rollup_state set rolled_up_to_ms = ?"
+        "/* rollup_builder.begin */ update rollup_state set rolled_up_to_ms = ?"
         " where website = ? and level = 0 and block = ? and state = 0",
         ((day + (state == FINAL)) * DAY_MS, website, day),
     )

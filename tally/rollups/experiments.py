@@ -38,13 +38,13 @@ def assign(connection: sqlite3.Connection, assigned: Mapping[Key, Assignment]) -
         if old is not None and old <= new:
             continue
         connection.execute(
-            "/* trials.assign */ insert or replace into experiment_assignment values (?, ?, ?, ?, ?, ?, ?)",
+            "/* experiments.assign */ insert or replace into experiment_assignment values (?, ?, ?, ?, ?, ?, ?)",
             (*key, new.variant, new.ts_ms, new.id),
         )
         if old is not None and old.variant == new.variant:
             continue
         goals = connection.execute(
-            "/* trials.earlier */ select goal from experiment_conversion"
+            "/* experiments.earlier */ select goal from experiment_conversion"
             " where website = ? and day = ? and experiment = ? and visitor = ?",
             key,
         ).fetchall()
@@ -58,7 +58,7 @@ def convert(connection: sqlite3.Connection, converted: Iterable[tuple[Key, int]]
     """Stores conversions, each a key and a goal, that are not there yet; to be called after `assign`."""
     for key, goal in converted:
         new = connection.execute(
-            "/* trials.convert */ insert or ignore into experiment_conversion values (?, ?, ?, ?, ?)", (*key, goal)
+            "/* experiments.convert */ insert or ignore into experiment_conversion values (?, ?, ?, ?, ?)", (*key, goal)
         ).rowcount
         variant = variant_of(connection, key) if new else 0
         if variant:
@@ -74,7 +74,7 @@ def variant_of(connection: sqlite3.Connection, key: Key) -> int:
 def assignment_of(connection: sqlite3.Connection, key: Key) -> Assignment | None:
     """Return the assignment that is stored, None where there is none."""
     row = connection.execute(
-        "/* trials.variant */ select ts, id, variant from experiment_assignment"
+        "/* experiments.variant */ select ts, id, variant from experiment_assignment"
         " where website = ? and day = ? and experiment = ? and visitor = ?",
         key,
     ).fetchone()
@@ -84,7 +84,7 @@ def assignment_of(connection: sqlite3.Connection, key: Key) -> Assignment | None
 def _count(connection: sqlite3.Connection, key: Key, variant: int, kinds: Iterable[tuple[int, int]]) -> None:
     website, day, experiment, _ = key
     connection.executemany(
-        "/* trials.count */ insert into experiment_total values (?, ?, ?, ?, ?, ?, 1) on conflict do update"
+        "/* experiments.count */ insert into experiment_total values (?, ?, ?, ?, ?, ?, 1) on conflict do update"
         " set visitors = visitors + 1",
         [(website, day, experiment, variant, *kind) for kind in kinds],
     )
@@ -95,9 +95,9 @@ def _discount(connection: sqlite3.Connection, key: Key, variant: int, kinds: Ite
     of_key = "website = ? and day = ? and experiment = ? and variant = ? and converted = ? and goal = ?"
     rows = [(website, day, experiment, variant, *kind) for kind in kinds]
     # A count of 1 goes; what is left then is above it.
-    connection.executemany(f"/* trials.last */ delete from experiment_total where {of_key} and visitors = 1", rows)
+    connection.executemany(f"/* experiments.last */ delete from experiment_total where {of_key} and visitors = 1", rows)
     connection.executemany(
-        f"/* trials.discount */ update experiment_total set visitors = visitors - 1 where {of_key}", rows
+        f"/* experiments.discount */ update experiment_total set visitors = visitors - 1 where {of_key}", rows
     )
 
 
@@ -107,7 +107,7 @@ def _discount(connection: sqlite3.Connection, key: Key, variant: int, kinds: Ite
 def of_day(connection: sqlite3.Connection, website: int, day: int) -> Counts:
     """The counts of a day as stored."""
     rows = connection.execute(
-        "/* trials.of_day */ select experiment, variant, converted, goal, visitors from experiment_total"
+        "/* experiments.of_day */ select experiment, variant, converted, goal, visitors from experiment_total"
         " where website = ? and day = ?",
         (website, day),
     )
@@ -120,13 +120,13 @@ def counted(connection: sqlite3.Connection, website: int, day: int) -> Counts:
     variants = {
         (experiment, visitor): variant
         for experiment, visitor, variant in connection.execute(
-            "/* trials.assigned */ select experiment, visitor, variant from experiment_assignment"
+            "/* experiments.assigned */ select experiment, visitor, variant from experiment_assignment"
             " where website = ? and day = ?",
             (website, day),
         )
     }
     rows = connection.execute(
-        "/* trials.raw */ select distinct experiment, visitor, type, iif(type = ?, goal, 0) from experiment_event"
+        "/* experiments.raw */ select distinct experiment, visitor, type, iif(type = ?, goal, 0) from experiment_event"
         " where website = ? and ts >= ? and ts < ?",
         (AB_CONVERT, website, day * DAY_MS, (day + 1) * DAY_MS),
     )
@@ -140,8 +140,10 @@ def counted(connection: sqlite3.Connection, website: int, day: int) -> Counts:
 
 def repair(connection: sqlite3.Connection, website: int, day: int) -> None:
     """Counts a day anew from its raw rows."""
-    connection.execute("/* trials.wrong */ delete from experiment_total where website = ? and day = ?", (website, day))
+    connection.execute(
+        "/* experiments.wrong */ delete from experiment_total where website = ? and day = ?", (website, day)
+    )
     connection.executemany(
-        "/* trials.right */ insert into experiment_total values (?, ?, ?, ?, ?, ?, ?)",
+        "/* experiments.right */ insert into experiment_total values (?, ?, ?, ?, ?, ?, ?)",
         [(website, day, *place, visitors) for place, visitors in counted(connection, website, day).items()],
     )

@@ -79,7 +79,7 @@ def is_final(day: int, now_ms: int) -> bool:
 def state(connection: sqlite3.Connection, website: int, day: int) -> Day | None:
     """What is right of a day; None where it has no traffic."""
     row = connection.execute(
-        "/* rollups.state */ select state, rolled_up_to_ms, version from rollup_state where website = ?"
+        "/* fields.state */ select state, rolled_up_to_ms, version from rollup_state where website = ?"
         " and level = 0 and block = ?",
         (website, day),
     ).fetchone()
@@ -89,7 +89,7 @@ def state(connection: sqlite3.Connection, website: int, day: int) -> Day | None:
 def open_day(connection: sqlite3.Connection, website: int, day: int) -> None:
     """Takes up a day with its first event."""
     connection.execute(
-        "/* rollups.open */ insert into rollup_state values (?, 0, ?, ?, ?, 1)", (website, day, OPEN, day * DAY_MS)
+        "/* fields.open */ insert into rollup_state values (?, 0, ?, ?, ?, 1)", (website, day, OPEN, day * DAY_MS)
     )
     _unbuild(connection, website, day)
 
@@ -98,7 +98,7 @@ def mark_stale(connection: sqlite3.Connection, website: int, days: Iterable[int]
     """To be called in the transaction that changes rows of these days in another way than the writer's commits do."""
     for day in days:
         connection.execute(
-            "/* rollups.stale */ insert into rollup_state values (?, 0, ?, ?, ?, 1) on conflict do update"
+            "/* fields.stale */ insert into rollup_state values (?, 0, ?, ?, ?, 1) on conflict do update"
             " set state = excluded.state, rolled_up_to_ms = excluded.rolled_up_to_ms, version = version + 1"
             " where state < 3",
             (website, day, STALE, day * DAY_MS),
@@ -108,12 +108,12 @@ def mark_stale(connection: sqlite3.Connection, website: int, days: Iterable[int]
 
 def _unbuild(connection: sqlite3.Connection, website: int, day: int) -> None:
     connection.executemany(
-        "/* rollups.unbuild */ delete from rollup_state where website = ? and level = ? and block = ?",
+        "/* fields.unbuild */ delete from rollup_state where website = ? and level = ? and block = ?",
         [(website, level, day >> level) for level in LEVELS[1:]],
     )
     # What is kept of a day whose events are gone stays.
     connection.executemany(
-        "/* rollups.unbuild_pages */ delete from visit_page where website = ? and level = ? and block = ? and value = 0"
+        "/* fields.unbuild_pages */ delete from visit_page where website = ? and level = ? and block = ? and value = 0"
         " and not exists (select 1 from rollup_state where website = ? and level = 0 and block = ? and state = 3)",
         [(website, level, day >> level, website, day) for level in PAGE_LEVELS],
     )
@@ -122,7 +122,7 @@ def _unbuild(connection: sqlite3.Connection, website: int, day: int) -> None:
 def unfinished(connection: sqlite3.Connection, website: int, state: int, limit: int = -1) -> list[tuple[int, Day]]:
     """Return the days that are STALE or OPEN, oldest first, at most `limit` of them (-1: all)."""
     rows = connection.execute(
-        "/* rollups.unfinished */ select block, state, rolled_up_to_ms, version from rollup_state"
+        "/* fields.unfinished */ select block, state, rolled_up_to_ms, version from rollup_state"
         " where website = ? and level = 0 and state = ? and state < 2 order by block limit ?",
         (website, state, limit),
     )
@@ -140,11 +140,11 @@ def fold_end(connection: sqlite3.Connection, website: int, day: int, folded_ms: 
     end = min((day + 1) * DAY_MS, now_ms - FOLD_AFTER_MS)
     span = "from event where website = ? and ts >= ? and ts < ? order by ts limit 1"
     if end < (day + 1) * DAY_MS:
-        first = connection.execute(f"/* rollups.fold_begin */ select ts {span}", (website, folded_ms, end)).fetchone()
+        first = connection.execute(f"/* fields.fold_begin */ select ts {span}", (website, folded_ms, end)).fetchone()
         if first is None:
             return folded_ms
     row = connection.execute(
-        f"/* rollups.fold_end */ select ts {span} offset ?", (website, folded_ms, end, FOLD_EVENTS)
+        f"/* fields.fold_end */ select ts {span} offset ?", (website, folded_ms, end, FOLD_EVENTS)
     ).fetchone()
     return max(end if row is None else max(row[0], folded_ms + 1), folded_ms)
 
@@ -153,14 +153,13 @@ def fold(connection: sqlite3.Connection, website: int, day: int, folded_ms: int,
     """Folds the events in [folded_ms, end_ms) of an open day in: 30 to 45 µs an event."""
     _empty_fresh(connection)
     connection.execute(
-        f"/* rollups.gather */ insert into temp.fresh select visitor, type, {', '.join(_LABELLED)} from event"
+        f"/* fields.gather */ insert into temp.fresh select visitor, type, {', '.join(_LABELLED)} from event"
         " where website = ? and ts >= ? and ts < ?",
         (website, folded_ms, end_ms),
     )
     _fold_fresh(connection, website, day)
     connection.execute(
-        "/* rollups.folded */ update rollup_state set rolled_up_to_ms = ? where website = ? and level = 0"
-        " and block = ?",
+        "/* fields.folded */ update rollup_state set rolled_up_to_ms = ? where website = ? and level = 0 and block = ?",
         (end_ms, website, day),
     )
 
@@ -169,10 +168,10 @@ def fold_late(connection: sqlite3.Connection, website: int, day: int, events: Se
     """Folds events (visitor, type, the fields, event_name) in that came after their moment was folded."""
     _empty_fresh(connection)
     marks = ", ".join("?" * (2 + len(_LABELLED)))
-    connection.executemany(f"/* rollups.late */ insert into temp.fresh values ({marks})", events)
+    connection.executemany(f"/* fields.late */ insert into temp.fresh values ({marks})", events)
     _fold_fresh(connection, website, day)
     connection.execute(
-        "/* rollups.changed */ update rollup_state set version = version + 1 where website = ? and level = 0"
+        "/* fields.changed */ update rollup_state set version = version + 1 where website = ? and level = 0"
         " and block = ?",
         (website, day),
     )
@@ -180,14 +179,14 @@ def fold_late(connection: sqlite3.Connection, website: int, day: int, events: Se
 
 def _empty_fresh(connection: sqlite3.Connection) -> None:
     columns = ", ".join(f"{column} integer not null" for column in ("visitor", "type", *_LABELLED))
-    connection.execute(f"/* rollups.fresh */ create temp table if not exists fresh ({columns})")
-    connection.execute("/* rollups.empty */ delete from temp.fresh")
+    connection.execute(f"/* fields.fresh */ create temp table if not exists fresh ({columns})")
+    connection.execute("/* fields.empty */ delete from temp.fresh")
 
 
 def _fold_fresh(connection: sqlite3.Connection, website: int, day: int) -> None:
     for field, column, only in _COLUMNS:
         connection.execute(
-            "/* rollups.fold */ insert into rollup"
+            "/* fields.fold */ insert into rollup"
             f" select ?1, ?3, 0, ?2, value, sum({visitor_values.is_new(column)}), sum(pageviews), sum(events)"
             f" from (select {column} as value, visitor, sum(type <= 1) as pageviews, sum(type >= 2) as events"
             f" from temp.fresh where true{only} group by 1, visitor) as news where true group by value"
@@ -204,7 +203,7 @@ def _fold_fresh(connection: sqlite3.Connection, website: int, day: int) -> None:
 def finish_day(connection: sqlite3.Connection, website: int, day: int) -> None:
     """An open day that is folded to its end, and whose visitors' values are deleted, is final."""
     connection.execute(
-        "/* rollups.finish */ update rollup_state set state = ? where website = ? and level = 0 and block = ?",
+        "/* fields.finish */ update rollup_state set state = ? where website = ? and level = 0 and block = ?",
         (FINAL, website, day),
     )
 
@@ -222,12 +221,12 @@ def drop_values(connection: sqlite3.Connection, website: int, level: int, block:
     gone = 0
     for field in range(ALL + 1):
         old = connection.execute(
-            "/* rollups.old_values */ select website, field, level, block, value from rollup"
+            "/* fields.old_values */ select website, field, level, block, value from rollup"
             " where website = ? and field = ? and level = ? and block = ? limit ?",
             (website, field, level, block, ROWS_A_STEP - gone),
         ).fetchall()
         connection.executemany(
-            "/* rollups.drop_values */ delete from rollup"
+            "/* fields.drop_values */ delete from rollup"
             " where website = ? and field = ? and level = ? and block = ? and value = ?",
             old,
         )
@@ -248,7 +247,7 @@ def counted(
     rows: list[tuple[int, int, int, int]] = []
     for column, only in ((column, only) for number, column, only in _COLUMNS if number == field):
         rows += connection.execute(
-            f"/* rollups.count */ select {column}, count(distinct visitor), sum(type <= 1), sum(type >= 2) from event"
+            f"/* fields.count */ select {column}, count(distinct visitor), sum(type <= 1), sum(type >= 2) from event"
             f" where website = ? and ts >= ? and ts < ?{only} group by 1",
             (website, day * DAY_MS, (day + 1) * DAY_MS if end_ms is None else end_ms),
         )
@@ -258,7 +257,7 @@ def counted(
 def add_values(connection: sqlite3.Connection, place: tuple[int, int, int, int], rows: Sequence[Sequence[int]]) -> None:
     """Writes rows of `counted` for a place (website, field, level, block)."""
     connection.executemany(
-        "/* rollups.add */ insert into rollup values (?, ?, ?, ?, ?, ?, ?, ?)", [(*place, *row) for row in rows]
+        "/* fields.add */ insert into rollup values (?, ?, ?, ?, ?, ?, ?, ?)", [(*place, *row) for row in rows]
     )
 
 
@@ -267,7 +266,7 @@ def set_day(connection: sqlite3.Connection, website: int, day: int, version: int
     folded_ms = (day + 1) * DAY_MS if new == FINAL else day * DAY_MS
     return bool(
         connection.execute(
-            "/* rollups.set_day */ update rollup_state set state = ?, rolled_up_to_ms = ?"
+            "/* fields.set_day */ update rollup_state set state = ?, rolled_up_to_ms = ?"
             " where website = ? and level = 0 and block = ? and state = 0 and version = ?",
             (new, folded_ms, website, day, version),
         ).rowcount
@@ -282,7 +281,7 @@ def next_block(connection: sqlite3.Connection, website: int, now_ms: int) -> tup
     ready = (now_ms - FINAL_AFTER_MS) // DAY_MS  # days before this one are final
     for below, level in pairwise(LEVELS):
         row = connection.execute(
-            "/* rollups.next_block */ select part.block >> :step from rollup_state as part where website = :website"
+            "/* fields.next_block */ select part.block >> :step from rollup_state as part where website = :website"
             " and level = :below and block < :ready >> :below and state >= 2"
             " and (part.block >> :step) + 1 <= :ready >> :level"
             " and not exists (select 1 from rollup_state as own where own.website = :website and own.level = :level"
@@ -303,7 +302,7 @@ def merge(connection: sqlite3.Connection, website: int, field: int, level: int, 
     parts = range(block << (level - below), (block + 1) << (level - below))
     end = min(_merge_end(connection, (website, field, below, part), after, ROWS_A_STEP // len(parts)) for part in parts)
     connection.execute(
-        "/* rollups.merge */ insert into rollup"
+        "/* fields.merge */ insert into rollup"
         " select website, field, ?, ?, value, sum(visitors), sum(pageviews), sum(events) from rollup"
         f" where website = ? and field = ? and level = ? and block in ({', '.join(map(str, parts))})"
         " and value > ? and value <= ? group by value",
@@ -315,7 +314,7 @@ def merge(connection: sqlite3.Connection, website: int, field: int, level: int, 
 def _merge_end(connection: sqlite3.Connection, place: tuple[int, int, int, int], after: int, rows: int) -> int:
     """Up to which value so many rows of a block (website, field, level, block) go."""
     row = connection.execute(
-        "/* rollups.merge_end */ select value from rollup where website = ? and field = ? and level = ? and block = ?"
+        "/* fields.merge_end */ select value from rollup where website = ? and field = ? and level = ? and block = ?"
         " and value > ? order by value limit 1 offset ?",
         (*place, after, rows),
     ).fetchone()
@@ -326,14 +325,14 @@ def set_block(connection: sqlite3.Connection, website: int, level: int, block: i
     """Calls a block built, unless one of its days has become stale meanwhile."""
     first, end = block << level, (block + 1) << level
     lowest, version = connection.execute(
-        "/* rollups.days_of */ select min(state), total(version) from rollup_state"
+        "/* fields.days_of */ select min(state), total(version) from rollup_state"
         " where website = ? and level = 0 and block >= ? and block < ?",
         (website, first, end),
     ).fetchone()
     if lowest is None or lowest < FINAL:
         return False
     connection.execute(
-        "/* rollups.set_block */ insert into rollup_state values (?, ?, ?, ?, 0, ?)",
+        "/* fields.set_block */ insert into rollup_state values (?, ?, ?, ?, 0, ?)",
         (website, level, block, FINAL, int(version)),
     )
     return True
@@ -355,7 +354,7 @@ def blocks(connection: sqlite3.Connection, website: int, first: int, end: int) -
     built: set[tuple[int, int]] = set()
     for level in LEVELS:
         rows = connection.execute(
-            "/* rollups.blocks */ select block, state, rolled_up_to_ms, version from rollup_state"
+            "/* fields.blocks */ select block, state, rolled_up_to_ms, version from rollup_state"
             " where website = ? and level = ? and block >= ? and block <= ?",
             (website, level, first >> level, (end - 1) >> level),
         )

@@ -57,8 +57,7 @@ def due(connection: sqlite3.Connection, website: int, today: int) -> int | None:
     if first is None:
         return None
     (rows,) = connection.execute(
-        "/* heat_days.rows */ select count(*) from (select 1 from heatmap_point where website = ? and day >= 0"
-        " limit ?)",
+        "/* heatmaps.rows */ select count(*) from (select 1 from heatmap_point where website = ? and day >= 0 limit ?)",
         (website, MOST_ROWS + 1),
     ).fetchone()
     return _ANY_DAY if rows > MOST_ROWS else today if first < today else None
@@ -67,13 +66,13 @@ def due(connection: sqlite3.Connection, website: int, today: int) -> int | None:
 def pack(connection: sqlite3.Connection, website: int, end: int) -> bool:
     """Packs some of the points of the days before `end`; whether there may be more."""
     rows: list[Row] = connection.execute(
-        "/* heat_days.unpacked */ select day, pathname, viewport, kind, bin_y, bin_x, points from heatmap_point"
+        "/* heatmaps.unpacked */ select day, pathname, viewport, kind, bin_y, bin_x, points from heatmap_point"
         " where website = ? and day < ? order by day, pathname limit ?",
         (website, end, _ROWS_A_STEP),
     ).fetchall()
     done = store(connection, website, rows, time.perf_counter() + STEP_S)
     connection.executemany(
-        "/* heat_days.packed */ delete from heatmap_point where website = ? and day = ? and pathname = ?"
+        "/* heatmaps.packed */ delete from heatmap_point where website = ? and day = ? and pathname = ?"
         " and viewport = ?"
         " and kind = ? and bin_y = ? and bin_x = ?",
         [(website, *row[:-1]) for row in done],
@@ -117,7 +116,7 @@ def _put_in(
     for level in LEVELS:
         place = (website, pathname, band, level, day >> level)
         stored = connection.execute(
-            f"/* heat_days.of */ select {', '.join(WIDTHS)} from heatmap_block"
+            f"/* heatmaps.of */ select {', '.join(WIDTHS)} from heatmap_block"
             " where website = ? and pathname = ? and band = ? and level = ? and block = ?",
             place,
         ).fetchone()
@@ -137,7 +136,7 @@ def _put_in(
 def put(connection: sqlite3.Connection, place: Row, blobs: Sequence[bytes]) -> None:
     """Writes the cells of each width of a place: website, pathname, band, level, block."""
     connection.execute(
-        "/* heat_days.put */ insert or replace into heatmap_block values (?, ?, ?, ?, ?, ?, ?, ?)", (*place, *blobs)
+        "/* heatmaps.put */ insert or replace into heatmap_block values (?, ?, ?, ?, ?, ?, ?, ?)", (*place, *blobs)
     )
 
 
@@ -147,7 +146,7 @@ def _is_large(connection: sqlite3.Connection, place: Row) -> bool:
     below = LEVELS[LEVELS.index(level) - 1]
     step = level - below
     (size,) = connection.execute(
-        f"/* heat_days.size */ select sum({' + '.join(f'length({width})' for width in WIDTHS)}) from heatmap_block"
+        f"/* heatmaps.size */ select sum({' + '.join(f'length({width})' for width in WIDTHS)}) from heatmap_block"
         " where website = ? and pathname = ? and band = ? and level = ? and block >= ? and block < ?",
         (website, pathname, band, below, block << step, (block + 1) << step),
     ).fetchone()
@@ -169,7 +168,7 @@ def _count(connection: sqlite3.Connection, website: int, counts: dict[Row, list[
     """Adds to how many points pages have, on days and over blocks of them."""
     more = ", ".join(f"{name} = {name} + excluded.{name}" for name in COUNTS)
     connection.executemany(
-        "/* heat_days.count */ insert into heatmap_count values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        "/* heatmaps.count */ insert into heatmap_count values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         f" on conflict do update set {more}",
         [
             (website, level, day >> level, pathname, *numbers)
@@ -207,7 +206,7 @@ def cells(
 def _let_the_deadline_look(connection: sqlite3.Connection) -> None:
     """Takes 5 ms of SQLite's time: a question's deadline is looked at in there, and bytes are added up out here."""
     connection.execute(
-        "/* heat_days.look */ with recursive look (n) as (select 1 union all select n + 1 from look where n < 20000)"
+        "/* heatmaps.look */ with recursive look (n) as (select 1 union all select n + 1 from look where n < 20000)"
         " select count(*) from look"
     ).fetchall()
 
@@ -220,7 +219,7 @@ def pages(
     20 ms; added up and ranked by SQLite, which does it in little memory however many pages somebody made up.
     """
     low, high = connection.execute(
-        "/* heat_days.counted_days */ select (select block from heatmap_count where website = :website and level = 0"
+        "/* heatmaps.counted_days */ select (select block from heatmap_count where website = :website and level = 0"
         " order by block limit 1), (select block from heatmap_count where website = :website and level = 0"
         " order by block desc limit 1)",
         {"website": website},
@@ -229,7 +228,7 @@ def pages(
     blocks = list(tiles(COUNT_LEVELS, _Everything(), *days))
     samples, clicks = (" + ".join(f"{WIDTHS[width]}_{kind}" for width in widths) for kind in ("samples", "clicks"))
     return connection.execute(
-        f"/* heat_days.pages */ with tile (level, block) as (values (-1, 0){', (?, ?)' * len(blocks)}),"
+        f"/* heatmaps.pages */ with tile (level, block) as (values (-1, 0){', (?, ?)' * len(blocks)}),"
         " counted (pathname, samples, clicks) as materialized (select pathname, sum(samples), sum(clicks) from"
         f" (select pathname, {samples} as samples, {clicks} as clicks"
         " from tile cross join heatmap_count using (level, block) where website = ?"
@@ -271,7 +270,7 @@ def _unpacked_of(connection: sqlite3.Connection, website: int, pathname: int, fi
     day = _next_day(connection, website, first)
     while day is not None and day < end:
         yield from connection.execute(
-            "/* heat_days.unpacked_of */ select day, pathname, viewport, kind, bin_y, bin_x, points from heatmap_point"
+            "/* heatmaps.unpacked_of */ select day, pathname, viewport, kind, bin_y, bin_x, points from heatmap_point"
             " where website = ? and day = ? and pathname = ?",
             (website, day, pathname),
         )
@@ -280,7 +279,7 @@ def _unpacked_of(connection: sqlite3.Connection, website: int, pathname: int, fi
 
 def _next_day(connection: sqlite3.Connection, website: int, first: int) -> int | None:
     row = connection.execute(
-        "/* heat_days.next_day */ select day from heatmap_point where website = ? and day >= ? order by day limit 1",
+        "/* heatmaps.next_day */ select day from heatmap_point where website = ? and day >= ? order by day limit 1",
         (website, first),
     ).fetchone()
     return None if row is None else int(row[0])
@@ -290,7 +289,7 @@ def bands(connection: sqlite3.Connection, website: int, pathname: int) -> Iterat
     """The bands of a page that have packed points: one lookup each."""
     band = -1
     while row := connection.execute(
-        "/* heat_days.bands */ select band from heatmap_block where website = ? and pathname = ? and band > ?"
+        "/* heatmaps.bands */ select band from heatmap_block where website = ? and pathname = ? and band > ?"
         " order by band limit 1",
         (website, pathname, band),
     ).fetchone():
@@ -310,7 +309,7 @@ def _found(
     names = ", ".join(WIDTHS[width] for width in widths)
     for level, first, end in _stretches(connection, page, days, levels):
         yield from connection.execute(
-            f"/* heat_days.found */ select {names} from heatmap_block"
+            f"/* heatmaps.found */ select {names} from heatmap_block"
             " where website = ? and pathname = ? and band = ? and level = ? and block >= ? and block < ?",
             (*page, level, first, end),
         )
@@ -324,7 +323,7 @@ def _stretches(
     place = "website = :website and pathname = :pathname and band = :band"
     of_page = dict(zip(("website", "pathname", "band"), page, strict=True))
     low, high = connection.execute(
-        f"/* heat_days.days */ select (select block from heatmap_block where {place} and level = 0"
+        f"/* heatmaps.days */ select (select block from heatmap_block where {place} and level = 0"
         " order by block limit 1)"
         f", (select block from heatmap_block where {place} and level = 0 order by block desc limit 1)",
         of_page,
@@ -336,7 +335,7 @@ def _stretches(
         (level, block)
         for level in levels[1:]
         for (block,) in connection.execute(
-            f"/* heat_days.sums */ select block from heatmap_block where {place} and level = :level"
+            f"/* heatmaps.sums */ select block from heatmap_block where {place} and level = :level"
             " and block >= :first and block < :end",
             of_page | {"level": level, "first": first >> level, "end": -(-end >> level)},
         )

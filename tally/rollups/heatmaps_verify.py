@@ -22,7 +22,7 @@ def pages(connection: sqlite3.Connection, website: int) -> Iterator[int]:
     """The labels of the pages that have packed points: one lookup each."""
     page = -1
     while row := connection.execute(
-        "/* heat_audit.pages */ select pathname from heatmap_block where website = ? and pathname > ?"
+        "/* heatmaps_verify.pages */ select pathname from heatmap_block where website = ? and pathname > ?"
         " order by pathname limit 1",
         (website, page),
     ).fetchone():
@@ -52,7 +52,7 @@ def blocks(connection: sqlite3.Connection, website: int) -> Iterator[Place]:
         found = {block >> 1 for block in below}
         block = -1
         while row := connection.execute(
-            "/* heat_audit.blocks */ select block from heatmap_count where website = ? and level = ? and block > ?"
+            "/* heatmaps_verify.blocks */ select block from heatmap_count where website = ? and level = ? and block > ?"
             " order by block limit 1",
             (website, level, block),
         ).fetchone():
@@ -90,12 +90,12 @@ def repair(connection: sqlite3.Connection, website: int, level: int, block: int)
 def _set_count(connection: sqlite3.Connection, place: tuple[int, ...], counts: Sequence[int]) -> None:
     if any(counts):
         connection.execute(
-            "/* heat_audit.count */ insert or replace into heatmap_count values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "/* heatmaps_verify.count */ insert or replace into heatmap_count values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (*place, *counts),
         )
     else:
         connection.execute(
-            "/* heat_audit.uncount */ delete from heatmap_count"
+            "/* heatmaps_verify.uncount */ delete from heatmap_count"
             " where website = ? and level = ? and block = ? and pathname = ?",
             place,
         )
@@ -109,7 +109,7 @@ def _unpacked(blob: bytes) -> Cells:
 
 def _rows(connection: sqlite3.Connection, website: int, page: int, band: int, level: int) -> Iterator[tuple[Any, ...]]:
     yield from connection.execute(
-        f"/* heat_audit.rows */ select block, {', '.join(WIDTHS)} from heatmap_block"
+        f"/* heatmaps_verify.rows */ select block, {', '.join(WIDTHS)} from heatmap_block"
         " where website = ? and pathname = ? and band = ? and level = ?",
         (website, page, band, level),
     )
@@ -117,7 +117,7 @@ def _rows(connection: sqlite3.Connection, website: int, page: int, band: int, le
 
 def _row(connection: sqlite3.Connection, place: tuple[int, ...]) -> tuple[bytes, ...] | None:
     row: tuple[bytes, ...] | None = connection.execute(
-        f"/* heat_audit.row */ select {', '.join(WIDTHS)} from heatmap_block"
+        f"/* heatmaps_verify.row */ select {', '.join(WIDTHS)} from heatmap_block"
         " where website = ? and pathname = ? and band = ? and level = ? and block = ?",
         place,
     ).fetchone()
@@ -140,7 +140,7 @@ def _counts(connection: sqlite3.Connection, website: int, level: int, numbers: S
     found: dict[int, list[int]] = {}
     for number in numbers:
         for page, *counts in connection.execute(
-            f"/* heat_audit.counts */ select pathname, {', '.join(COUNTS)} from heatmap_count"
+            f"/* heatmaps_verify.counts */ select pathname, {', '.join(COUNTS)} from heatmap_count"
             " where website = ? and level = ? and block = ?",
             (website, level, number),
         ):
@@ -151,7 +151,7 @@ def _counts(connection: sqlite3.Connection, website: int, level: int, numbers: S
 
 def _count_of(connection: sqlite3.Connection, website: int, level: int, block: int, page: int) -> tuple[int] | None:
     row: tuple[int] | None = connection.execute(
-        "/* heat_audit.count_of */ select 1 from heatmap_count"
+        "/* heatmaps_verify.count_of */ select 1 from heatmap_count"
         " where website = ? and level = ? and block = ? and pathname = ?",
         (website, level, block, page),
     ).fetchone()

@@ -121,7 +121,7 @@ def rows_of(website: int, totals: Totals) -> Iterable[tuple[int, ...]]:
     return [(website, quarter, *row) for quarter, row in totals.items() if any(row)]
 
 
-_ADD = f"/* moments.add */ insert into total_15m values ({', '.join('?' * 11)}) on conflict do update set " + ", ".join(
+_ADD = f"/* totals.add */ insert into total_15m values ({', '.join('?' * 11)}) on conflict do update set " + ", ".join(
     f"{column} = {column} + excluded.{column}" for column in COLUMNS
 )
 
@@ -135,7 +135,7 @@ def clear(connection: sqlite3.Connection, website: int, day: int) -> None:
     """Takes a day's totals away."""
     first = day * QUARTERS_A_DAY
     connection.execute(
-        "/* moments.clear */ delete from total_15m where website = ? and quarter >= ? and quarter < ?",
+        "/* totals.clear */ delete from total_15m where website = ? and quarter >= ? and quarter < ?",
         (website, first, first + QUARTERS_A_DAY),
     )
 
@@ -145,13 +145,13 @@ def counted(connection: sqlite3.Connection, website: int, day: int) -> Totals:
     begin, end = day * DAY_MS, (day + 1) * DAY_MS
     totals: Totals = {}
     traffic = (
-        f"/* moments.count_traffic */ select ts / {QUARTER_MS}, sum(type <= 1), sum(type >= 2) from event"
+        f"/* totals.count_traffic */ select ts / {QUARTER_MS}, sum(type <= 1), sum(type >= 2) from event"
         " where website = ? and ts >= ? and ts < ? group by 1"
     )
     for quarter, views, events in connection.execute(traffic, (website, begin, end)):
         _at(totals, quarter)[_VIEWS : _EVENTS + 1] = views, events
     visitors = (
-        f"/* moments.count_visitors */ select distinct visitor, ts / {QUARTER_MS} from event"
+        f"/* totals.count_visitors */ select distinct visitor, ts / {QUARTER_MS} from event"
         " where website = ? and ts >= ? and ts < ?"
     )
     masks: dict[int, int] = {}
@@ -160,7 +160,7 @@ def counted(connection: sqlite3.Connection, website: int, day: int) -> Totals:
     for mask in masks.values():
         _count_whole(totals, day * QUARTERS_A_DAY, mask)
     visits = (
-        f"/* moments.count_visits */ select start_ms / {QUARTER_MS}, count(*), sum(pageviews = 1 and events = 0),"
+        f"/* totals.count_visits */ select start_ms / {QUARTER_MS}, count(*), sum(pageviews = 1 and events = 0),"
         " sum(pageviews), sum(duration_ms) from visit where website = ? and start_ms >= ? and start_ms < ? group by 1"
     )
     for quarter, *figures in connection.execute(visits, (website, begin, end)):

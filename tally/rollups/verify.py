@@ -19,36 +19,33 @@ from tally.rollups.fields import ALL, KEPT, LEVELS, STALE
 from tally.storage.sql import events as queries
 
 _OF_MOMENT = (
-    "/* verification.of_moment */ select quarter / 96 from total_15m"
+    "/* verify.of_moment */ select quarter / 96 from total_15m"
     " where website = ? and quarter >= 96 * ? order by quarter limit 1"
 )
 _OF_EVENT = (
-    "/* verification.of_event */ select ts / 86400000 from event"
-    " where website = ? and ts >= 86400000 * ? order by ts limit 1"
+    "/* verify.of_event */ select ts / 86400000 from event where website = ? and ts >= 86400000 * ? order by ts limit 1"
 )
 _OF_ROLLUP = (
-    "/* verification.of_rollup */ select block from rollup"
+    "/* verify.of_rollup */ select block from rollup"
     " where website = ? and field = ? and level = 0 and block >= ? order by block limit 1"
 )
 
 
 _OF_VITALS = (
-    "/* verification.of_vitals */ select ts / 86400000 from web_vitals"
+    "/* verify.of_vitals */ select ts / 86400000 from web_vitals"
     " where website = ? and ts >= 86400000 * ? order by ts limit 1"
 )
 _OF_HISTOGRAM = (
-    "/* verification.of_histogram */ select block from web_vitals_histogram"
+    "/* verify.of_histogram */ select block from web_vitals_histogram"
     " where website = ? and breakdown = 0 and level = 0 and block >= ? order by block limit 1"
 )
 
 
 _OF_AB = (
-    "/* verification.of_ab */ select ts / 86400000 from experiment_event where website = ?"
+    "/* verify.of_ab */ select ts / 86400000 from experiment_event where website = ?"
     " and ts >= 86400000 * ? order by ts limit 1"
 )
-_OF_TRIAL = (
-    "/* verification.of_trial */ select day from experiment_total where website = ? and day >= ? order by day limit 1"
-)
+_OF_TRIAL = "/* verify.of_trial */ select day from experiment_total where website = ? and day >= ? order by day limit 1"
 HISTOGRAMS, TRIALS, HEATMAPS = "histograms of web vitals", "counts of experiments", "sums or counts of heatmaps"
 PAGES = "entry and exit pages"
 """The faults of a day, or block of days, whose histograms, counts, sums or pages are wrong."""
@@ -74,7 +71,7 @@ def verdicts(connection: sqlite3.Connection, website: int) -> Iterator[Verdict]:
         yield _in_snapshot(connection, website, 0, day)
     for level in LEVELS[1:]:
         blocks = connection.execute(
-            "/* verification.blocks */ select block from rollup_state"
+            "/* verify.blocks */ select block from rollup_state"
             " where website = ? and level = ? and block >= 0 order by block",
             (website, level),
         ).fetchall()
@@ -94,7 +91,7 @@ def verdicts(connection: sqlite3.Connection, website: int) -> Iterator[Verdict]:
 
 def _days(connection: sqlite3.Connection, website: int) -> set[int]:
     """The days that anything is known of, be it events, totals or values."""
-    statement = "/* verification.days */ select block from rollup_state where website = ? and level = 0 and block >= 0"
+    statement = "/* verify.days */ select block from rollup_state where website = ? and level = 0 and block >= 0"
     days = {row[0] for row in connection.execute(statement, (website,))}
     days.update(_lookups(connection, _OF_MOMENT, website))
     days.update(_lookups(connection, _OF_EVENT, website))
@@ -155,7 +152,7 @@ def _block(connection: sqlite3.Connection, website: int, level: int, block: int)
 
 def _pages(connection: sqlite3.Connection, website: int) -> Iterator[Verdict]:
     """What is wrong with entry and exit pages, lowest blocks first."""
-    statement = "/* verification.built */ select block from rollup_state where website = ? and level = 0 and block >= 0"
+    statement = "/* verify.built */ select block from rollup_state where website = ? and level = 0 and block >= 0"
     days = [day for (day,) in connection.execute(statement, (website,))]
     for level, block in sorted(visit_days.built(connection, website, days)):
         with _snapshot(connection):
@@ -201,7 +198,7 @@ def _heatmaps(connection: sqlite3.Connection, website: int) -> set[tuple[int, in
 def _totals(connection: sqlite3.Connection, website: int, day: int) -> moments.Totals:
     first = day * moments.QUARTERS_A_DAY
     rows = connection.execute(
-        f"/* verification.totals */ select quarter, {', '.join(moments.COLUMNS)} from total_15m"
+        f"/* verify.totals */ select quarter, {', '.join(moments.COLUMNS)} from total_15m"
         " where website = ? and quarter >= ? and quarter < ?",
         (website, first, first + moments.QUARTERS_A_DAY),
     )
@@ -218,7 +215,7 @@ def _values(
     sums: dict[int, list[int]] = {}
     for block in blocks:
         rows = connection.execute(
-            "/* verification.values */ select value, visitors, pageviews, events from rollup"
+            "/* verify.values */ select value, visitors, pageviews, events from rollup"
             " where website = ? and field = ? and level = ? and block = ?",
             (website, field, level, block),
         )

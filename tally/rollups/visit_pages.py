@@ -70,7 +70,7 @@ def next_block(connection: sqlite3.Connection, website: int, now_ms: int) -> tup
     """The lowest, oldest block (level, number) that can be built and is not: all its days are over and counted."""
     ready = (now_ms - FINAL_AFTER_MS) // DAY_MS  # days before this one are final
     row = connection.execute(
-        "/* visit_days.next_eight */ select own.block >> 3 from rollup_state as own where website = :website"
+        "/* visit_pages.next_eight */ select own.block >> 3 from rollup_state as own where website = :website"
         " and level = 0"
         " and block < :ready >> 3 << 3 and state >= 2 and not exists (select 1 from visit_page as page"
         " where page.website = :website and page.level = 3 and page.block = own.block >> 3 and value = 0)"
@@ -84,7 +84,7 @@ def next_block(connection: sqlite3.Connection, website: int, now_ms: int) -> tup
     if row:
         return 3, int(row[0])
     row = connection.execute(
-        "/* visit_days.next_sixty_four */ select own.block >> 6 from rollup_state as own"
+        "/* visit_pages.next_sixty_four */ select own.block >> 6 from rollup_state as own"
         " where website = :website and level = 0 and block < :ready >> 6 << 6"
         " and not exists (select 1 from visit_page as page where page.website = :website and page.level = 6"
         " and page.block = own.block >> 6 and value = 0)"
@@ -101,7 +101,7 @@ def next_block(connection: sqlite3.Connection, website: int, now_ms: int) -> tup
 def version(connection: sqlite3.Connection, website: int, level: int, block: int) -> int | None:
     """The sum of the versions of a block's days, to be the same at its end; None where not all of them are over."""
     lowest, total = connection.execute(
-        "/* visit_days.version */ select min(state), total(version) from rollup_state"
+        "/* visit_pages.version */ select min(state), total(version) from rollup_state"
         " where website = ? and level = 0 and block >= ? and block < ?",
         (website, block << level, (block + 1) << level),
     ).fetchone()
@@ -111,7 +111,7 @@ def version(connection: sqlite3.Connection, website: int, level: int, block: int
 def parts_of(connection: sqlite3.Connection, website: int, level: int, block: int) -> list[Part]:
     """The parts in which a block is to be counted: it has no more pages than its days have paths."""
     (paths,) = connection.execute(
-        "/* visit_days.paths */ select count(*) from rollup"
+        "/* visit_pages.paths */ select count(*) from rollup"
         " where website = ? and field = ? and level = ? and block = ?",
         (website, FIELDS.index("pathname"), level, block),
     ).fetchone()
@@ -127,7 +127,7 @@ def of_block(connection: sqlite3.Connection, website: int, level: int, block: in
         merge(counts, _stored(connection, website, 3, range(block << 3, (block + 1) << 3), part))
         return counts
     days = connection.execute(
-        "/* visit_days.days */ select block, state from rollup_state where website = ? and level = 0 and block >= ?"
+        "/* visit_pages.days */ select block, state from rollup_state where website = ? and level = 0 and block >= ?"
         " and block < ?",
         (website, block << level, (block + 1) << level),
     ).fetchall()
@@ -156,7 +156,7 @@ def _stored(
     connection: sqlite3.Connection, website: int, level: int, blocks: Iterable[int], part: Part
 ) -> Iterable[Sequence[int]]:
     return connection.execute(
-        f"/* visit_days.stored */ select value, {_ALL_COLUMNS} from visit_page"
+        f"/* visit_pages.stored */ select value, {_ALL_COLUMNS} from visit_page"
         " where website = ? and level = ? and block in (select value from json_each(?)) and visit_page.value % ? = ?",
         (website, level, orjson.dumps(list(blocks)).decode(), part[1], part[0]),
     )
@@ -165,12 +165,12 @@ def _stored(
 def drop(connection: sqlite3.Connection, website: int, level: int, block: int) -> int:
     """Deletes up to ROWS_A_STEP rows of a block; how many it deleted."""
     old = connection.execute(
-        "/* visit_days.old */ select website, level, block, value from visit_page"
+        "/* visit_pages.old */ select website, level, block, value from visit_page"
         " where website = ? and level = ? and block = ? limit ?",
         (website, level, block, rollups.ROWS_A_STEP),
     ).fetchall()
     connection.executemany(
-        "/* visit_days.drop */ delete from visit_page where website = ? and level = ? and block = ? and value = ?", old
+        "/* visit_pages.drop */ delete from visit_page where website = ? and level = ? and block = ? and value = ?", old
     )
     return len(old)
 
@@ -179,7 +179,7 @@ def add(connection: sqlite3.Connection, place: tuple[int, int, int], rows: Seque
     """Writes some rows (label, figures) of a block (website, level, number)."""
     marks = ", ".join("?" * 12)
     connection.executemany(
-        f"/* visit_days.add */ insert into visit_page values ({marks})",
+        f"/* visit_pages.add */ insert into visit_page values ({marks})",
         [(*place, value, *figures) for value, figures in rows],
     )
 
@@ -197,7 +197,8 @@ def end(
 def take_down(connection: sqlite3.Connection, website: int, level: int, block: int) -> None:
     """Calls a block not built."""
     connection.execute(
-        "/* visit_days.take_down */ delete from visit_page where website = ? and level = ? and block = ? and value = 0",
+        "/* visit_pages.take_down */ delete from visit_page where website = ? and level = ? and block = ?"
+        " and value = 0",
         (website, level, block),
     )
 
@@ -210,7 +211,7 @@ def built(connection: sqlite3.Connection, website: int, days: Sequence[int]) -> 
     found: set[tuple[int, int]] = set()
     for level in PAGE_LEVELS:
         rows = connection.execute(
-            "/* visit_days.built */ select level, block from json_each(?) as asked cross join visit_page"
+            "/* visit_pages.built */ select level, block from json_each(?) as asked cross join visit_page"
             " where website = ? and level = ? and block = asked.value and visit_page.value = 0",
             (orjson.dumps(sorted({day >> level for day in days})).decode(), website, level),
         )
@@ -225,7 +226,7 @@ def sums(
     first, *rest = _COLUMNS[SIDES[SIDES.index(side)]]
     for level, blocks in queries.by_level(tiles):
         yield from connection.execute(
-            f"/* visit_days.sums */ select value, sum({first}), {', '.join(f'sum({name})' for name in rest)}"
+            f"/* visit_pages.sums */ select value, sum({first}), {', '.join(f'sum({name})' for name in rest)}"
             " from visit_page where website = ? and level = ? and block in (select value from json_each(?))"
             f" and {first} group by value",
             (website, level, blocks),

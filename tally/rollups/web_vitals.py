@@ -61,7 +61,7 @@ def add(connection: sqlite3.Connection, rows: Iterable[Sequence[Any]]) -> None:
     histograms = []
     for place, cells in gathered.items():
         known = connection.execute(
-            f"/* vital_days.of */ select {_COUNTED}, cells from web_vitals_histogram"
+            f"/* web_vitals.of */ select {_COUNTED}, cells from web_vitals_histogram"
             " where website = ? and breakdown = ? and level = ? and block = ? and value = ?",
             place,
         ).fetchone()
@@ -102,7 +102,7 @@ def _put(connection: sqlite3.Connection, histograms: dict[Place, Cells]) -> None
 
 def _put_rows(connection: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> None:
     marks = ", ".join("?" * (5 + 1 + len(METRICS) + 1))
-    connection.executemany(f"/* vital_days.put */ insert or replace into web_vitals_histogram values ({marks})", rows)
+    connection.executemany(f"/* web_vitals.put */ insert or replace into web_vitals_histogram values ({marks})", rows)
 
 
 def _columns(cells: Cells) -> tuple[int, ...]:
@@ -117,7 +117,7 @@ def _columns(cells: Cells) -> tuple[int, ...]:
 def _take_down(connection: sqlite3.Connection, website: int, level: int, block: int) -> None:
     """Calls a block not built, or what is being built of it worth nothing."""
     connection.execute(
-        "/* vital_days.take_down */ delete from web_vitals_histogram"
+        "/* web_vitals.take_down */ delete from web_vitals_histogram"
         " where website = ? and breakdown = 0 and level in (?, ?) and block = ? and value = 0",
         (website, level, -level, block),
     )
@@ -133,7 +133,7 @@ def next_block(connection: sqlite3.Connection, website: int, now_ms: int) -> tup
         ready -= 1
     for level in LEVELS[1:]:
         row = connection.execute(
-            "/* vital_days.next_block */ select block >> :level from web_vitals_histogram as part"
+            "/* web_vitals.next_block */ select block >> :level from web_vitals_histogram as part"
             " where website = :website and breakdown = 0 and level = 0 and block < :ready >> :level << :level"
             " and not exists (select 1 from web_vitals_histogram as own where own.website = :website"
             " and own.breakdown = 0"
@@ -156,7 +156,7 @@ def merge(connection: sqlite3.Connection, website: int, cut: int, level: int, bl
     parts = list(range(block << (level - below), (block + 1) << (level - below)))
     marks = ", ".join("?" * len(parts))
     values = connection.execute(
-        "/* vital_days.values */ select distinct value from web_vitals_histogram where website = ?"
+        "/* web_vitals.values */ select distinct value from web_vitals_histogram where website = ?"
         " and breakdown = ? and level = ?"
         f" and block in ({marks}) and value > ? order by value limit ?",
         (website, cut, below, *parts, after, _VALUES_A_STEP),
@@ -166,7 +166,7 @@ def merge(connection: sqlite3.Connection, website: int, cut: int, level: int, bl
     last = values[-1][0]
     sums: dict[Place, Cells] = {}
     for value, cells in connection.execute(
-        "/* vital_days.below */ select value, cells from web_vitals_histogram where website = ?"
+        "/* web_vitals.below */ select value, cells from web_vitals_histogram where website = ?"
         " and breakdown = ? and level = ?"
         f" and block in ({marks}) and value > ? and value <= ?",
         (website, cut, below, *parts, after, last),
@@ -179,7 +179,7 @@ def merge(connection: sqlite3.Connection, website: int, cut: int, level: int, bl
 def end_block(connection: sqlite3.Connection, website: int, level: int, block: int) -> None:
     """Calls a block built, whose other cuts are, unless one of its days has changed since it was begun."""
     begun = connection.execute(
-        "/* vital_days.end */ delete from web_vitals_histogram"
+        "/* web_vitals.end */ delete from web_vitals_histogram"
         " where website = ? and breakdown = 0 and level = ? and block = ? and value = 0",
         (website, -level, block),
     ).rowcount
@@ -226,7 +226,7 @@ def _built(connection: sqlite3.Connection, website: int, first: int, end: int) -
     rows = []
     for level in LEVELS[1:]:
         rows += connection.execute(
-            "/* vital_days.built */ select level, block from web_vitals_histogram"
+            "/* web_vitals.built */ select level, block from web_vitals_histogram"
             " where website = ? and breakdown = 0 and level = ? and block >= ? and block < ? and value = 0",
             (website, level, first >> level, -(-end >> level)),
         ).fetchall()
@@ -236,7 +236,7 @@ def _built(connection: sqlite3.Connection, website: int, first: int, end: int) -
 def settled(connection: sqlite3.Connection, website: int, tiles: Iterable[tuple[int, int]]) -> tuple[Tiles, Tiles]:
     """Of blocks those that hardly change any more, and those that may with every commit."""
     (newest,) = connection.execute(
-        "/* vital_days.newest */ select max(block) from web_vitals_histogram where website = ?"
+        "/* web_vitals.newest */ select max(block) from web_vitals_histogram where website = ?"
         " and breakdown = 0 and level = 0",
         (website,),
     ).fetchone()
@@ -252,13 +252,13 @@ def versions(connection: sqlite3.Connection, website: int, tiles: Tiles) -> list
     events: dict[tuple[int, int], int] = {}
     for level, blocks in queries.by_level(tiles):
         for block, count in connection.execute(
-            "/* vital_days.versions */ select block, events from web_vitals_histogram where website = ?"
+            "/* web_vitals.versions */ select block, events from web_vitals_histogram where website = ?"
             " and breakdown = 0 and level = ?"
             " and block in (select value from json_each(?)) and value = 0",
             (website, level, blocks),
         ):
             events[level, block] = count
-    row = connection.execute("/* vital_days.repairs */ select value from meta where name = ?", (_repairs(website),))
+    row = connection.execute("/* web_vitals.repairs */ select value from meta where name = ?", (_repairs(website),))
     (repairs,) = row.fetchone() or (0,)
     return [(0, -1, repairs), *((*tile, events.get(tile, 0)) for tile in tiles)]
 
@@ -278,7 +278,7 @@ def found(
     some = "" if values is None else " and value in (select value from json_each(?))"
     for level, blocks in queries.by_level(tiles):
         yield from connection.execute(
-            "/* vital_days.found */ select block, value, cells from web_vitals_histogram"
+            "/* web_vitals.found */ select block, value, cells from web_vitals_histogram"
             f" where website = ? and breakdown = ? and level = ? and block in (select value from json_each(?)){some}",
             (website, cut, level, blocks, *([] if values is None else [orjson.dumps(list(values)).decode()])),
         )
@@ -290,7 +290,7 @@ def ranks(
     """(value, poor values of a metric, events) of each value in some blocks, once for each level."""
     for level, blocks in queries.by_level(tiles):
         yield from connection.execute(
-            f"/* vital_days.ranks */ select value, sum(poor_{METRICS[METRICS.index(metric)]}), sum(events)"
+            f"/* web_vitals.ranks */ select value, sum(poor_{METRICS[METRICS.index(metric)]}), sum(events)"
             " from web_vitals_histogram where website = ? and breakdown = ? and level = ?"
             " and block in (select value from json_each(?))"
             " group by value",
@@ -310,7 +310,7 @@ def of_day(connection: sqlite3.Connection, website: int, day: int) -> Stored:
     for cut in (ALL, DEVICE, PATHNAME):
         for level, first, end in ((PART, day * PARTS_A_DAY, (day + 1) * PARTS_A_DAY), (0, day, day + 1)):
             rows = connection.execute(
-                "/* vital_days.of_day */ select block, value, * from web_vitals_histogram"
+                "/* web_vitals.of_day */ select block, value, * from web_vitals_histogram"
                 " where website = ? and breakdown = ? and level = ? and block >= ? and block < ?",
                 (website, cut, level, first, end),
             )
@@ -322,7 +322,7 @@ def of_day(connection: sqlite3.Connection, website: int, day: int) -> Stored:
 def counted(connection: sqlite3.Connection, website: int, day: int) -> Stored:
     """The same from the day's raw rows."""
     rows = connection.execute(
-        "/* vital_days.raw */ select * from web_vitals where website = ? and ts >= ? and ts < ?",
+        "/* web_vitals.raw */ select * from web_vitals where website = ? and ts >= ? and ts < ?",
         (website, day * DAY_MS, (day + 1) * DAY_MS),
     )
     return {place: (_columns(cells), cells) for place, cells in cells_by_place(rows).items()}
@@ -345,7 +345,7 @@ def is_sum(connection: sqlite3.Connection, website: int, level: int, block: int)
 def repair(connection: sqlite3.Connection, website: int, level: int, block: int) -> None:
     """Counts a day anew from its raw rows; a block above days is only taken down, to be built anew."""
     connection.execute(
-        "/* vital_days.repaired */ insert into meta values (?, 1) on conflict do update set value = value + 1",
+        "/* web_vitals.repaired */ insert into meta values (?, 1) on conflict do update set value = value + 1",
         (_repairs(website),),
     )
     if level:
@@ -353,7 +353,7 @@ def repair(connection: sqlite3.Connection, website: int, level: int, block: int)
         return
     right = counted(connection, website, block)
     connection.executemany(
-        "/* vital_days.wrong */ delete from web_vitals_histogram"
+        "/* web_vitals.wrong */ delete from web_vitals_histogram"
         " where website = ? and breakdown = ? and level = ? and block = ? and value = ?",
         of_day(connection, website, block).keys() - right.keys(),
     )

@@ -103,7 +103,7 @@ class Thread(aiosqlite.Connection):
     def begin_snapshot(self) -> None:
         """Begins to read what is committed now; called from another thread while this one's has nothing to do."""
         self._conn.execute("begin")
-        self._conn.execute("/* threads.snapshot */ select 1 from meta limit 1").fetchall()
+        self._conn.execute("/* connections.snapshot */ select 1 from meta limit 1").fetchall()
 
     def start(self, step: Question[T], tell: Callable[[T | Exception], None]) -> None:
         """Has `step` done on the connection's thread; then `tell`, on the loop, what it gives or how it fails."""

@@ -241,7 +241,7 @@ def _version(connection: sqlite3.Connection, path: Path, advice: str = _ANOTHER)
         connection.execute("begin")
     version = int(connection.execute("pragma user_version").fetchone()[0])
     owner = connection.execute("pragma application_id").fetchone()[0]
-    tables = connection.execute("/* schema.tables */ select count(*) from sqlite_schema").fetchone()[0]
+    tables = connection.execute("/* database.tables */ select count(*) from sqlite_schema").fetchone()[0]
     if alone:
         connection.execute("rollback")
     if owner != APPLICATION_ID and (tables or version or owner):
@@ -253,8 +253,8 @@ def _step(connection: sqlite3.Connection, version: int, migrations: Sequence[Mig
     if version == 0:
         for statement in _statements(asset("schema.sql").read_text("utf-8")):
             connection.execute(statement)
-        connection.execute("/* schema.key_salt */ insert into meta values ('key_salt', ?)", (secrets.token_hex(16),))
-        connection.execute("/* schema.next_id */ insert into meta values ('next_id', 1)")
+        connection.execute("/* database.key_salt */ insert into meta values ('key_salt', ?)", (secrets.token_hex(16),))
+        connection.execute("/* database.next_id */ insert into meta values ('next_id', 1)")
         connection.execute(f"pragma application_id = {APPLICATION_ID}")
         # schema.sql is always the newest shape.
         connection.execute(f"pragma user_version = {VERSION}")

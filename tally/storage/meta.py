@@ -20,12 +20,12 @@ DEMO = "demo"
 def write(connection: sqlite3.Connection, name: str, value: Any) -> None:
     """Notes a value; in a transaction of the caller."""
     text = orjson.dumps(value).decode()
-    connection.execute("/* notes.write */ insert or replace into meta values (?, ?)", (name, text))
+    connection.execute("/* meta.write */ insert or replace into meta values (?, ?)", (name, text))
 
 
 def read(connection: sqlite3.Connection, name: str) -> Any:
     """What was noted; None where nothing was."""
-    row = connection.execute("/* notes.read */ select value from meta where name = ?", (name,)).fetchone()
+    row = connection.execute("/* meta.read */ select value from meta where name = ?", (name,)).fetchone()
     try:
         return None if row is None else orjson.loads(row[0])
     except (ValueError, TypeError):

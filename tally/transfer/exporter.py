@@ -72,7 +72,7 @@ def count_events(connection: sqlite3.Connection, website: int) -> int:
     counts = " union all ".join(
         f"select count(*) as events from {table} where website = :website and ts >= 0" for table, _ in _TABLES
     )
-    row = connection.execute(f"/* exporting.count */ select sum(events) from ({counts})", {"website": website})
+    row = connection.execute(f"/* exporter.count */ select sum(events) from ({counts})", {"website": website})
     return int(row.fetchone()[0])
 
 
@@ -83,7 +83,7 @@ def _batches(connection: sqlite3.Connection, website: int) -> Iterator[list[tupl
         f" from {table} where website = :website and ts >= 0"
         for table, missing in _TABLES
     )
-    rows = connection.execute(f"/* exporting.rows */ {parts} order by ts, id", {"website": website})
+    rows = connection.execute(f"/* exporter.rows */ {parts} order by ts, id", {"website": website})
     while batch := rows.fetchmany(_ROWS_AT_ONCE):
         yield batch
 
@@ -103,7 +103,7 @@ class _Texts:
         end = _FIRST_TEXT + len(_LABELLED)
         missing = set().union(*[row[_FIRST_TEXT:end] for row in rows]).difference(self._known)
         found = self._connection.execute(
-            "/* exporting.texts */ select id, text from label where id in (select value from json_each(?))",
+            "/* exporter.texts */ select id, text from label where id in (select value from json_each(?))",
             (orjson.dumps(list(missing)).decode(),),
         )
         for number, text in found:

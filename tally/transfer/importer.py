@@ -303,16 +303,14 @@ class _Book:
         """The file has been taken: forgets it. Whoever finds his token gone asks for visits anew."""
         with transaction(self._connection):
             for name in (self._name, self._token_name):
-                self._connection.execute("/* importing.forget */ delete from meta where name = ?", (name,))
+                self._connection.execute("/* importer.forget */ delete from meta where name = ?", (name,))
 
     def _value(self, name: str) -> str | None:
-        row = self._connection.execute(
-            "/* importing.value */ select value from meta where name = ?", (name,)
-        ).fetchone()
+        row = self._connection.execute("/* importer.value */ select value from meta where name = ?", (name,)).fetchone()
         return None if row is None else str(row[0])
 
     def _put(self, name: str, value: str) -> None:
-        self._connection.execute("/* importing.note */ insert or replace into meta values (?, ?)", (name, value))
+        self._connection.execute("/* importer.note */ insert or replace into meta values (?, ?)", (name, value))
 
 
 class _BadLines:

@@ -469,8 +469,8 @@ FAULTS = (
     Fault(
         "a version that a late event leaves as it is",
         "tally/rollups/fields.py",
-        "/* rollups.changed */ update rollup_state set version = version + 1",
-        "/* rollups.changed */ update rollup_state set version = version",
+        "/* fields.changed */ update rollup_state set version = version + 1",
+        "/* fields.changed */ update rollup_state set version = version",
         "tests/unit/reports/test_stats.py",
     ),
     Fault(

@@ -38,7 +38,7 @@ class Stretch(NamedTuple):
 
 def label(text: str) -> Query:
     """The label of a text, if it has one."""
-    return "/* behaving.label */ select id from label where text = ?", [text]
+    return "/* behaviour.label */ select id from label where text = ?", [text]
 
 
 def _hits(stretch: Stretch, steps: Sequence[Step], select: str) -> Query:
@@ -61,7 +61,7 @@ def hits(stretch: Stretch, steps: Sequence[Step], begin_ms: int, most: int) -> Q
     VISIT_BITS of the visit's number, MASK_BITS of the steps that the event meets."""
     sql, parameters = _hits(stretch, steps, "visitor, visit, ts")
     return (
-        "/* behaving.hits */ select json_group_array(visitor),"
+        "/* behaviour.hits */ select json_group_array(visitor),"
         f" json_group_array((((ts - ?) << {VISIT_BITS}) + visit << {MASK_BITS}) + mask) from ({sql})",
         [begin_ms, *parameters, most],
     )
@@ -70,7 +70,7 @@ def hits(stretch: Stretch, steps: Sequence[Step], begin_ms: int, most: int) -> Q
 def last_hit(stretch: Stretch, steps: Sequence[Step], most: int) -> Query:
     """(ts, id) of the last event of `hits` where it gives `most`."""
     sql, parameters = _hits(stretch, steps, "ts, id")
-    return f"/* behaving.last_hit */ select ts, id from ({sql}) limit 1 offset ?", [*parameters, most, most - 1]
+    return f"/* behaviour.last_hit */ select ts, id from ({sql}) limit 1 offset ?", [*parameters, most, most - 1]
 
 
 def visits(scope: Scope, is_day: bool, share: Share, most: int) -> Query:
@@ -88,7 +88,7 @@ def visits(scope: Scope, is_day: bool, share: Share, most: int) -> Query:
         parameters = [*span[:3], *(parameters if met else [])]
         sql, parameters = f"{sql} and visitor % ? = ?", [*parameters, share.of, share.n]
     return (
-        f"/* behaving.visits */ select json_group_array(visitor), json_group_array(visit) from ({sql} limit ?)",
+        f"/* behaviour.visits */ select json_group_array(visitor), json_group_array(visit) from ({sql} limit ?)",
         [*parameters, most],
     )
 
@@ -98,7 +98,7 @@ def data(scope: Scope, event_name: int, rows: int) -> Query:
     its brackets, `{}` where there is none; and a JSON array of their visitors."""
     filters, values = filters_of(scope, {})
     return (
-        "/* behaving.data */ select group_concat(data), json_group_array(visitor)"
+        "/* behaviour.data */ select group_concat(data), json_group_array(visitor)"
         f" from (select visitor, coalesce({STORED}, '{{}}') as data,"
         " (row_number() over (order by visitor) - 1) / ? as place from event"
         f" where website = ? and ts >= ? and ts < ? and type >= 2 and event_name = ?{filters}) group by place",

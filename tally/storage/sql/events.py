@@ -75,7 +75,7 @@ def stats(scope: Scope) -> Query:
     """
     inner, parameters = _traffic(scope, f"visitor, visit, {VIEWS} as pageviews, {CUSTOM} as customs")
     return (
-        f"/* queries.stats */ with met as materialized ({inner} group by visitor, visit)"
+        f"/* events.stats */ with met as materialized ({inner} group by visitor, visit)"
         " select (select count(distinct visitor) from met), (select coalesce(sum(pageviews), 0) from met),"
         " (select coalesce(sum(customs), 0) from met), count(*), coalesce(sum(pageviews = 1 and events = 0), 0),"
         " coalesce(sum(pageviews), 0), coalesce(sum(duration_ms), 0) from visit where website = ?"
@@ -88,7 +88,7 @@ def stats(scope: Scope) -> Query:
 def visitors(scope: Scope) -> Query:
     """One number: the visitors of E."""
     sql, parameters = _traffic(scope, "count(distinct visitor)")
-    return f"/* queries.visitors */ {sql}", parameters
+    return f"/* events.visitors */ {sql}", parameters
 
 
 def series(scope: Scope, edges: Sequence[tuple[int, int]]) -> Query:
@@ -98,7 +98,7 @@ def series(scope: Scope, edges: Sequence[tuple[int, int]]) -> Query:
     """
     filters, values = filters_of(scope, {})
     return (
-        "/* queries.series */ with bucket (n, lo, hi) as materialized"
+        "/* events.series */ with bucket (n, lo, hi) as materialized"
         " (select key, json_extract(value, '$[0]'), json_extract(value, '$[1]') from json_each(?)),"
         f" met as materialized (select n, visitor, visit, {VIEWS} as pageviews, {CUSTOM} as customs"
         f" from bucket cross join event where website = ? and ts >= lo and ts < hi{filters} group by n, visitor, visit)"
@@ -114,7 +114,7 @@ def counts(scope: Scope, field: str) -> Query:
     if field not in _LABELLED:
         raise KeyError(field)
     inner, parameters = _traffic(scope, f"{field}, count(distinct visitor), {VIEWS}, {CUSTOM}")
-    return f"/* queries.counts */ {inner}{_only(field)} group by {field}", parameters
+    return f"/* events.counts */ {inner}{_only(field)} group by {field}", parameters
 
 
 def _only(field: str) -> str:
@@ -128,7 +128,7 @@ def in_order(website: int, field: str, from_ms: int, to_ms: int) -> Query:
     if field and field not in _LABELLED:
         raise KeyError(field)
     return (
-        "/* queries.in_order */ select json_group_array(ts - ?), json_group_array(visitor), json_group_array(custom),"
+        "/* events.in_order */ select json_group_array(ts - ?), json_group_array(visitor), json_group_array(custom),"
         f" json_group_array(value) from (select ts, visitor, type >= 2 as custom, {field or 0} as value from event"
         " where website = ? and ts >= ? and ts < ? order by ts, id)",
         [from_ms, website, from_ms, to_ms],
@@ -138,7 +138,7 @@ def in_order(website: int, field: str, from_ms: int, to_ms: int) -> Query:
 def texts(labels: Sequence[int]) -> Query:
     """The text of each label: (label, text)."""
     return (
-        "/* queries.texts */ select id, text from label where id in (select value from json_each(?))",
+        "/* events.texts */ select id, text from label where id in (select value from json_each(?))",
         [orjson.dumps(list(labels)).decode()],
     )
 
@@ -152,7 +152,7 @@ def totals(website: int, first: int, end: int, midnight: int) -> Query:
     Visitors: lasts before the quarter `midnight`, firsts from it on.
     """
     return (
-        "/* queries.totals */ select coalesce(sum(iif(quarter < ?, last_seen, first_seen)), 0),"
+        "/* events.totals */ select coalesce(sum(iif(quarter < ?, last_seen, first_seen)), 0),"
         " coalesce(sum(pageviews), 0),"
         " coalesce(sum(events), 0), coalesce(sum(visits), 0), coalesce(sum(bounces), 0),"
         " coalesce(sum(visit_pageviews), 0),"
@@ -164,7 +164,7 @@ def totals(website: int, first: int, end: int, midnight: int) -> Query:
 def days(website: int, first: int, end: int) -> Query:
     """A row (n, visitors, visits, pageviews, events) for each local day of 96 quarters from `first` on to `end`."""
     return (
-        "/* queries.days */ select (quarter - ?) / 96, sum(iif((quarter - ?) % 96 < ?, last_seen, first_seen)),"
+        "/* events.days */ select (quarter - ?) / 96, sum(iif((quarter - ?) % 96 < ?, last_seen, first_seen)),"
         " sum(visits),"
         " sum(pageviews), sum(events) from total_15m where website = ? and quarter >= ? and quarter < ? group by 1",
         # So many quarters lie before the midnight UTC that is in it.
@@ -178,7 +178,7 @@ def hours(website: int, first: int, end: int) -> Query:
     Visitors of an hour that crosses midnight UTC: those before it, and those whose first event lies behind it.
     """
     return (
-        "/* queries.hours */ select (quarter - ?) / 4, sum(iif((quarter - ?) % 4 = 0, hour_visitors,"
+        "/* events.hours */ select (quarter - ?) / 4, sum(iif((quarter - ?) % 4 = 0, hour_visitors,"
         " iif(quarter % 96 < (quarter - ?) % 4, first_seen, 0))), sum(visits), sum(pageviews), sum(events)"
         " from total_15m"
         " where website = ? and quarter >= ? and quarter < ? group by 1",
@@ -189,7 +189,7 @@ def hours(website: int, first: int, end: int) -> Query:
 def came_first(website: int, midnight_ms: int, from_ms: int, to_ms: int) -> Query:
     """One number: visitors of the day from `midnight_ms` on whose first event lies in [from_ms, to_ms)."""
     return (
-        "/* queries.came_first */ with late as materialized (select distinct visitor from visit"
+        "/* events.came_first */ with late as materialized (select distinct visitor from visit"
         " where website = ? and start_ms >= ? and start_ms < ?)"
         " select (select count(*) from late) - count(distinct visitor) from visit"
         " where website = ? and start_ms >= ? and start_ms < ? and visitor in (select visitor from late)",
@@ -201,7 +201,7 @@ def came_last(website: int, midnight_ms: int, from_ms: int, to_ms: int) -> Query
     """One number: visitors of the day up to the midnight `midnight_ms` whose last event lies in [from_ms, to_ms)."""
     begin_ms = midnight_ms - DAY_MS
     return (
-        "/* queries.came_last */ with early as materialized (select distinct visitor from visit where website = ?"
+        "/* events.came_last */ with early as materialized (select distinct visitor from visit where website = ?"
         " and start_ms >= ? and start_ms < ? and start_ms + duration_ms >= ? and start_ms + duration_ms < ?)"
         " select (select count(*) from early) - count(distinct visitor) from visit"
         " where website = ? and start_ms >= ? and start_ms < ? and start_ms + duration_ms >= ?"
@@ -213,7 +213,7 @@ def came_last(website: int, midnight_ms: int, from_ms: int, to_ms: int) -> Query
 def visitors_between(website: int, from_ms: int, to_ms: int, most: int) -> Query:
     """Up to `most` visitors with an event in [from_ms, to_ms)."""
     return (
-        "/* queries.visitors_between */ select distinct visitor from event"
+        "/* events.visitors_between */ select distinct visitor from event"
         " where website = ? and ts >= ? and ts < ? limit ?",
         [website, from_ms, to_ms, most],
     )
@@ -222,7 +222,7 @@ def visitors_between(website: int, from_ms: int, to_ms: int, most: int) -> Query
 def how_many_of(website: int, from_ms: int, to_ms: int, visitors: Sequence[int]) -> Query:
     """One number: those of `visitors` with an event in [from_ms, to_ms)."""
     return (
-        "/* queries.how_many_of */ select count(distinct visitor) from event where website = ? and ts >= ? and ts < ?"
+        "/* events.how_many_of */ select count(distinct visitor) from event where website = ? and ts >= ? and ts < ?"
         " and visitor in (select value from json_each(?))",
         [website, from_ms, to_ms, orjson.dumps(list(visitors)).decode()],
     )
@@ -235,7 +235,7 @@ def sums(website: int, field: int, tiles: Sequence[tuple[int, int]]) -> Query:
     """A row (label, visitors, pageviews, events) for each value of a field in blocks (level, number)."""
     block = "select * from rollup where website = ? and field = ? and level = ? and block = ?"
     return (
-        "/* queries.sums */ select value, sum(visitors), sum(pageviews), sum(events)"
+        "/* events.sums */ select value, sum(visitors), sum(pageviews), sum(events)"
         f" from ({' union all '.join([block] * len(tiles))}) group by value",
         [number for tile in tiles for number in (website, field, *tile)],
     )
@@ -245,7 +245,7 @@ def not_folded(website: int, field: int, day: int, from_ms: int, to_ms: int) -> 
     """A row (label, visitors new to it, pageviews, events) for each value in a part of a day that is not folded yet."""
     column = _LABELLED[field]
     return (
-        f"/* queries.not_folded */ select value, sum({is_new(column)}), sum(pageviews), sum(events)"
+        f"/* events.not_folded */ select value, sum({is_new(column)}), sum(pageviews), sum(events)"
         f" from (select {column} as value, visitor, sum(type <= 1) as pageviews, sum(type >= 2) as events from event"
         f" where website = ?1 and ts >= ?4 and ts < ?5{_only(column)} group by 1, 2) as news group by value",
         [website, day, field, from_ms, to_ms],
@@ -256,7 +256,7 @@ def matching(website: int, field: int, first: int, end: int, values: Sequence[st
     """A row (day, traffic events folded that have one of the values) for each day in [first, end) with any."""
     marks = ", ".join("?" * len(values))
     return (
-        "/* queries.matching */ select rollup_state.block, sum(pageviews + events)"
+        "/* events.matching */ select rollup_state.block, sum(pageviews + events)"
         " from label cross join rollup_state cross join rollup"
         f" using (website, level, block) where text in ({marks}) and website = ? and level = 0"
         " and rollup_state.block >= ?"
@@ -268,7 +268,7 @@ def matching(website: int, field: int, first: int, end: int, values: Sequence[st
 def folded(website: int, first: int, end: int) -> Query:
     """A row (day, traffic events folded) for each day in [first, end)."""
     return (
-        "/* queries.folded */ select rollup_state.block, pageviews + events from rollup_state cross join rollup"
+        "/* events.folded */ select rollup_state.block, pageviews + events from rollup_state cross join rollup"
         " using (website, level, block) where website = ? and level = 0 and rollup_state.block >= ?"
         " and rollup_state.block < ?"
         " and field = ? and value = 0",
@@ -279,7 +279,7 @@ def folded(website: int, first: int, end: int) -> Query:
 def last_kept(website: int) -> Query:
     """One number: the last day of which only rollups are kept."""
     return (
-        "/* queries.last_kept */ select block from rollup_state where website = ? and level = 0 and block >= 0"
+        "/* events.last_kept */ select block from rollup_state where website = ? and level = 0 and block >= 0"
         " and state = 3"
         " order by block desc limit 1",
         [website],
@@ -289,7 +289,7 @@ def last_kept(website: int) -> Query:
 def traffic(scope: Scope) -> Query:
     """One number: the events of E."""
     sql, parameters = _traffic(scope, "count(*)")
-    return f"/* queries.traffic */ {sql}", parameters
+    return f"/* events.traffic */ {sql}", parameters
 
 
 class Place(NamedTuple):
@@ -333,7 +333,7 @@ def events(scope: Scope, place: Place, limit: int, *, only_traffic: bool = False
         for column in ("event_name", "event_data", "visitor", "visit", *_COLUMNS[4:])
     )
     return (
-        f"/* queries.events */ with found as materialized (select * from ({' union all '.join(parts)})"
+        f"/* events.events */ with found as materialized (select * from ({' union all '.join(parts)})"
         " order by ts desc, id desc limit ?)"
         f" select id, type, ts, {texts}, {rest} from found order by ts desc, id desc",
         [*parameters, limit],
@@ -347,7 +347,7 @@ def latest(website: int, after_ms: int, until_ms: int, visitors: Sequence[int] |
     """
     some = "" if visitors is None else " and visitor in (select value from json_each(?))"
     return (
-        "/* queries.latest */ select visitor, visit, type <= 1, pathname, ts from event"
+        "/* events.latest */ select visitor, visit, type <= 1, pathname, ts from event"
         f" where website = ? and ts > ? and ts <= ?{some} order by ts desc, id desc",
         [website, after_ms, until_ms, *([] if visitors is None else [orjson.dumps(visitors).decode()])],
     )
@@ -355,7 +355,7 @@ def latest(website: int, after_ms: int, until_ms: int, visitors: Sequence[int] |
 
 def newest(website: int, after_ms: int) -> Query:
     """The time of the newest traffic event after a moment; null where there is none."""
-    return "/* queries.newest */ select max(ts) from event where website = ? and ts > ?", [website, after_ms]
+    return "/* events.newest */ select max(ts) from event where website = ? and ts > ?", [website, after_ms]
 
 
 def by_level(tiles: Iterable[tuple[int, int]]) -> list[tuple[int, str]]:

@@ -18,7 +18,7 @@ _METRICS = ", ".join(METRICS)
 def labels(texts: Sequence[str]) -> Query:
     """The label of each text that has one."""
     marks = ", ".join("?" * len(texts))
-    return f"/* measuring.labels */ select id from label where text in ({marks})", list(texts)
+    return f"/* measurements.labels */ select id from label where text in ({marks})", list(texts)
 
 
 def _vitals(scope: Scope, select: str) -> Query:
@@ -34,7 +34,7 @@ def _vitals(scope: Scope, select: str) -> Query:
 def vitals(scope: Scope) -> Query:
     """The five metrics of each event of web vitals."""
     sql, parameters = _vitals(scope, _METRICS)
-    return f"/* measuring.vitals */ {sql}", parameters
+    return f"/* measurements.vitals */ {sql}", parameters
 
 
 def vitals_of(scope: Scope, field: str, metric: str, values: Sequence[int]) -> Query:
@@ -42,7 +42,7 @@ def vitals_of(scope: Scope, field: str, metric: str, values: Sequence[int]) -> Q
     column = METRICS[METRICS.index(metric)]
     sql, parameters = _vitals(scope, f"{FIELDS[FIELDS.index(field)]}, {column}")
     return (
-        f"/* measuring.vitals_of */ {sql} and {field} in (select value from json_each(?)) and {column} is not null",
+        f"/* measurements.vitals_of */ {sql} and {field} in (select value from json_each(?)) and {column} is not null",
         [*parameters, orjson.dumps(list(values)).decode()],
     )
 
@@ -51,14 +51,14 @@ def vital_ranks(scope: Scope, field: str, metric: str, poor_above: float) -> Que
     """(label, how many values of a metric are above a threshold, events) of each value of a field."""
     column = METRICS[METRICS.index(metric)]
     sql, parameters = _vitals(scope, f"{FIELDS[FIELDS.index(field)]}, coalesce(sum({column} > ?), 0), count(*)")
-    return f"/* measuring.vital_ranks */ {sql} group by 1", [poor_above, *parameters]
+    return f"/* measurements.vital_ranks */ {sql} group by 1", [poor_above, *parameters]
 
 
 def trials(website: int, first: int, end: int) -> Query:
     """(day, experiment, variant, converted, goal, visitors) of the days in [first, end), texts for labels."""
     texts = ", ".join(f"(select text from label where id = {name})" for name in ("experiment", "variant"))
     return (
-        f"/* measuring.trials */ select day, {texts}, converted, (select text from label where id = goal), visitors"
+        f"/* measurements.trials */ select day, {texts}, converted, (select text from label where id = goal), visitors"
         " from experiment_total where website = ? and day >= ? and day < ?",
         [website, first, end],
     )
@@ -70,7 +70,8 @@ def trials_of(scope: Scope) -> Query:
     span = [scope.website, scope.from_ms, scope.to_ms]
     texts = ", ".join(f"(select text from label where id = {name})" for name in ("experiment", "variant"))
     return (
-        "/* measuring.trials_of */ with arm as materialized (select distinct ts / 86400000 as day, experiment, visitor"
+        "/* measurements.trials_of */ with arm as materialized (select distinct ts / 86400000 as day,"
+        " experiment, visitor"
         f" from experiment_event where website = ? and ts >= ? and ts < ? and type = 6 and variant > 0{sql}),"
         " done as materialized (select distinct ts / 86400000 as day, experiment, visitor, goal"
         " from experiment_event where website = ? and ts >= ? and ts < ? and type = 7),"

@@ -40,13 +40,13 @@ def pages(scope: Scope, side: str) -> Query:
     sql, parameters = _visits(
         scope, f"{page}, count(*), sum(pageviews = 1 and events = 0), sum(pageviews), sum(duration_ms)"
     )
-    return f"/* visiting.pages */ {sql} group by 1", parameters
+    return f"/* visits.pages */ {sql} group by 1", parameters
 
 
 def mixed_ms(scope: Scope) -> Query:
     """One number: how long those visits of a time last together that have views and custom events."""
     return (
-        "/* visiting.mixed_ms */ select coalesce(sum(duration_ms), 0) from visit"
+        "/* visits.mixed_ms */ select coalesce(sum(duration_ms), 0) from visit"
         " where website = ? and start_ms >= ? and start_ms < ? and pageviews and events",
         [scope.website, scope.from_ms, scope.to_ms],
     )
@@ -55,13 +55,13 @@ def mixed_ms(scope: Scope) -> Query:
 def visits(scope: Scope) -> Query:
     """(visitor, visit, is it a bounce, views, ms) of each of these visits."""
     sql, parameters = _visits(scope, "visitor, visit, pageviews = 1 and events = 0, pageviews, duration_ms")
-    return f"/* visiting.visits */ {sql}", parameters
+    return f"/* visits.visits */ {sql}", parameters
 
 
 def views(website: int, from_ms: int, to_ms: int, side: str) -> Query:
     """(visitor, visit, label of the pathname) of each view of a time, those first that a side looks for."""
     return (
-        "/* visiting.views */ select visitor, visit, pathname from event where website = ? and ts >= ? and ts < ?"
+        "/* visits.views */ select visitor, visit, pathname from event where website = ? and ts >= ? and ts < ?"
         f" and type <= 1 order by {_ORDER[side]}",
         [website, from_ms, to_ms],
     )

@@ -106,7 +106,7 @@ def test_many_visits_take_several_rounds(works: Works, monkeypatch: pytest.Monke
     known = histories.facts(works)
     monkeypatch.setattr(funnels, "MOST_VISITS", 60)
     rounds: list[int] = []
-    works.reader.set_trace_callback(lambda statement: rounds.append("/* behaving.hits */" in statement))
+    works.reader.set_trace_callback(lambda statement: rounds.append("/* behaviour.hits */" in statement))
     for scope in (
         day_of(works),
         day_of(works, (("device", ("mobile",)),)),

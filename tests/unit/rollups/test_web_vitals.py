@@ -467,7 +467,7 @@ def test_what_is_settled_is_read_once(world: World) -> None:
         world.connection.set_trace_callback(heard.append)
         heard.clear()
         by_pathname(world, everything)
-        rows.append([text for text in heard if "vital_days.ranks" in text])
+        rows.append([text for text in heard if "web_vitals.ranks" in text])
     # Three levels at first, afterwards the newest days alone.
     assert [len(of) for of in rows] == [4, 1]
 

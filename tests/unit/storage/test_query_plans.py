@@ -2,7 +2,7 @@
 
 App rule: "test_plans runs EXPLAIN QUERY PLAN on every query and allows no bare scan of a table that grows." The
 statements are not listed here but overheard: SQLite tells each one that a run through all endpoints, writes and
-commands executes. Then the sources are searched for their names (`/* room.name */`), so that one that was never run
+commands executes. Then the sources are searched for their names (`/* module.name */`), so that one that was never run
 fails.
 """
 
@@ -130,7 +130,7 @@ def names_in_sources() -> set[str]:
     """
     names = set()
     for source in SOURCES:
-        if source.stem in ("schema", "starting"):
+        if source.stem in ("database", "startup"):
             continue
         tree = ast.parse(source.read_text("utf-8"))
         found = [text for text, _ in statement_texts(tree)]
@@ -148,7 +148,7 @@ def inserted_tables(tree: ast.Module) -> set[str]:
 
 @cases("source", SOURCES, ids=lambda source: source.name)
 def test_every_statement_opens_with_its_name(source: Path) -> None:
-    """App style: SQL is "opened by `/* queries.top */` so that a slow query names its author"."""
+    """App style: SQL is "opened by `/* top.values */` so that a slow query names its author"."""
     without = {
         line: text
         for text, line in statement_texts(ast.parse(source.read_text("utf-8")))
@@ -511,7 +511,7 @@ async def test_no_growing_table_is_scanned(overheard: Overheard, tmp_path: Path)
     """App rule: "no bare scan of a table that grows"; schema.sql: "every question is a range of it"."""
     connection = open_database(tmp_path / "analytics.db", create=False)
     try:
-        for name in ("rollups.fresh", "import_writer.promised"):
+        for name in ("fields.fresh", "import_writer.promised"):
             for statement in overheard.by_name[name]:
                 connection.execute(statement)  # a table of the connection's own, which others are planned on
         poor = {
@@ -532,9 +532,9 @@ async def test_every_question_was_asked_with_and_without_filters(overheard: Over
         if len({"from label where text in" in statement for statement in statements}) == 2
     }
     assert filtered == {
-        *("queries.stats", "queries.series", "queries.counts", "queries.events", "queries.traffic"),
-        *("measuring.vitals", "measuring.vitals_of", "measuring.vital_ranks", "measuring.trials_of"),
-        *("visiting.pages", "visiting.visits", "behaving.data", "behaving.visits"),
+        *("events.stats", "events.series", "events.counts", "events.events", "events.traffic"),
+        *("measurements.vitals", "measurements.vitals_of", "measurements.vital_ranks", "measurements.trials_of"),
+        *("visits.pages", "visits.visits", "behaviour.data", "behaviour.visits"),
     }
 
 

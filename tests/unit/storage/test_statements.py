@@ -347,7 +347,7 @@ def listed(connection: sqlite3.Connection, scope: Scope, place: Place, limit: in
 @pytest.fixture
 def measured(filled: sqlite3.Connection) -> sqlite3.Connection:
     """With a row of vitals and two of A/B between."""
-    put(filled, "vitals", website=W, ts=2_000, id=7, **DIMENSIONS | {"pathname": 1}, lcp=1_500)
+    put(filled, "web_vitals", website=W, ts=2_000, id=7, **DIMENSIONS | {"pathname": 1}, lcp=1_500)
     common = {"website": W, "visitor": 1, **DIMENSIONS, "experiment": 5, "variant": 6}
     put(filled, "experiment_event", ts=2_000, id=8, type=6, goal=0, **common)
     put(filled, "experiment_event", ts=2_001, id=9, type=7, goal=7, value=-1.0, **common)
@@ -514,6 +514,6 @@ def test_the_filter_of_rollups_takes_parameters(filled: sqlite3.Connection) -> N
 
 @cases("name", [*SCOPED, *OTHERS])
 def test_a_statement_opens_with_its_name(name: str) -> None:
-    """App style: "opened by `/* queries.top */` so that a slow query names its author"."""
+    """App style: "opened by `/* events.stats */` so that a slow query names its author"."""
     statement = SCOPED[name](Scope(W, 0, 1))[0] if name in SCOPED else OTHERS[name][0]
-    assert statement.startswith(f"/* queries.{name} */ ")
+    assert statement.startswith(f"/* events.{name} */ ")
