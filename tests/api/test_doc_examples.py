@@ -3,6 +3,7 @@
 - ```bash blocks are commands: they run in one shell, in their order.
 - ```json after a command or a request is its response: the shown keys and the types of values must be those of the real
   response, since figures differ.
+- The line of importing.md is imported.
 - In reference/collect-api.md a ```json block that is a request is sent; in reference/read-api.md each line of a ```http
   block is.
 """
@@ -19,7 +20,7 @@ from typing import Any
 import pytest
 
 from tests.support.app import ROOT, App
-from tests.support.process import Serve
+from tests.support.process import Command, Serve
 
 DOCS = ROOT / "docs"
 BLOCKS = re.compile(r"^```(bash|json|http|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -111,6 +112,16 @@ def test_the_first_event_of_the_readme(serve: Serve, tmp_path: Path) -> None:
     accepted, stats = json.JSONDecoder().raw_decode(output), output[output.index('{"data"') :]
     assert accepted[0]["accepted"] == 1
     assert json.loads(stats)["data"]["pageviews"] == 1
+
+
+def test_the_line_of_importing(command: Command, tmp_path: Path) -> None:
+    ((_, line),) = blocks("importing.md")
+    (tmp_path / "events.ndjson").write_text(line)
+    website = command("website", "add", "example.com").stdout.strip()
+    assert command("import", "events.ndjson", "--website", website).returncode == 0
+    exported = json.loads(command("export", website, "-").stdout)
+    shown = json.loads(line)
+    assert (exported["pathname"], exported["timestamp"]) == (shown["pathname"], shown["timestamp"])
 
 
 async def test_the_requests_of_the_collect_api(app: App) -> None:
