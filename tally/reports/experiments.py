@@ -1,36 +1,41 @@
-"""Experiments over any range: who was assigned what, who converted, and what may be concluded.
+"""Experiments over any range: visitors by variant, conversions by goal, and the statistics of their difference.
 
-A visitor is somebody's UTC day: assigned where one of that day's assignments lies in the range, to the variant of the
-day's first; converted to a goal where, assigned so, a conversion lies in the range. Filters are about the assignment:
-who was assigned on that page, with that device, may convert anywhere.
+A visitor is counted once per UTC day: as assigned if one of the day's assignments lies in the range, to the variant of
+the day's first assignment; as converted to a goal if, being assigned, a conversion lies in the range. Filters apply to
+the assignment; the conversion may happen on any page.
 
-Whole days without filters come from counts (tally/rollups/experiments.py), what is cut off or filtered from raw rows.
-Both come day by day, since the sequential p-value looks at the end of each.
+Whole days without filters are read from counts (tally/rollups/experiments.py), partial days and filtered ones from raw
+rows. Both are read day by day, since the sequential p-value looks at the end of each day.
 
-Anybody may send names: of very many experiments, variants or goals those with the most visitors are told, and how many
-are left out. An answer has goals times variants, and each is worked out here, where no deadline looks.
+Clients choose the names, so their number is bounded: the experiments, variants and goals with the most visitors are
+returned, and the number of the others. Beyond MAX_ROWS counts these are chosen in SQL, before any count is read.
 """
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from tally.reports import significance
 from tally.reports.coverage import refuse_gone
+from tally.storage.sql import events as sql_events
 from tally.storage.sql import measurements as measuring
 from tally.storage.sql.events import Query, Scope
+from tally.storage.sql.measurements import Trials
 from tally.timestamps import DAY_MS
 
-# our choice: what most name the variant that changes nothing; where none is named so, it is the first by name.
+# Usual names of the variant that changes nothing; without one of them it is the first by name.
 BASELINES = ("control", "original", "baseline", "off")
 
-# our choice: more than anybody compares; all of that at once is worked out in 3 seconds.
-MOST_EXPERIMENTS, MOST_VARIANTS, MOST_GOALS = 100, 20, 20
-# our choice: 40 experiments of 3 variants and 3 goals on each day of a year; 40 MB.
-MOST_ROWS = 200_000
+# More than are compared in practice; computing all of them takes 3 seconds.
+MAX_EXPERIMENTS, MAX_VARIANTS, MAX_GOALS = 100, 20, 20
+# 40 experiments of 3 variants and 3 goals on each day of a year; 40 MB.
+MAX_ROWS = 200_000
 
 Row = tuple[int, str, str, int, str, int]
 """day, experiment, variant, 1 of conversions and 0 of assignments, goal, visitors."""
+_Count = tuple[int, int, int, int, int, int]
+"""The same with labels in place of texts."""
 
 
 class Arm(NamedTuple):
@@ -56,8 +61,10 @@ class Goal(NamedTuple):
 
 
 class Experiment(NamedTuple):
-    """An experiment; `split_p_value`: of an even split, `visitors` by variant, the baseline first. `left_out`: variants
-    and goals that are not told."""
+    """An experiment: `visitors` by variant, the baseline first; `split_p_value` tests for an even split.
+
+    `left_out`: the number of variants and of goals that are not returned.
+    """
 
     name: str
     visitors: dict[str, int]
@@ -66,69 +73,105 @@ class Experiment(NamedTuple):
     left_out: tuple[int, int] = (0, 0)
 
 
-class TooManyTrials(ValueError):
-    """More different experiments, variants and goals than can be read in one question."""
+class _Totals(NamedTuple):
+    """How many variants and goals an experiment has."""
+
+    variants: int
+    goals: int
 
 
 def experiments(connection: sqlite3.Connection, scope: Scope) -> tuple[list[Experiment], int]:
-    """The experiments of a scope, by name, and how many are left out. Raises BeyondRetention and TooManyTrials."""
-    of_name: dict[str, list[Row]] = {}
-    for row in rows(connection, scope):
-        of_name.setdefault(row[1], []).append(row)
-    told = _most(
-        {name: sum(row[5] for row in found if not row[3]) for name, found in of_name.items()}, MOST_EXPERIMENTS
-    )
-    return [_experiment(name, of_name[name]) for name in sorted(told)], len(of_name) - len(told)
+    """Return the experiments of a scope by name, and how many are not returned. Raises BeyondRetention."""
+    trials = Trials(_parts(connection, scope))
+    counts = connection.execute(*trials.counts(MAX_ROWS + 1)).fetchall()
+    if len(counts) > MAX_ROWS:
+        return _largest(connection, trials)
+    of_name = _by_name(_named(connection, counts))
+    visitors = {name: sum(row[5] for row in own if not row[3]) for name, own in of_name.items()}
+    names = _most(visitors, MAX_EXPERIMENTS)
+    return [_experiment(name, of_name[name]) for name in sorted(names)], len(of_name) - len(names)
+
+
+def _largest(connection: sqlite3.Connection, trials: Trials) -> tuple[list[Experiment], int]:
+    """Return the same where there are too many counts to read: as many experiments as fit into MAX_ROWS."""
+    ranked = connection.execute(*trials.experiments(MAX_EXPERIMENTS)).fetchall()
+    labels = [label for label, _ in ranked]
+    kept: list[tuple[int, int, int]] = []
+    totals: dict[int, list[int]] = {label: [0, 0] for label in labels}
+    for converted, limit in enumerate((MAX_VARIANTS, MAX_GOALS)):
+        for label, member, total in connection.execute(*trials.most_of_each(labels, bool(converted), limit)):
+            kept.append((label, converted, member))
+            totals[label][converted] = total
+    sizes = dict(connection.execute(*trials._replace(kept=kept).sizes()).fetchall())
+    # The first one is returned in any case: at most MAX_VARIANTS * (MAX_GOALS + 1) rows for each day.
+    up_to = accumulate(sizes.get(label, 0) for label in labels)
+    fitting = [label for label, rows in zip(labels, up_to, strict=True) if rows <= MAX_ROWS]
+    chosen = fitting or labels[:1]
+    own = [row for row in kept if row[0] in set(chosen)]
+    counts = connection.execute(*trials._replace(kept=own).counts(-1)).fetchall()
+    of_name = _by_name(_named(connection, counts))
+    texts = dict(connection.execute(*sql_events.texts(chosen)))
+    found = [_experiment(texts[label], of_name.get(texts[label], []), _Totals(*totals[label])) for label in chosen]
+    return sorted(found, key=lambda one: one.name), ranked[0][1] - len(chosen)
 
 
 def _most(visitors: Mapping[str, int], most: int) -> list[str]:
-    """Names by visitors, descending, and text."""
+    """Return names by visitors, descending, and text."""
     return sorted(visitors, key=lambda name: (-visitors[name], name))[:most]
 
 
+def _by_name(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    of_name: dict[str, list[Row]] = {}
+    for row in rows:
+        of_name.setdefault(row[1], []).append(row)
+    return of_name
+
+
 def rows(connection: sqlite3.Connection, scope: Scope) -> list[Row]:
-    """The counts of each day of a scope, in order. Raises BeyondRetention and TooManyTrials."""
+    """Return the counts of each day of a scope, in order. Raises BeyondRetention."""
+    counts = connection.execute(*Trials(_parts(connection, scope)).counts(-1)).fetchall()
+    return _named(connection, counts)
+
+
+def _parts(connection: sqlite3.Connection, scope: Scope) -> list[Query]:
     first, end = -(-scope.from_ms // DAY_MS), scope.to_ms // DAY_MS
-    found: list[Row] = []
-    texts: dict[str, str] = {}
-
-    def take(query: Query) -> None:
-        for day, experiment, variant, is_converted, goal, visitors in connection.execute(*query):
-            # One copy of each text.
-            one, arm, aim = (texts.setdefault(text, text) for text in (experiment, variant, goal))
-            found.append((day, one, arm, is_converted, aim, visitors))
-            if len(found) > MOST_ROWS:
-                raise TooManyTrials
-
     if scope.filters or first >= end:
-        spans = [(scope.from_ms, scope.to_ms)]
+        spans, parts = [(scope.from_ms, scope.to_ms)], []
     else:
         spans = [(scope.from_ms, first * DAY_MS), (end * DAY_MS, scope.to_ms)]
-        take(measuring.trials(scope.website, first, end))
+        parts = [measuring.trials(scope.website, first, end)]
     for from_ms, to_ms in spans:
         if from_ms < to_ms:
             part = scope._replace(from_ms=from_ms, to_ms=to_ms)
             refuse_gone(connection, part)
-            take(measuring.trials_of(part))
-    return sorted(found)
+            parts.append(measuring.trials_of(part))
+    return parts
 
 
-def _experiment(name: str, found: Sequence[Row]) -> Experiment:
+def _named(connection: sqlite3.Connection, counts: Sequence[_Count]) -> list[Row]:
+    """Return counts in order, with texts in place of labels."""
+    labels = {label for row in counts for label in (row[1], row[2], row[4])}
+    texts = dict(connection.execute(*sql_events.texts(list(labels))))
+    return sorted((row[0], texts[row[1]], texts[row[2]], row[3], texts[row[4]], row[5]) for row in counts)
+
+
+def _experiment(name: str, found: Sequence[Row], totals: _Totals | None = None) -> Experiment:
     assigned: dict[str, int] = {}
     converted: dict[str, int] = {}
     for _, _, variant, is_converted, goal, visitors in found:
         if is_converted:
             converted[goal] = converted.get(goal, 0) + visitors
         assigned[variant] = assigned.get(variant, 0) + (0 if is_converted else visitors)
-    order = sorted(_most(assigned, MOST_VARIANTS), key=lambda variant: (_place(variant), variant))
-    goals = sorted(_most(converted, MOST_GOALS))
+    totals = totals or _Totals(len(assigned), len(converted))
+    order = sorted(_most(assigned, MAX_VARIANTS), key=lambda variant: (_place(variant), variant))
+    goals = sorted(_most(converted, MAX_GOALS))
     own = [row for row in found if row[2] in order and (not row[3] or row[4] in goals)]
     return Experiment(
         name,
         {variant: assigned[variant] for variant in order},
         significance.split_p_value([assigned[variant] for variant in order]),
         [Goal(goal, _arms(order, [row for row in own if not row[3] or row[4] == goal])) for goal in goals],
-        (len(assigned) - len(order), len(converted) - len(goals)),
+        (totals.variants - len(order), totals.goals - len(goals)),
     )
 
 

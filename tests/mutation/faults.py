@@ -1510,7 +1510,7 @@ FAULTS = (
     Fault(
         "experiments with all the goals that somebody makes up",
         "tally/reports/experiments.py",
-        "goals = sorted(_most(converted, MOST_GOALS))",
+        "goals = sorted(_most(converted, MAX_GOALS))",
         "goals = sorted(converted)",
         "tests/unit/rollups/test_experiments.py",
     ),

@@ -5,6 +5,7 @@ every name from a table, every value a parameter.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import orjson
 
@@ -55,10 +56,9 @@ def vital_ranks(scope: Scope, field: str, metric: str, poor_above: float) -> Que
 
 
 def trials(website: int, first: int, end: int) -> Query:
-    """(day, experiment, variant, converted, goal, visitors) of the days in [first, end), texts for labels."""
-    texts = ", ".join(f"(select text from label where id = {name})" for name in ("experiment", "variant"))
+    """(day, experiment, variant, converted, goal, visitors) of the days in [first, end), as labels; for Trials."""
     return (
-        f"/* measurements.trials */ select day, {texts}, converted, (select text from label where id = goal), visitors"
+        "select day, experiment, variant, converted, goal, visitors"
         " from experiment_total where website = ? and day >= ? and day < ?",
         [website, first, end],
     )
@@ -68,10 +68,8 @@ def trials_of(scope: Scope) -> Query:
     """The same of a scope, from raw rows; filters are about the assignment."""
     sql, parameters = filters_of(scope, {"event_name": "0"})
     span = [scope.website, scope.from_ms, scope.to_ms]
-    texts = ", ".join(f"(select text from label where id = {name})" for name in ("experiment", "variant"))
     return (
-        "/* measurements.trials_of */ with arm as materialized (select distinct ts / 86400000 as day,"
-        " experiment, visitor"
+        "with arm as materialized (select distinct ts / 86400000 as day, experiment, visitor"
         f" from experiment_event where website = ? and ts >= ? and ts < ? and type = 6 and variant > 0{sql}),"
         " done as materialized (select distinct ts / 86400000 as day, experiment, visitor, goal"
         " from experiment_event where website = ? and ts >= ? and ts < ? and type = 7),"
@@ -82,7 +80,63 @@ def trials_of(scope: Scope) -> Query:
         " union all select day, experiment, variant, 1, goal from done cross join experiment_assignment"
         " using (day, experiment, visitor) where website = ?"
         " and (day, experiment, visitor) in (select day, experiment, visitor from arm))"
-        f" select day, {texts}, converted, (select text from label where id = goal), count(*) from counted"
+        " select day, experiment, variant, converted, goal, count(*) as visitors from counted"
         " group by day, experiment, variant, converted, goal",
         [*span, *parameters, *span, scope.website, scope.website],
     )
+
+
+class Trials(NamedTuple):
+    """Counts of several parts of a range, as `trials` and `trials_of` give them; perhaps of some pairs alone.
+
+    `kept`: (experiment, 0, variant) and (experiment, 1, goal), of which a row needs both that it has.
+    """
+
+    parts: Sequence[Query]
+    kept: Sequence[tuple[int, int, int]] | None = None
+
+    def _rows(self) -> Query:
+        sql = " union all ".join(f"select * from ({part})" for part, _ in self.parts)
+        parameters = [value for _, values in self.parts for value in values]
+        if self.kept is None:
+            return f"({sql})", parameters
+        return (
+            f"(with kept as materialized (select value ->> 0, value ->> 1, value ->> 2 from json_each(?)) select * from"
+            f" ({sql}) where (experiment, 0, variant) in kept and (not converted or (experiment, 1, goal) in kept))",
+            [orjson.dumps(self.kept).decode(), *parameters],
+        )
+
+    def counts(self, limit: int) -> Query:
+        """Up to so many of the rows; all of them where the limit is negative."""
+        rows, parameters = self._rows()
+        return (
+            f"/* measurements.counts */ select day, experiment, variant, converted, goal, visitors from {rows} limit ?",
+            [*parameters, limit],
+        )
+
+    def experiments(self, limit: int) -> Query:
+        """(experiment, number of experiments) of those with the most visitors, in that order, then by name."""
+        rows, parameters = self._rows()
+        return (
+            f"/* measurements.experiments */ select experiment, count(*) over () from {rows} group by experiment"
+            " order by sum(iif(converted, 0, visitors)) desc, (select text from label where id = experiment) limit ?",
+            [*parameters, limit],
+        )
+
+    def most_of_each(self, experiments: Sequence[int], converted: bool, limit: int) -> Query:
+        """(experiment, variant, number of variants) of each experiment's variants with the most visitors; or goals."""
+        rows, parameters = self._rows()
+        name, count = ("goal", "visitors") if converted else ("variant", "iif(converted, 0, visitors)")
+        return (
+            f"/* measurements.most_of_each */ select experiment, {name}, total from (select experiment, {name},"
+            " count(*) over (partition by experiment) as total, row_number() over (partition by experiment"
+            f" order by sum({count}) desc, (select text from label where id = {name})) as place from {rows}"
+            f" where experiment in (select value from json_each(?)){' and converted' * converted}"
+            f" group by experiment, {name}) where place <= ?",
+            [*parameters, orjson.dumps(experiments).decode(), limit],
+        )
+
+    def sizes(self) -> Query:
+        """(experiment, rows)."""
+        rows, parameters = self._rows()
+        return f"/* measurements.sizes */ select experiment, count(*) from {rows} group by experiment", parameters

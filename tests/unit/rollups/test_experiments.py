@@ -4,6 +4,7 @@ which it came.
 
 import random
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -214,27 +215,44 @@ def test_names_that_somebody_made_up(world: World) -> None:
             ],
         )
     found, left_out = trial_figures.experiments(world.connection, scope)
-    assert (len(found), left_out) == (trial_figures.MOST_EXPERIMENTS, 2 + made_up - trial_figures.MOST_EXPERIMENTS)
+    assert (len(found), left_out) == (trial_figures.MAX_EXPERIMENTS, 2 + made_up - trial_figures.MAX_EXPERIMENTS)
     assert found[1] == before[1]
     own = found[0]
-    assert own.left_out == (3 + made_up - trial_figures.MOST_VARIANTS, 3 + made_up - trial_figures.MOST_GOALS)
+    assert own.left_out == (3 + made_up - trial_figures.MAX_VARIANTS, 3 + made_up - trial_figures.MAX_GOALS)
     assert list(own.visitors)[:3] == ["Control", "a", "b"]
     assert {(goal.goal, arm.variant): arm.conversions for goal in before[0].goals for arm in goal.arms}.items() <= {
         (goal.goal, arm.variant): arm.conversions for goal in own.goals for arm in goal.arms
     }.items()
 
 
-def test_more_counts_than_are_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("filters", [(), (("device", ("mobile",)),)])
+def test_more_counts_than_are_read(
+    filters: tuple[tuple[str, tuple[str, ...]], ...], world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before: 400. The largest experiments that fit are returned, as they are where all of them fit."""
     world.add(world.some(400))
-    scope = Scope(1, FIRST_DAY * DAY_MS, (FIRST_DAY + DAYS) * DAY_MS)
-    for own in (scope, scope._replace(filters=(("device", ("mobile",)),))):
-        most = len(trial_figures.rows(world.connection, own))
-        monkeypatch.setattr(trial_figures, "MOST_ROWS", most)
-        assert len(trial_figures.rows(world.connection, own)) == most
-        monkeypatch.setattr(trial_figures, "MOST_ROWS", most - 1)
-        with pytest.raises(trial_figures.TooManyTrials):
-            trial_figures.rows(world.connection, own)
-        monkeypatch.setattr(trial_figures, "MOST_ROWS", 200_000)
+    # From within a day on: counts of whole days and raw rows.
+    scope = Scope(1, FIRST_DAY * DAY_MS + 1, (FIRST_DAY + DAYS) * DAY_MS, filters)
+    every, _ = trial_figures.experiments(world.connection, scope)
+    sizes = Counter(row[1] for row in trial_figures.rows(world.connection, scope))
+    ranked = sorted(every, key=lambda one: (-sum(one.visitors.values()), one.name))
+    assert len(ranked) == 2
+    for most in (sum(sizes.values()), sum(sizes.values()) - 1, 1):
+        monkeypatch.setattr(trial_figures, "MAX_ROWS", most)
+        fitting = 2 if most == sum(sizes.values()) else 1
+        assert trial_figures.experiments(world.connection, scope) == (
+            sorted(ranked[:fitting], key=lambda one: one.name),
+            2 - fitting,
+        )
+    # Only variants and goals with the most visitors are read.
+    for name in ("MAX_VARIANTS", "MAX_GOALS"):
+        monkeypatch.setattr(trial_figures, name, 2)
+    monkeypatch.setattr(trial_figures, "MAX_ROWS", 200_000)
+    (first, *_), _ = trial_figures.experiments(world.connection, scope)
+    monkeypatch.setattr(trial_figures, "MAX_ROWS", sum(sizes.values()) - 1)
+    found, left_out = trial_figures.experiments(world.connection, scope)
+    assert first in found
+    assert left_out == 2 - len(found)
 
 
 def test_where_raw_rows_are_gone(world: World) -> None:
