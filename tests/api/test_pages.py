@@ -10,6 +10,7 @@ from tally.accounts.queries import Website
 from tally.web import heatmap_page as framing
 from tally.web import pages
 from tests.support.app import ROOT, Answer, App
+from tests.support.cases import cases
 from tests.support.page_client import Browser, logged_in
 
 PAGES = [
@@ -135,7 +136,7 @@ FILES = sorted(path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*.*
 SERVED = [path for path in FILES if Path(path).suffix in pages._TYPES]
 
 
-@pytest.mark.parametrize("path", SERVED)
+@cases("path", SERVED)
 async def test_every_file_is_served_as_it_is_and_packed(app: App, path: str) -> None:
     """ "ETag + `Cache-Control: no-cache`, gzip where accepted (made once at start), right types"."""
     body = (STATIC / path).read_bytes()

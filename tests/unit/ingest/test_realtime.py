@@ -38,6 +38,7 @@ from tally.storage.database import open_database
 from tally.storage.sql import events as queries
 from tally.timestamps import DAY_MS
 from tests.support.app import ManualClock
+from tests.support.cases import cases
 
 MINUTE_MS = 60_000
 MIDNIGHT_MS = 20_775 * DAY_MS  # 2026-11-18
@@ -246,12 +247,13 @@ ORDERS = [
 ]
 
 
-@pytest.mark.parametrize("order", ORDERS, ids="-".join)
-@pytest.mark.parametrize(("before", "after", "expected"), [c[1:] for c in COMMITS], ids=[c[0] for c in COMMITS])
+@cases("order", ORDERS, ids="-".join)
+@cases(("before", "after", "expected"), [c[1:] for c in COMMITS], ids=[c[0] for c in COMMITS])
 def test_commits_while_a_snapshot_is_read(
-    world: World, order: list[str], before: list[Sent], after: list[list[Sent]], expected: Answer
+    empty: sqlite3.Connection, order: list[str], before: list[Sent], after: list[list[Sent]], expected: Answer
 ) -> None:
-    """Whatever stands in the snapshot already and is handed over all the same, or was committed after it."""
+    """Commits count once, whether the snapshot has them already or they came after it."""
+    world = World(copied(empty), Realtime())
     steps: dict[str, Callable[[], None]] = {"begin": world.begin, "look": world.look, "fill": world.fill}
     steps |= {"publish": world.publish}
     world.send(*before)
@@ -262,6 +264,7 @@ def test_commits_while_a_snapshot_is_read(
         else:
             steps[step]()
     assert world.kept() == world.reference() == expected
+    world.connection.close()
 
 
 def test_visitors_leave(world: World) -> None:

@@ -1,6 +1,6 @@
 """How every statement of the product finds its rows: never by reading a growing table from end to end.
 
-App rule: "test_plans runs EXPLAIN QUERY PLAN on every query and allows no bare scan of a table that grows." The
+Rule: "test_plans runs EXPLAIN QUERY PLAN on every query and allows no bare scan of a table that grows." The
 statements are not listed here but overheard: SQLite tells each one that a run through all endpoints, writes and
 commands executes. Then the sources are searched for their names (`/* module.name */`), so that one that was never run
 fails.
@@ -509,7 +509,7 @@ async def test_no_statement_is_forgotten(overheard: Overheard) -> None:
 
 
 async def test_no_growing_table_is_scanned(overheard: Overheard, tmp_path: Path) -> None:
-    """App rule: "no bare scan of a table that grows"; schema.sql: "every question is a range of it"."""
+    """Rule: "no bare scan of a table that grows"; schema.sql: "every question is a range of it"."""
     connection = open_database(tmp_path / "analytics.db", create=False)
     try:
         for name in ("fields.fresh", "import_writer.promised"):

@@ -478,7 +478,7 @@ def test_filters_are_the_fields_and_two_more() -> None:
 @cases("query", [*SCOPED.values(), *MEASURED.values()], ids=[*SCOPED, *MEASURED])
 @cases("field", ["visitor", "ts", "website", "id", "OS", "", "os ", "os = 1 or os", "event_data", *HOSTILE])
 def test_a_name_that_is_no_filter_never_reaches_sql(query: Callable[[Scope], Query], field: str) -> None:
-    """App rule: "a name not in it never reaches SQL"."""
+    """Rule: "a name not in it never reaches SQL"."""
     with pytest.raises(KeyError):
         query(Scope(W, 0, 1, ((field, ("x",)),)))
 
@@ -493,12 +493,12 @@ def test_a_name_that_is_no_field_has_no_list(field: str) -> None:
             queries.in_order(W, field, 0, 1)
 
 
-@pytest.mark.parametrize("query", [*SCOPED.values(), *MEASURED.values()], ids=[*SCOPED, *MEASURED])
-@pytest.mark.parametrize("filter_", FILTERS)
+@cases("query", [*SCOPED.values(), *MEASURED.values()], ids=[*SCOPED, *MEASURED])
+@cases("filter_", FILTERS)
 def test_values_are_parameters_always(
     filled: sqlite3.Connection, query: Callable[[Scope], Query], filter_: str
 ) -> None:
-    """App rule: "Values are parameters, always": the text of a statement depends on how many there are alone."""
+    """Rule: "Values are parameters, always": the text of a statement depends on how many there are alone."""
     hostile, plain = (query(Scope(W, 0, 10_000, ((filter_, values),))) for values in (HOSTILE, ("x",) * len(HOSTILE)))
     assert hostile[0] == plain[0]
     run(filled, hostile)
@@ -506,7 +506,7 @@ def test_values_are_parameters_always(
 
 
 def test_the_filter_of_rollups_takes_parameters(filled: sqlite3.Connection) -> None:
-    """App rule: "Values are parameters, always": `matching` takes what a client sent, too."""
+    """Rule: "Values are parameters, always": `matching` takes what a client sent, too."""
     hostile, plain = (queries.matching(W, 0, 0, 1, values) for values in (HOSTILE, ("x",) * len(HOSTILE)))
     assert hostile[0] == plain[0]
     assert run(filled, hostile) == []
