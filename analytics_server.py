@@ -216,7 +216,7 @@ async def _rooms(
         store.each_second += [lambda _: app[COLLECTOR].salts.expire(clock.sure_ms()), app[READER].remembered.sweep]
         nightly = app[ops.SCHEDULED_BACKUP] = _nightly(settings, clock)
         if nightly is not None:
-            store.each_second.append(nightly.look)
+            store.each_second.append(nightly.start_if_due)
         yield
         if nightly is not None:
             nightly.close()

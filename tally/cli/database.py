@@ -91,18 +91,18 @@ def _backup(given: argparse.Namespace, settings: Settings) -> None:
         _backup_into(given.file, given.keep, settings.db)
         return
     if given.file.is_dir():
-        raise Failure(f"{given.file} is a folder: name a file in it, or add --keep N for dated backups.")
+        raise Failure(f"{given.file} is a directory: name a file in it, or add --keep N for dated backups.")
     size = backups.make_backup(settings.db, given.file)
     say(f"backup: {given.file.resolve()}, {size:,} bytes, checked")
 
 
 def _backup_into(folder: Path, keep: int, db: Path) -> None:
     if not folder.is_dir():
-        raise Failure(f"{folder.resolve()} is no folder: create it first; dated backups are kept in it.")
+        raise Failure(f"{folder.resolve()} is not a directory: create it first; dated backups are kept in it.")
     made = backups.make_dated(db, folder, keep, now_ms())
-    for path in made.swept:
+    for path in made.leftovers:
         say(f"deleted what a broken backup had left: {path.name}")
-    for path in made.gone:
+    for path in made.rotated:
         say(f"deleted the oldest: {path.name}")
     say(f"backup: {made.size:,} bytes, checked")
     print(made.path.resolve())
@@ -110,7 +110,7 @@ def _backup_into(folder: Path, keep: int, db: Path) -> None:
 
 def _restore(given: argparse.Namespace, settings: Settings) -> None:
     say(f"database: {settings.db.resolve()}")
-    restoring.refuse_what_is_no_backup(given.file, settings.db)
+    restoring.check_paths(given.file, settings.db)
     lock = lock_file(settings.db)
     try:
         kept = restoring.restore(given.file, settings.db, now_ms())

@@ -32,7 +32,7 @@ from tally.http.middleware import ACTIVE_REQUESTS
 from tally.http.sockets import CannotListen, Sockets, open_sockets
 from tally.ingest.fast_path import ProtocolFactory
 from tally.maintenance import startup as starting
-from tally.maintenance.restore import drop_leftovers
+from tally.maintenance.restore import delete_leftovers
 from tally.settings import UNIX, Settings
 from tally.storage.connections import lock_file
 from tally.storage.database import BadDatabase
@@ -132,7 +132,7 @@ async def serve(app: web.Application, settings: Settings) -> None:
     lock = _lock(settings)
     runner, supervisor = Runner(app, **RUNNER_OPTIONS), Supervisor(os.environ)
     try:
-        drop_leftovers(settings.db)
+        delete_leftovers(settings.db)
         await runner.setup()
         # What is there now stays until the end: Python's collector need not go through it again and again.
         gc.collect()

@@ -1,4 +1,4 @@
-"""Background work and care of the database: scheduler, backup, restore, retention, deletion, checks of `doctor`.
+"""Maintenance of the database: background scheduler, rollup builder, retention, deletion, backup, restore, checks.
 
-May import `rollups` and what is below it.
+May import `rollups` and the packages below it.
 """

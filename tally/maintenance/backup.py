@@ -1,14 +1,14 @@
-"""Copies of the database as files: made beside a running server, counted, swept, and put back.
+"""Online backups: copy the database while the server runs, check the copy, and rotate dated copies.
 
-A copy is one snapshot, taken page by page on a connection that only reads, so nobody who writes waits for it; what it
-does hold up while it lasts is the emptying of SQLite's log. It goes in small steps, each on the disk before the next
-and followed by a rest as long as it took: a commit's fsync never stands behind more than one of them. When it is whole
-it is checked (`integrity_check`, every page and index), and only then gets its name, which nobody has had. Until then
-it is called `NAME.unfinished` and locked: whoever finds one without a lock may take it away.
+A backup is one snapshot, copied page by page over a read-only connection. It never blocks writers; while it lasts,
+SQLite cannot reset the write-ahead log. It is copied in small steps: each is synced to disk before the next and
+followed by a pause as long as the step, so a commit's fsync waits for at most one step. A complete copy is checked
+(`integrity_check`: every page and index) and only then gets its final name, which must be free. Until then its name
+is `NAME.unfinished`, and it is locked; an unlocked one is a leftover and may be deleted.
 
-Dated copies stand in a folder, `analytics-20261122T030000Z.db`. Of them the newest N stay. What is counted and deleted
-has such a name, is a regular file, and holds a copy of this very database (its key salt says so); nothing else in the
-folder is touched.
+Dated backups are in one directory, as `analytics-20261122T030000Z.db`, and the newest N are kept. A file is counted and
+deleted only if it has such a name, is a regular file, and is a copy of this database (it has the same key salt). No
+other file in the directory is touched.
 """
 
 import contextlib
@@ -26,73 +26,77 @@ from typing import NamedTuple
 
 from tally.accounts import queries as accounts
 from tally.storage.database import BadDatabase, known_version, open_unchanged
+from tally.timestamps import SECOND_MS
 
-# our choice: 4 MB, some 40 ms of a slow disk.
-_PAGES_A_STEP = 1_024
-# our choice, what SQLite's log may grow to: on the database's own disk as much is left to it.
-LEFT_BYTES = 64 * 1_048_576
-_STEPS_BETWEEN_LOOKS = 100_000
+# 4 MB, about 40 ms of a slow disk.
+_PAGES_PER_STEP = 1_024
+# The size to which the write-ahead log may grow; a backup on the database's own disk leaves this much free.
+RESERVED_BYTES = 64 * 1_048_576
+# How often SQLite asks whether the backup was cancelled, in instructions of its virtual machine.
+_PROGRESS_INSTRUCTIONS = 100_000
 _UNFINISHED = ".unfinished"
 _STAMP = "%Y%m%dT%H%M%SZ"
-# https://sqlite.org/fileformat2.html, bytes 18 and 19: 2 is a database with a log beside it, 1 one without.
-_FORMAT_OFFSET, _WITHOUT_LOG = 18, b"\1\1"
+# https://sqlite.org/fileformat2.html, bytes 18 and 19: 2 is a database in WAL mode, 1 one with a rollback journal.
+_FORMAT_OFFSET, _JOURNAL_FORMAT = 18, b"\1\1"
 
-IsOver = Callable[[], bool]
+IsCancelled = Callable[[], bool]
 
 
 class BackupError(Exception):
-    """A copy cannot be made or put back; the message says why and what to do."""
+    """A backup or restore failed; the message has the reason and the fix."""
 
 
-class Stopped(Exception):
-    """Nobody wants the copy any more."""
+class Cancelled(Exception):
+    """The backup was cancelled."""
 
 
 def never() -> bool:
-    """It is wanted to the end."""
+    """Return False: the backup is not cancelled."""
     return False
 
 
-# --- making one
+# --- one backup
 
 
-def make_backup(source: Path, target: Path, is_over: IsOver = never, copied: Callable[[], None] = lambda: None) -> int:
-    """Makes a checked copy of the database at `source`; its size in bytes. `copied` is called before the check.
+def make_backup(
+    source: Path, target: Path, is_cancelled: IsCancelled = never, copied: Callable[[], None] = lambda: None
+) -> int:
+    """Make a checked copy of the database at `source`; return its size in bytes. `copied` is called before the check.
 
-    Raises BackupError, BadDatabase, OSError, sqlite3.Error; Stopped once `is_over`.
+    Raises BackupError, BadDatabase, OSError, sqlite3.Error; Cancelled once `is_cancelled` returns true.
     """
     if os.path.lexists(target):
-        raise BackupError(f"{target} exists already: name another file, a backup never overwrites.")
+        raise BackupError(f"{target} exists already: choose another name. A backup never overwrites a file.")
     if not target.resolve().parent.is_dir():
-        raise BackupError(f"The folder {target.resolve().parent} does not exist: create it first.")
-    refuse_without_room(source, target.resolve().parent)
+        raise BackupError(f"The directory {target.resolve().parent} does not exist: create it first.")
+    require_free_space(source, target.resolve().parent)
     with _unfinished(target) as (path, file):
         with closing(open_unchanged(source)) as reader:
-            copy_database(reader, path, file, is_over)
+            copy_database(reader, path, file, is_cancelled)
         copied()
-        check(path, path, "the database is too, or the disk is", is_over)
+        check(path, path, "the database or the disk is damaged", is_cancelled)
         os.fsync(file)
         size = os.fstat(file).st_size
-        _name(path, target)
+        _rename(path, target)
     return size
 
 
-def refuse_without_room(source: Path, folder: Path) -> None:
-    """Raises BackupError where a copy would fill the disk, and stop a server that writes to the same one."""
-    needed, free = source.stat().st_size, shutil.disk_usage(folder).free
-    if source.stat().st_dev == folder.stat().st_dev:
-        needed += LEFT_BYTES
+def require_free_space(source: Path, directory: Path) -> None:
+    """Raise BackupError where a copy would fill the disk, which would stop a server that writes to the same disk."""
+    needed, free = source.stat().st_size, shutil.disk_usage(directory).free
+    if source.stat().st_dev == directory.stat().st_dev:
+        needed += RESERVED_BYTES
     if free < needed:
-        raise BackupError(f"A copy needs room for {needed:,} bytes in {folder}; {free:,} are left: make some first.")
+        raise BackupError(f"A copy needs {needed:,} bytes in {directory}, and {free:,} are free: free space first.")
 
 
 @contextlib.contextmanager
 def _unfinished(target: Path) -> Iterator[tuple[Path, int]]:
-    """A locked, empty file beside the target, and its descriptor; gone afterwards."""
+    """Yield a locked, empty file beside the target and its descriptor; delete the file at the end."""
     path = target.with_name(target.name + _UNFINISHED)
-    file = _locked(path, os.O_CREAT)
+    file = _lock(path, os.O_CREAT)
     if file is None:
-        raise BackupError(f"{path} is being written: another backup to the same name is under way.")
+        raise BackupError(f"{path} is in use: another backup to this name is running.")
     try:
         os.ftruncate(file, 0)
         yield path, file
@@ -101,8 +105,8 @@ def _unfinished(target: Path) -> Iterator[tuple[Path, int]]:
         os.close(file)
 
 
-def _locked(path: Path, flags: int = 0) -> int | None:
-    """The descriptor of a file that is locked now; None where somebody else has it, or it is not there."""
+def _lock(path: Path, flags: int = 0) -> int | None:
+    """Return the descriptor of a file, locked; None where another process has locked it or it does not exist."""
     while True:
         try:
             file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o600)
@@ -110,14 +114,14 @@ def _locked(path: Path, flags: int = 0) -> int | None:
             return None
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Between opening and locking somebody may have swept it away.
+            # Another process may have deleted the file before it was locked.
             if os.fstat(file).st_nlink:
                 return file
         except BlockingIOError:
             os.close(file)
             return None
         except OSError:
-            # A file system without locks: what is new can be written, what is there is left alone.
+            # A file system without locks: a new file can be written, an existing one is left alone.
             if flags:
                 return file
             os.close(file)
@@ -125,180 +129,183 @@ def _locked(path: Path, flags: int = 0) -> int | None:
         os.close(file)
 
 
-def copy_database(reader: sqlite3.Connection, path: Path, file: int, is_over: IsOver) -> None:
-    """Copies the reader's database, in one snapshot, to an empty file and its descriptor. Raises BackupError."""
+def copy_database(reader: sqlite3.Connection, path: Path, file: int, is_cancelled: IsCancelled) -> None:
+    """Copy the reader's database, in one snapshot, to an empty file with this descriptor. Raises BackupError."""
     begun_s = time.monotonic()
 
-    def rest(status: int, remaining: int, whole: int) -> None:
+    def sync_and_pause(status: int, remaining: int, whole: int) -> None:
         nonlocal begun_s
-        if is_over():
-            raise Stopped
+        if is_cancelled():
+            raise Cancelled
         os.fdatasync(file)
         time.sleep(time.monotonic() - begun_s)
         begun_s = time.monotonic()
 
-    # Ours alone, so SQLite need not lock it: on a network's disk its locks and ours would exclude each other.
+    # vfs=unix-none: this process holds a lock on the file, and on network file systems SQLite's own would conflict.
     uri = f"{path.resolve().as_uri()}?mode=rw&vfs=unix-none"
-    # A copy that breaks off is thrown away: no journal, and fsync is done here.
+    # An incomplete copy is deleted, so it needs no journal; sync_and_pause does the fsync.
     with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as copy:
         copy.execute("pragma journal_mode = off").fetchall()
         copy.execute("pragma synchronous = off")
-        # One snapshot: else each commit of the server would have the copy begin anew.
+        # One snapshot: otherwise the copy would start again after each commit of the server.
         reader.execute("begin")
         try:
             reader.execute("/* backup.snapshot */ select 1 from meta limit 1").fetchall()
-            reader.backup(copy, pages=_PAGES_A_STEP, progress=rest)
+            reader.backup(copy, pages=_PAGES_PER_STEP, progress=sync_and_pause)
         except (OSError, sqlite3.OperationalError) as failure:
-            raise _room_failure(failure, path) from None
+            raise _write_error(failure, path) from None
         finally:
             reader.execute("rollback")
-    os.pwrite(file, _WITHOUT_LOG, _FORMAT_OFFSET)
+    os.pwrite(file, _JOURNAL_FORMAT, _FORMAT_OFFSET)
 
 
-def _room_failure(failure: OSError | sqlite3.OperationalError, path: Path) -> Exception:
-    """The same in words, where the place of the copy is at fault."""
+def _write_error(failure: OSError | sqlite3.OperationalError, path: Path) -> Exception:
+    """Return a BackupError where the copy could not be written, else the failure itself."""
     name = getattr(failure, "sqlite_errorname", "")
     if isinstance(failure, OSError) or name.startswith(("SQLITE_FULL", "SQLITE_IOERR_WRITE")):
-        return BackupError(f"The copy cannot be written in {path.resolve().parent}: look whether its disk is full.")
+        return BackupError(f"The copy cannot be written in {path.resolve().parent}: check whether its disk is full.")
     return failure
 
 
-def check(path: Path, called: Path, hint: str, is_over: IsOver = never) -> int:
-    """Looks at every page and index of a file that nobody writes to; its version. Raises BackupError, BadDatabase."""
+def check(path: Path, shown: Path, hint: str, is_cancelled: IsCancelled = never) -> int:
+    """Read every page and index of a file that no process writes; return its schema version.
+
+    Errors show the path `shown` and end with `hint`. Raises BackupError, BadDatabase, Cancelled.
+    """
     try:
-        with closing(open_frozen(path)) as connection:
-            connection.set_progress_handler(is_over, _STEPS_BETWEEN_LOOKS)
-            version = known_version(connection, called, hint)
-            verdict = connection.execute("pragma integrity_check(1)").fetchone()[0]
+        with closing(open_immutable(path)) as connection:
+            connection.set_progress_handler(is_cancelled, _PROGRESS_INSTRUCTIONS)
+            version = known_version(connection, shown, hint)
+            result = connection.execute("pragma integrity_check(1)").fetchone()[0]
     except sqlite3.DatabaseError as failure:
-        if is_over():
-            raise Stopped from None
-        raise unreadable(failure, called, hint) from None
-    if verdict != "ok":
-        raise BackupError(f"{called} is damaged ({verdict}): {hint}.")
+        if is_cancelled():
+            raise Cancelled from None
+        raise read_error(failure, shown, hint) from None
+    if result != "ok":
+        raise BackupError(f"{shown} is damaged ({result}): {hint}.")
     return version
 
 
-def unreadable(failure: sqlite3.DatabaseError, called: Path, hint: str) -> BackupError:
-    """What SQLite says of a copy."""
+def read_error(failure: sqlite3.DatabaseError, shown: Path, hint: str) -> BackupError:
+    """Return the BackupError for a copy that SQLite cannot read."""
     name = getattr(failure, "sqlite_errorname", "")
     if name == "SQLITE_NOTADB":
-        return BackupError(f"{called} is no SQLite database: {hint}.")
+        return BackupError(f"{shown} is not a SQLite database: {hint}.")
     if name.startswith("SQLITE_CORRUPT"):
-        return BackupError(f"{called} is damaged: {hint}.")
-    return BackupError(f"{called} cannot be read ({name or failure}): look at its permissions and its disk.")
+        return BackupError(f"{shown} is damaged: {hint}.")
+    return BackupError(f"{shown} cannot be read ({name or failure}): check its permissions and its disk.")
 
 
-def open_frozen(path: Path) -> sqlite3.Connection:
-    """A connection to a file that nobody writes to: it takes no lock and leaves nothing beside it."""
+def open_immutable(path: Path) -> sqlite3.Connection:
+    """Return a connection to a file that no process writes: it takes no lock and creates no other file."""
     uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
     return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
 
 
-def _name(path: Path, target: Path) -> None:
-    """Gives a finished file its name, unless somebody has it by now."""
+def _rename(path: Path, target: Path) -> None:
+    """Give a complete file its final name. Raises BackupError where that exists by now."""
     try:
-        # Unlike renaming, it fails where the name is taken.
+        # Unlike rename, link fails where the name exists.
         os.link(path, target)
     except FileExistsError:
-        raise BackupError(f"{target} exists already: name another file, a backup never overwrites.") from None
+        raise BackupError(f"{target} exists already: choose another name. A backup never overwrites a file.") from None
     except OSError:
         # A file system without links.
         os.rename(path, target)
-    sync_folder(target)
+    sync_directory(target)
 
 
-def sync_folder(path: Path) -> None:
-    """Has the names in the path's folder on the disk."""
-    folder = os.open(path.resolve().parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def sync_directory(path: Path) -> None:
+    """Sync the directory of a path, so that names created or deleted there survive a power loss."""
+    directory = os.open(path.resolve().parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(folder)
+        os.fsync(directory)
     finally:
-        os.close(folder)
+        os.close(directory)
 
 
-# --- a folder of dated ones
+# --- dated backups
 
 
 def stamp(now_ms: int) -> str:
-    """A moment as it stands in names."""
-    return datetime.fromtimestamp(now_ms // 1000, UTC).strftime(_STAMP)
+    """Return a time as it is written in file names."""
+    return datetime.fromtimestamp(now_ms // SECOND_MS, UTC).strftime(_STAMP)
 
 
-def backups(folder: Path, source: Path) -> list[tuple[int, Path]]:
-    """This database's dated backups in a folder, oldest first, each with its time in ms."""
+def backups(directory: Path, source: Path) -> list[tuple[int, Path]]:
+    """Return this database's dated backups in a directory as (time in ms, path), oldest first."""
     with closing(open_unchanged(source)) as connection:
         salt = accounts.key_salt(connection)
-    found = [(_time_ms(match[1]), path) for path, match in _named(folder, source) if _salt(path) == salt]
+    found = [(_time_ms(match[1]), path) for path, match in _named(directory, source) if _salt(path) == salt]
     return sorted(one for one in found if one[0])
 
 
-class Made(NamedTuple):
-    """A new dated backup: where, its size in bytes, which older ones went for it, and which leftovers."""
+class DatedBackup(NamedTuple):
+    """A new dated backup: its path and size in bytes, the older ones deleted for it, and the leftovers deleted."""
 
     path: Path
     size: int
-    gone: list[Path]
-    swept: list[Path]
+    rotated: list[Path]
+    leftovers: list[Path]
 
 
 def make_dated(
     source: Path,
-    folder: Path,
+    directory: Path,
     keep: int,
     now_ms: int,
-    is_over: IsOver = never,
+    is_cancelled: IsCancelled = never,
     copied: Callable[[], None] = lambda: None,
-) -> Made:
-    """Makes a dated backup, keeps the newest `keep` of this database's, sweeps. Raises as make_backup does."""
-    swept = sweep(folder, source)
-    while os.path.lexists(target := folder / f"{source.stem}-{stamp(now_ms)}{source.suffix}"):
-        now_ms += 1000
-    size = make_backup(source, target, is_over, copied)
-    return Made(target, size, _rotate(folder, source, keep, target), swept)
+) -> DatedBackup:
+    """Make a dated backup, delete leftovers, keep the newest `keep` of this database. Raises as make_backup does."""
+    leftovers = delete_leftovers(directory, source)
+    while os.path.lexists(target := directory / f"{source.stem}-{stamp(now_ms)}{source.suffix}"):
+        now_ms += SECOND_MS
+    size = make_backup(source, target, is_cancelled, copied)
+    return DatedBackup(target, size, _rotate(directory, source, keep, target), leftovers)
 
 
-def _named(folder: Path, source: Path, ending: str = "") -> Iterator[tuple[Path, "re.Match[str]"]]:
+def _named(directory: Path, source: Path, ending: str = "") -> Iterator[tuple[Path, "re.Match[str]"]]:
     name = re.compile(re.escape(source.stem) + r"-(\d{8}T\d{6}Z)" + re.escape(source.suffix + ending))
-    for path in sorted(folder.iterdir()):
+    for path in sorted(directory.iterdir()):
         match = name.fullmatch(path.name)
         if match and path.is_file() and not path.is_symlink():
             yield path, match
 
 
 def _time_ms(stamp: str) -> int:
-    """The time of a name; 0 where it is none."""
+    """Return the time in a file name; 0 where it is not valid."""
     try:
-        return int(datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC).timestamp()) * 1000
+        return int(datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC).timestamp()) * SECOND_MS
     except ValueError:
         return 0
 
 
 def _salt(path: Path) -> bytes:
     try:
-        with closing(open_frozen(path)) as connection:
+        with closing(open_immutable(path)) as connection:
             known_version(connection, path)
             return accounts.key_salt(connection)
     except (sqlite3.Error, BadDatabase, TypeError, ValueError):
         return b""
 
 
-def _rotate(folder: Path, source: Path, keep: int, made: Path) -> list[Path]:
-    # Never the one just made, whatever the clock said when the others were.
-    old = [path for _, path in backups(folder, source) if path != made]
-    gone = old[: max(0, len(old) - (keep - 1))]
-    for path in gone:
+def _rotate(directory: Path, source: Path, keep: int, made: Path) -> list[Path]:
+    # The new one is kept even where a wrong clock dated older ones into the future.
+    old = [path for _, path in backups(directory, source) if path != made]
+    rotated = old[: max(0, len(old) - (keep - 1))]
+    for path in rotated:
         path.unlink()
-    return gone
+    return rotated
 
 
-def sweep(folder: Path, source: Path) -> list[Path]:
-    """Takes away what killed backups of this name have left in a folder; those deleted."""
-    gone = []
-    for path, _ in _named(folder, source, _UNFINISHED):
-        file = _locked(path)
+def delete_leftovers(directory: Path, source: Path) -> list[Path]:
+    """Delete the unfinished files of killed backups in a directory; return their paths."""
+    deleted = []
+    for path, _ in _named(directory, source, _UNFINISHED):
+        file = _lock(path)
         if file is not None:
             path.unlink()
             os.close(file)
-            gone.append(path)
-    return gone
+            deleted.append(path)
+    return deleted

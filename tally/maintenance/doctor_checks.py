@@ -1,7 +1,8 @@
-"""What `doctor` looks at outside the database: program, zones, countries, server, permissions, disk, log, backups.
+"""The checks of `doctor` outside of the database's content.
 
-Each check takes a `Case` and gives what it found. Limits that are our choice stand beside their names. What this user
-may not see, such as which processes have the file open, is left out rather than guessed.
+They cover versions, time zone data, country data, the running server, permissions, disk space, SQLite's log and
+backups. Each check takes a `Case` and yields findings. Information that this user may not read, such as which processes
+have the file open, is left out rather than guessed. No check changes anything.
 """
 
 import fcntl
@@ -27,23 +28,23 @@ from tally.settings import Settings
 from tally.storage.database import MOST_LOG_BYTES, BadDatabase
 from tally.storage.health import min_free_bytes
 from tally.timeranges import zone, zone_names
-from tally.timestamps import DAY_MS, HOUR_MS
+from tally.timestamps import DAY_MS, HOUR_MS, SECOND_MS
 
-# our choice: beside the log's 64 MB there has to be room for what comes in until somebody looks.
-LEAST_FREE_BYTES = 256 * 1_048_576
-# our choice: country data is made monthly, and a few hundredths of it change in half a year.
-OLD_COUNTRIES_DAYS, WORN_COUNTRIES_DAYS = 180, 400
-# our choice: governments change clocks with some months' notice.
-OLD_ZONES_YEARS = 2
-# our choice: one night may be missed.
+# SQLite's log takes 64 MB; the rest leaves days to react at 10,000 events a day.
+MIN_FREE_BYTES = 256 * 1_048_576
+# Country data is published monthly; a few percent of it change in half a year.
+OLD_COUNTRIES_DAYS, OUTDATED_COUNTRIES_DAYS = 180, 400
+# Governments announce changes of time zones some months ahead.
+OUTDATED_ZONES_YEARS = 2
+# One night may be missed.
 OLD_BACKUP_MS = 2 * DAY_MS
-# sqlite.org/wal.html: before it two processes that checkpoint at once could damage a file.
-_MENDED_SQLITE = (3, 51, 3)
-_LEAST_SQLITE = (3, 37, 0)  # strict tables
+# sqlite.org/wal.html: before this version, two processes that checkpoint at the same time could damage a file.
+_FIXED_SQLITE = (3, 51, 3)
+_MIN_SQLITE = (3, 37, 0)  # strict tables
 
 
 class Finding(NamedTuple):
-    """What a check found of a topic: `mark` is fine, note or fault; `todo` is what to do about it."""
+    """The result of a check: `mark` is fine, note or fault; `words` is the state of `topic`, `todo` the fix."""
 
     mark: str
     topic: str
@@ -52,24 +53,26 @@ class Finding(NamedTuple):
 
 
 def fine(topic: str, words: str) -> Finding:
-    """Nothing has to be done."""
+    """Return a finding without a problem."""
     return Finding("fine", topic, words)
 
 
 def note(topic: str, words: str, todo: str = "") -> Finding:
-    """Something to know, which may be as it should be."""
+    """Return a finding that may be intended."""
     return Finding("note", topic, words, todo)
 
 
 def fault(topic: str, words: str, todo: str = "") -> Finding:
-    """Something has to be done."""
+    """Return a finding that is a problem."""
     return Finding("fault", topic, words, todo)
 
 
 @dataclass
 class Case:
-    """What is looked at: the settings, the database's resolved path, the time. `pid` is the running server's: None
-    where none runs, 0 where it is not known which."""
+    """What is checked: the settings, the database's resolved path, and the time.
+
+    `pid` is the process of the running server: None where none runs, 0 where it is unknown.
+    """
 
     settings: Settings
     path: Path
@@ -82,7 +85,7 @@ class Case:
 
     @property
     def log(self) -> Path:
-        """SQLite's log beside the database."""
+        """Return the path of SQLite's write-ahead log."""
         return self.path.with_name(self.path.name + "-wal")
 
 
@@ -95,13 +98,13 @@ def _server_of(path: Path) -> int | None:
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         return None
     except OSError:
-        return _locking(os.fstat(lock).st_ino)
+        return _lock_holder(os.fstat(lock).st_ino)
     finally:
         os.close(lock)
 
 
-def _locking(inode: int) -> int:
-    """The process that holds a lock on a file, by the kernel's list; 0 where it does not say."""
+def _lock_holder(inode: int) -> int:
+    """Return the process that has locked a file, from the kernel's list; 0 where it is not listed."""
     try:
         lines = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
     except OSError:
@@ -110,7 +113,7 @@ def _locking(inode: int) -> int:
     return max(pids, default=0)
 
 
-def _user(number: int) -> str:
+def _user_name(number: int) -> str:
     try:
         return pwd.getpwuid(number).pw_name
     except KeyError:
@@ -118,7 +121,7 @@ def _user(number: int) -> str:
 
 
 def sized(size: int) -> str:
-    """A size, with as much of it as matters."""
+    """Return a size as text, with two or three significant digits."""
     for unit, length in (("GB", 1e9), ("MB", 1e6)):
         if size >= length:
             return f"{size / length:,.{0 if size >= 100 * length else 1}f} {unit}"
@@ -129,36 +132,36 @@ def sized(size: int) -> str:
 
 
 def program(case: Case) -> Iterator[Finding]:
-    """Versions."""
+    """Check the versions of Python and SQLite."""
     words = f"Tally {tally_version()}, Python {sys.version.split()[0]}, SQLite {sqlite3.sqlite_version}"
-    if sqlite3.sqlite_version_info < _LEAST_SQLITE:
+    if sqlite3.sqlite_version_info < _MIN_SQLITE:
         yield fault("program", f"{words}: too old", "use a Python with SQLite 3.37 or later")
-    elif sqlite3.sqlite_version_info < _MENDED_SQLITE:
-        mended = ".".join(map(str, _MENDED_SQLITE))
+    elif sqlite3.sqlite_version_info < _FIXED_SQLITE:
+        fixed = ".".join(map(str, _FIXED_SQLITE))
         yield fine(
             "program",
-            f"{words} (older than {mended}: let no other program write to the database while the server runs)",
+            f"{words} (older than {fixed}: no other program may write to the database while the server runs)",
         )
     else:
         yield fine("program", words)
 
 
 def agent_engine(case: Case) -> Iterator[Finding]:
-    """Which engine reads User-Agents: there is no compiled one for every machine."""
-    from tally.events.user_agent import IS_COMPILED  # its tables take 50 ms
+    """Check whether the compiled parser of User-Agents is installed."""
+    from tally.events.user_agent import IS_COMPILED  # importing its tables takes 50 ms
 
     if IS_COMPILED:
-        yield fine("agents", "User-Agents are read by the compiled engine, ua-parser-rs")
+        yield fine("agents", "User-Agents are parsed by the compiled ua-parser-rs")
     else:
         yield note(
             "agents",
-            "User-Agents are read by the engine in Python, which is slower: ua-parser-rs is not installed",
-            "pip install ua-parser-rs, where it has a wheel for this machine; the results are the same",
+            "User-Agents are parsed in Python, which is slower: ua-parser-rs is not installed",
+            "pip install ua-parser-rs, if it has a wheel for this platform; the results are the same",
         )
 
 
 def zone_data(case: Case) -> Iterator[Finding]:
-    """The package tzdata: whole, and of these years."""
+    """Check that the package tzdata is readable and recent."""
     install = "pip install --upgrade --force-reinstall tzdata"
     broken = []
     try:
@@ -174,15 +177,15 @@ def zone_data(case: Case) -> Iterator[Finding]:
         except ValueError:
             broken.append(name)
     if broken:
-        yield fault("zones", f"{len(broken)} of the package tzdata cannot be read, such as {broken[0]}", install)
-    elif datetime.fromtimestamp(case.now_ms / 1000, UTC).year - year >= OLD_ZONES_YEARS:
-        yield fault("zones", f"{len(names)}, of {version}: since then countries have changed their clocks", install)
+        yield fault("zones", f"{len(broken)} zones of tzdata cannot be read, such as {broken[0]}", install)
+    elif datetime.fromtimestamp(case.now_ms / SECOND_MS, UTC).year - year >= OUTDATED_ZONES_YEARS:
+        yield fault("zones", f"{len(names)} from tzdata {version}: outdated, countries have changed zones", install)
     else:
-        yield fine("zones", f"{len(names)}, of {version}, from the package tzdata")
+        yield fine("zones", f"{len(names)} from tzdata {version}")
 
 
 def country_data(case: Case) -> Iterator[Finding]:
-    """The country database: readable, and how old."""
+    """Check that the country database is readable and recent."""
     path = case.settings.geoip_db
     name = "bundled" if path is None else str(path)
     try:
@@ -192,13 +195,13 @@ def country_data(case: Case) -> Iterator[Finding]:
         return
     built = countries.built
     countries.close()
-    days = (datetime.fromtimestamp(case.now_ms / 1000, UTC).date() - built).days
-    update = "install a newer Tally, or give a newer MMDB file with --geoip-db"
-    words = f"{name}, made on {built}, {days} days ago"
+    days = (datetime.fromtimestamp(case.now_ms / SECOND_MS, UTC).date() - built).days
+    update = "install a newer Tally, or set a newer MMDB file with --geoip-db"
+    words = f"{name}, built on {built}, {days} days ago"
     if days < -1:
-        yield fault("countries", f"{name}, made on {built}, after today", "set the system's clock right")
-    elif days > WORN_COUNTRIES_DAYS:
-        yield fault("countries", f"{words}: many addresses have moved since", update)
+        yield fault("countries", f"{name}, built on {built}, after today", "set the system clock")
+    elif days > OUTDATED_COUNTRIES_DAYS:
+        yield fault("countries", f"{words}: outdated, many addresses have moved", update)
     elif days > OLD_COUNTRIES_DAYS:
         yield note("countries", words, update)
     else:
@@ -209,17 +212,16 @@ def country_data(case: Case) -> Iterator[Finding]:
 
 
 def server(case: Case) -> Iterator[Finding]:
-    """Whether one runs on this database."""
+    """Report the server that runs on this database."""
     if case.pid is None:
-        yield note(
-            "server", "none runs on this database", "start it with `analytics-server`" if case.path.exists() else ""
-        )
+        start = "start it with `analytics-server`" if case.path.exists() else ""
+        yield note("server", "none runs on this database", start)
     else:
         yield fine("server", f"runs as process {case.pid}" if case.pid else "runs")
 
 
 def permissions(case: Case) -> Iterator[Finding]:
-    """Who may read and write the database, its companions and its folder."""
+    """Check the owner and mode of the database, of the files beside it and of its directory."""
     path = case.path
     if not path.is_file():
         return
@@ -227,42 +229,39 @@ def permissions(case: Case) -> Iterator[Finding]:
     owner = path.stat().st_uid
     for beside in (case.log, path.with_name(path.name + "-shm"), path.with_name(path.name + ".lock")):
         if beside.exists() and beside.stat().st_uid != owner:
-            whose = f"belongs to {_user(beside.stat().st_uid)}, the database to {_user(owner)}"
-            todo = f"chown {_user(owner)} {beside}, and run commands as {_user(owner)}"
-            found.append(fault("permissions", f"{beside.name} {whose}", todo))
-    runs_as = _uid_of(case.pid)
+            owners = f"belongs to {_user_name(beside.stat().st_uid)}, the database to {_user_name(owner)}"
+            todo = f"chown {_user_name(owner)} {beside}, and run commands as {_user_name(owner)}"
+            found.append(fault("permissions", f"{beside.name} {owners}", todo))
+    runs_as = _user_of(case.pid)
     if runs_as not in (None, 0, owner):
-        found.append(
-            fault(
-                "permissions",
-                f"the database belongs to {_user(owner)}, the server runs as {_user(runs_as or 0)}",
-                f"stop the server, chown {_user(runs_as or 0)} {path} and what begins with its name, start it again",
-            )
-        )
-    yield from found or [
-        fine("permissions", f"{_user(owner)} alone can read the database, and its folder can be written")
-    ]
+        user = _user_name(runs_as or 0)
+        words = f"the database belongs to {_user_name(owner)}, the server runs as {user}"
+        todo = f"stop the server, run `chown {user} {path}*`, start it again"
+        found.append(fault("permissions", words, todo))
+    words = f"only {_user_name(owner)} can read the database; its directory is writable"
+    yield from found or [fine("permissions", words)]
 
 
 def _modes(case: Case) -> Iterator[Finding]:
-    path, folder = case.path, case.path.parent
+    path, directory = case.path, case.path.parent
     for file in (path, case.log):
         if file.exists() and stat.S_IMODE(file.stat().st_mode) & 0o077:
-            words = f"others than its owner can read or write {file.name}, which holds hashes of passwords and keys"
+            words = f"other users can read or write {file.name}, which contains hashes of passwords and keys"
             yield fault("permissions", words, f"chmod 600 {file}")
-    mode = folder.stat().st_mode
+    mode = directory.stat().st_mode
     if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-        yield fault("permissions", f"everybody can replace files in {folder}", f"chmod o-w {folder}")
-    me = _user(os.geteuid())
+        yield fault("permissions", f"all users can replace files in {directory}", f"chmod o-w {directory}")
+    user = _user_name(os.geteuid())
     if not os.access(path, os.R_OK | os.W_OK):
-        words = f"{me} cannot write {path.name}, which belongs to {_user(path.stat().st_uid)}"
-        yield fault("permissions", words, f"run this, and the server, as {_user(path.stat().st_uid)}")
-    elif not os.access(folder, os.W_OK | os.X_OK):
-        words = f"{me} cannot write the folder {folder}, where SQLite keeps its log"
-        yield fault("permissions", words, f"chown {me} {folder}, or run this, and the server, as its owner")
+        owner = _user_name(path.stat().st_uid)
+        words = f"{user} cannot write {path.name}, which belongs to {owner}"
+        yield fault("permissions", words, f"run this command and the server as {owner}")
+    elif not os.access(directory, os.W_OK | os.X_OK):
+        words = f"{user} cannot write the directory {directory}, where SQLite creates its log"
+        yield fault("permissions", words, f"chown {user} {directory}, or run this command and the server as its owner")
 
 
-def _uid_of(pid: int | None) -> int | None:
+def _user_of(pid: int | None) -> int | None:
     try:
         return Path(f"/proc/{pid}").stat().st_uid if pid else None
     except OSError:
@@ -270,42 +269,41 @@ def _uid_of(pid: int | None) -> int | None:
 
 
 def disk(case: Case) -> Iterator[Finding]:
-    """Room for what comes in, and for temporary files."""
-    folder = case.path.parent
-    if not folder.is_dir():
-        yield fault("disk", f"the folder {folder} does not exist", "create it, or name another file with --db")
+    """Check the space for the database and for temporary files."""
+    directory = case.path.parent
+    if not directory.is_dir():
+        yield fault("disk", f"the directory {directory} does not exist", "create it, or name another file with --db")
         return
-    free = shutil.disk_usage(folder).free
-    inodes = os.statvfs(folder)
+    free = shutil.disk_usage(directory).free
+    inodes = os.statvfs(directory)
     size = case.path.stat().st_size if case.path.is_file() else 0
-    room = "make room, or move the database to a larger disk; `retention` and then `compact` make it smaller"
+    todo = "free space, or move the database to a larger disk; `retention` and then `compact` make it smaller"
     found = []
-    min_free = min_free_bytes(case.settings.min_free_disk * 1_000_000, shutil.disk_usage(folder).total)
+    min_free = min_free_bytes(case.settings.min_free_disk * 1_000_000, shutil.disk_usage(directory).total)
+    words = f"{sized(free)} are free in {directory}"
     if free < min_free:
-        words = f"{sized(free)} are free in {folder}, less than --min-free-disk ({sized(min_free)}): events are refused"
-        found.append(fault("disk", f"{words} (503)", f"{room}; or lower --min-free-disk"))
-    elif free < LEAST_FREE_BYTES:
-        words = f"{sized(free)} are free in {folder}: when it is full, events are refused (503)"
-        found.append(fault("disk", words, room))
+        words = f"{words}, less than --min-free-disk ({sized(min_free)}): events are refused (503)"
+        found.append(fault("disk", words, f"{todo}; or lower --min-free-disk"))
+    elif free < MIN_FREE_BYTES:
+        found.append(fault("disk", f"{words}: when it is full, events are refused (503)", todo))
     elif free < size:
-        found.append(note("disk", f"{sized(free)} are free in {folder}, less than a backup beside it takes", room))
+        found.append(note("disk", f"{words}, less than a backup in the same place takes", todo))
     if inodes.f_files and not inodes.f_favail:
-        found.append(
-            fault("disk", f"no more files can be made in {folder}", "delete some; the disk has run out of inodes")
-        )
-    limit = _most_bytes(case.pid)
-    if limit is not None and limit < size + LEAST_FREE_BYTES:
+        words = f"no more files can be created in {directory}: the disk has no free inodes"
+        found.append(fault("disk", words, "delete some files"))
+    limit = _file_size_limit(case.pid)
+    if limit is not None and limit < size + MIN_FREE_BYTES:
         words = f"the server's limit on the size of a file is {sized(limit)}, the database has {sized(size)}"
         found.append(fault("disk", words, "raise it: `ulimit -f unlimited`, or LimitFSIZE= in the service's unit"))
-    place = Path(tempfile.gettempdir())
-    if shutil.disk_usage(place).free < 64 * 1_048_576:
-        words = f"{sized(shutil.disk_usage(place).free)} are free in {place}, where large questions are sorted"
-        found.append(fault("disk", words, "make room there, or set TMPDIR to another folder"))
-    yield from found or [fine("disk", f"{sized(free)} are free in {folder}")]
+    temporary = Path(tempfile.gettempdir())
+    if shutil.disk_usage(temporary).free < 64 * 1_048_576:
+        words = f"{sized(shutil.disk_usage(temporary).free)} are free in {temporary}, where large queries are sorted"
+        found.append(fault("disk", words, "free space there, or set TMPDIR to another directory"))
+    yield from found or [fine("disk", f"{sized(free)} are free in {directory}")]
 
 
-def _most_bytes(pid: int | None) -> int | None:
-    """The limit on a file's size of the server, or of this process where none runs; None for no limit."""
+def _file_size_limit(pid: int | None) -> int | None:
+    """Return the file size limit of the server, or of this process where none runs; None for no limit."""
     try:
         limit = resource.prlimit(pid or os.getpid(), resource.RLIMIT_FSIZE)[0]
     except OSError:  # another user's process
@@ -314,27 +312,25 @@ def _most_bytes(pid: int | None) -> int | None:
 
 
 def log_size(case: Case) -> Iterator[Finding]:
-    """SQLite's log: it starts over in a moment in which nobody reads."""
+    """Check the size of SQLite's write-ahead log, which is reset at a moment without readers."""
     size = case.log.stat().st_size if case.log.exists() else 0
     if size <= MOST_LOG_BYTES * 5 // 4:
         yield fine("log", f"{sized(size)} beside the database")
         return
-    words = f"{case.log.name} has {sized(size)}: it starts over when nobody reads the file"
-    others = [pid for pid in _who_has(case.path) if pid not in (case.pid, os.getpid())]
+    words = f"{case.log.name} has {sized(size)}: it is reset when no process reads the database"
+    others = [pid for pid in _processes_with(case.path) if pid not in (case.pid, os.getpid())]
     if others:
         named = ", ".join(f"{_command(pid)} (process {pid})" for pid in others)
-        yield fault("log", f"{words}, and {named} has it open", "end that, if it is no backup that is about to end")
+        yield fault("log", f"{words}, and {named} has it open", "stop that, unless it is a backup that ends soon")
     elif case.pid is None:
-        yield note("log", words, "start the server: it empties the log within seconds")
+        yield note("log", words, "start the server: it resets the log within seconds")
     else:
-        todo = (
-            "look again in a minute; if it stays, restart the server, and see that no other program has the file open"
-        )
+        todo = "check again in a minute; if it stays, close other programs that have the file open, restart the server"
         yield fault("log", words, todo)
 
 
-def _who_has(path: Path) -> list[int]:
-    """The processes that have a file open, of those that may be looked at."""
+def _processes_with(path: Path) -> list[int]:
+    """Return the processes that have a file open, of those that this user may inspect."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -349,33 +345,34 @@ def _command(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:
-        return "something"
+        return "a program"
 
 
 def backups_made(case: Case) -> Iterator[Finding]:
-    """The nightly backups, where the settings name a folder for them."""
-    folder = case.settings.backup_dir
-    if folder is None:
-        todo = "have the server make them: --backup-dir FOLDER, best on another disk (give it to doctor too)"
-        yield note("backups", "no folder for nightly backups is named here", todo)
+    """Check the nightly backups, where --backup-dir is set."""
+    directory = case.settings.backup_dir
+    if directory is None:
+        todo = "set --backup-dir DIRECTORY for the server and for doctor, if possible on another disk"
+        yield note("backups", "--backup-dir is not set", todo)
         return
-    if not folder.is_dir():
-        yield fault("backups", f"the folder {folder} does not exist", "create it, or name another with --backup-dir")
+    if not directory.is_dir():
+        words = f"the directory {directory} does not exist"
+        yield fault("backups", words, "create it, or name another with --backup-dir")
         return
     try:
-        made = backups(folder, case.path)
-    except BadDatabase:  # which is told where the database is
+        made = backups(directory, case.path)
+    except BadDatabase:  # the check of the database reports it
         return
     if not made:
-        yield fault(
-            "backups", f"there is none in {folder}", f"make one now: `analytics-server backup --keep 7 {folder}`"
-        )
+        todo = f"make one now: `analytics-server backup --keep 7 {directory}`"
+        yield fault("backups", f"there is none in {directory}", todo)
         return
     hours = (case.now_ms - made[-1][0]) // HOUR_MS
-    words = f"{len(made)} in {folder}, the newest {hours} hours old"
+    words = f"{len(made)} in {directory}, the newest {hours} hours old"
     if case.now_ms - made[-1][0] > OLD_BACKUP_MS:
-        yield fault("backups", words, "see in the server's log why none was made since; does it run with --backup-dir?")
-    elif folder.stat().st_dev == case.path.parent.stat().st_dev:
-        yield note("backups", words, "they are on the database's own disk: copy them elsewhere as well")
+        todo = "check that the server runs with --backup-dir; its log has the reason of a failed backup"
+        yield fault("backups", words, todo)
+    elif directory.stat().st_dev == case.path.parent.stat().st_dev:
+        yield note("backups", words, "they are on the same disk as the database: copy them elsewhere too")
     else:
         yield fine("backups", words)

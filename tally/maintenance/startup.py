@@ -1,8 +1,8 @@
-"""What is checked before a server starts, and what a start that fails takes away again.
+"""Checks before a server starts, and the cleanup after a start that failed.
 
-Checked before anything is created: that the database's path does not name another kind of file, that the file has one
-name only, that --backup-dir can be written. SQLite finds its log, and a server its lock, by the path of the database:
-under two names of one file two processes would each have their own, and overwrite each other's pages.
+Checked before anything is created: the database's path is not another kind of file, the file has only one name, and
+--backup-dir is writable. SQLite finds its log, and a server its lock, by the path of the database: under two names of
+one file two processes would each have their own, and overwrite each other's pages.
 
 A start that fails after that (the port is in use, country data cannot be read) deletes the database and the lock file
 that it created itself, so that a mistyped option leaves nothing behind.
@@ -21,7 +21,7 @@ from tally.storage.database import APPLICATION_ID, BadDatabase, refuse_hard_link
 # https://www.sqlite.org/fileformat2.html, 1.3: the magic string, and the application id at offset 68.
 _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
-_OWNER_AT = 68
+_APPLICATION_ID_OFFSET = 68
 
 
 def check(settings: Settings) -> None:
@@ -37,14 +37,14 @@ def _check_file(path: Path) -> None:
         with path.open("rb") as file:
             header = file.read(_HEADER_BYTES)
     except OSError:
-        return  # missing, a directory, not readable: opening it says which
+        return  # missing, a directory, not readable: the error of opening it names the reason
     if not header:
         return
     if not header.startswith(_MAGIC):
-        raise BadDatabase(f"{path} is no SQLite database: name another file with --db.")
-    owner = int.from_bytes(header[_OWNER_AT : _OWNER_AT + 4].ljust(4, b"\0"), "big")
+        raise BadDatabase(f"{path} is not a SQLite database: name another file with --db.")
+    id_bytes = header[_APPLICATION_ID_OFFSET : _APPLICATION_ID_OFFSET + 4]
     # 0: a file whose creation was interrupted, which opening it completes.
-    if owner not in (0, APPLICATION_ID):
+    if int.from_bytes(id_bytes.ljust(4, b"\0"), "big") not in (0, APPLICATION_ID):
         raise BadDatabase(f"{path} is another program's database: name another file with --db.")
 
 
@@ -53,7 +53,7 @@ def _check_backup_dir(folder: Path) -> None:
         what = "is not a directory" if folder.exists() else "does not exist"
         raise BadSetting(f"--backup-dir: {folder.resolve()} {what}: create it, or name another directory")
     try:
-        # Permissions, a read-only file system, a quota: only writing shows them all.
+        # Only writing shows missing permissions, a read-only file system and a quota alike.
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as failure:
@@ -64,7 +64,7 @@ def _check_backup_dir(folder: Path) -> None:
 
 
 class Attempt:
-    """Notes which files exist before a start; `undo` deletes what the start created."""
+    """Records which files exist before a start; `undo` deletes those that the start created."""
 
     def __init__(self, path: Path) -> None:
         self._path = path.resolve()
@@ -85,11 +85,11 @@ class Attempt:
 
 
 def _is_unused(path: Path) -> bool:
-    """Whether no command has written to a new database meanwhile."""
+    """Return whether no command has created an account in a new database meanwhile."""
     try:
         uri = f"{path.as_uri()}?mode=ro"
         with contextlib.closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
             return not accounts.any_account(connection)
     except sqlite3.Error:
-        # No table of ours: the start failed before it made any.
+        # The start failed before it created the tables.
         return os.path.getsize(path) == 0

@@ -187,7 +187,7 @@ def explained(failure: Exception, path: Path) -> BadDatabase:
     """What SQLite says of a file, with what to do about it."""
     name = getattr(failure, "sqlite_errorname", "")
     if name == "SQLITE_NOTADB":
-        return BadDatabase(f"{path} is no SQLite database: name another file with --db.")
+        return BadDatabase(f"{path} is not a SQLite database: name another file with --db.")
     if name.startswith("SQLITE_CORRUPT"):
         return BadDatabase(f"{path} is damaged: put a backup in its place, or name another file with --db.")
     if isinstance(failure, OSError) or name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")):

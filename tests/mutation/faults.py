@@ -752,7 +752,7 @@ FAULTS = (
     Fault(
         "a backup that nobody has checked",
         "tally/maintenance/backup.py",
-        '        check(path, path, "the database is too, or the disk is", is_over)\n',
+        '        check(path, path, "the database or the disk is damaged", is_cancelled)\n',
         "",
         "tests/unit/maintenance/test_backup.py",
     ),
@@ -1356,7 +1356,7 @@ FAULTS = (
     Fault(
         "a disk that is never too small",
         "tally/maintenance/doctor_checks.py",
-        "    elif free < LEAST_FREE_BYTES:",
+        "    elif free < MIN_FREE_BYTES:",
         "    elif free < 0:",
         "tests/unit/cli/test_doctor.py",
     ),
@@ -1370,7 +1370,7 @@ FAULTS = (
     Fault(
         "a backup that fills the database's disk",
         "tally/maintenance/backup.py",
-        "    refuse_without_room(source, target.resolve().parent)\n",
+        "    require_free_space(source, target.resolve().parent)\n",
         "",
         "tests/unit/maintenance/test_backup.py",
     ),

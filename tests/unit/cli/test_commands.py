@@ -987,7 +987,7 @@ def a_folder(path: Path) -> None:
 
 
 OTHER_FILES = {
-    "text": (a_text, "no SQLite database"),
+    "text": (a_text, "not a SQLite database"),
     "stranger": (a_stranger, "another program"),
     "stranger in WAL mode": (a_stranger_in_wal_mode, "another program"),
     "newer": (a_newer_one, "newer"),
@@ -1214,7 +1214,7 @@ def test_a_text_file_is_no_database(here: Command, command: Command, tmp_path: P
     for words in (("serve", "--port", "0"), ("website", "add", "example.com"), ("doctor",), ("compact",)):
         done = (command if words[0] == "serve" else here)(*words, "--db", "README.md")
         assert done.returncode == 1
-        assert "README.md is no SQLite database" in done.stderr + done.stdout
+        assert "README.md is not a SQLite database" in done.stderr + done.stdout
         assert made(tmp_path) == ["README.md"]
     with closing(sqlite3.connect(tmp_path / "theirs.db")) as theirs:
         theirs.execute("pragma application_id = 7")

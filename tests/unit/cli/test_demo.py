@@ -187,7 +187,7 @@ def test_other_data_is_refused_and_left_alone(tmp_path: Path, command: Command) 
     assert (tmp_path / "own.db").read_bytes() == before
     text = command("demo", "--db", "notes.md")
     assert text.returncode == 1
-    assert "notes.md is no SQLite database" in text.stderr
+    assert "notes.md is not a SQLite database" in text.stderr
     assert sorted(path.name for path in tmp_path.iterdir() if "own" not in path.name) == ["notes.md"]
 
 

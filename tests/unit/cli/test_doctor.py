@@ -203,7 +203,7 @@ NO_DATABASE: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "none": (lambda path: None, "There is no database", "start the server once"),
     "a folder": (lambda path: path.mkdir(), "is a folder", "name a file in it"),
     "empty": (lambda path: path.touch(), "is empty", "start the server once"),
-    "text": (lambda path: path.write_text("text" * 999), "is no SQLite database", "name another file"),
+    "text": (lambda path: path.write_text("text" * 999), "is not a SQLite database", "name another file"),
     "another program's": (foreign, "is another program's database", "name another file"),
 }
 
@@ -321,7 +321,7 @@ def test_another_user_is_told_whose_it_is(open_folder: Path, db: Path, countries
     # The file is his, and its folder is not.
     os.chown(path, NOBODY, NOBODY)
     found = elsewhere(words_of(path, fresh), AS_NOBODY)
-    assert "cannot write the folder" in found.the("permissions").words
+    assert "cannot write the directory" in found.the("permissions").words
     os.chown(open_folder, NOBODY, NOBODY)
     assert elsewhere(words_of(path, fresh), AS_NOBODY).faults == set()
     # He may not even look.
@@ -458,7 +458,7 @@ def test_a_log_that_somebody_holds(doctor: Doctor, db: Path) -> None:
         found = doctor("--quick")
         assert found.faults == {"log"}
         assert f"(process {reader.pid}) has it open" in found.the("log").words
-        assert found.the("log").todo.startswith("end that")
+        assert found.the("log").todo.startswith("stop that")
     # Nobody holds it any more, and no server runs that would empty it.
     found = doctor("--quick")
     assert found.faults == set()
@@ -540,7 +540,7 @@ def package(folder: Path, version: str, *, broken: str = "") -> Path:
 
 @pytest.mark.parametrize(
     ("version", "broken", "words"),
-    [("2019a", "", "2, of 2019a"), ("2090a", "Europe/Berlin", "1 of the package"), ("", "", "cannot be read")],
+    [("2019a", "", "2 from tzdata 2019a"), ("2090a", "Europe/Berlin", "1 zones of tzdata"), ("", "", "cannot be read")],
     ids=["old", "damaged", "no version"],
 )
 def test_zone_data(db: Path, countries: Path, tmp_path: Path, version: str, broken: str, words: str) -> None:
@@ -676,4 +676,4 @@ def test_backups(doctor: Doctor, db: Path, tmp_path: Path) -> None:
     make_dated(db, folder, 7, now_ms())
     found = doctor(*given)
     assert found.faults == set()
-    assert "database's own disk" in found.the("backups").todo
+    assert "same disk as the database" in found.the("backups").todo

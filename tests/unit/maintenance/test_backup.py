@@ -1,7 +1,7 @@
-"""backup, backup --keep, the nightly backup, restore: a copy is whole or not there, and nothing of anybody else's goes.
+"""Backups, dated and nightly ones, and restore: a copy is complete or absent, and no other file is touched.
 
-The rules are in docs/backup.md. What a copy of a running server holds is tested in tests/unit/cli/test_commands.py.
-Kills are real ones: a process gets SIGKILL at each line it comes to, one line after the other.
+The rules are in docs/backup.md. tests/unit/cli/test_commands.py tests the content of a running server's backup. Kills
+are real: for each line of the module under test one process gets SIGKILL at that line.
 """
 
 import fcntl
@@ -22,24 +22,23 @@ import pytest
 
 from analytics_server import main
 from tally.accounts import queries as accounts
-from tally.maintenance import backup as backups
-from tally.maintenance.backup import BackupError, Stopped, make_backup
-from tally.maintenance.restore import drop_leftovers
-from tally.maintenance.scheduled_backup import AGAIN_NS, ScheduledBackup
+from tally.maintenance import restore
+from tally.maintenance.backup import BackupError, Cancelled, delete_leftovers, make_backup, make_dated
+from tally.maintenance.scheduled_backup import RETRY_NS, ScheduledBackup
 from tally.storage.connections import lock_file
 from tally.storage.database import open_database
+from tally.timestamps import DAY_MS, SECOND_MS
 from tests.support.aged_database import built, sql
 from tests.support.app import NOON_MS, ROOT, ManualClock
 from tests.support.process import Serve, clean_environment, until
 from tests.unit.cli.test_commands import OTHER_FILES, Done, noise, refused, succeeded
 
-HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 Run = Callable[..., Done]
 
 
 @pytest.fixture
 def db(tmp_path: Path) -> Path:
-    """A file with a past, its log in it."""
+    """A database with data of several months, without a log."""
     return built(tmp_path / "data")
 
 
@@ -51,7 +50,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(db: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    """A command on the file, in this process."""
+    """Run a command on the database, in this process."""
 
     def run(*words: object) -> Done:
         capsys.readouterr()
@@ -62,13 +61,13 @@ def run(db: Path, capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 def content(path: Path) -> list[str]:
-    """All that a database holds, as text."""
+    """Return the content of a database as SQL."""
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
         return list(connection.iterdump())
 
 
 def content_with_log(path: Path) -> list[str]:
-    """The same of a file with its log, both of which stay as they are."""
+    """Return the content of a database and its log as SQL, without changing either."""
     with tempfile.TemporaryDirectory() as elsewhere:
         for file in path.parent.glob(f"{path.name}*"):
             if file.name in (path.name, f"{path.name}-wal"):
@@ -81,7 +80,7 @@ def names(folder: Path) -> list[str]:
 
 
 def grown(db: Path, pages: int) -> Path:
-    """The file with so many more pages, all in it."""
+    """Add pages to the database file."""
     with closing(sqlite3.connect(db, isolation_level=None)) as connection:
         connection.execute("create table more (page)")
         connection.execute(
@@ -93,8 +92,8 @@ def grown(db: Path, pages: int) -> Path:
     return db
 
 
-def without_rows_in_an_index(path: Path) -> None:
-    """An index that says other than its table, which only a whole look tells: each page by itself is right."""
+def swap_indexes(path: Path) -> None:
+    """Make indexes disagree with their table. Each page by itself is valid, so only integrity_check finds it."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("create table two (a, b)")
         connection.execute("create index one on two (a)")
@@ -107,30 +106,30 @@ def without_rows_in_an_index(path: Path) -> None:
             connection.execute("update sqlite_schema set rootpage = ? where name = ?", (root, name))
 
 
-# One copy
+# One backup
 
 
-def test_a_copy_is_all_of_it_in_one_file(run: Run, db: Path, folder: Path) -> None:
+def test_a_backup_is_one_complete_file(run: Run, db: Path, folder: Path) -> None:
     target = folder / "copy.db"
     assert succeeded(run("backup", target)) == ""
     assert content(target) == content(db)
     assert names(folder) == ["copy.db"]
     held = target.read_bytes()
-    assert held[18:20] == b"\1\1", "it needs no log beside it: whoever reads it leaves nothing there"
+    assert held[18:20] == b"\1\1", "not in WAL mode: reading it creates no other files"
     assert target.stat().st_mode & 0o777 == 0o600
     assert target.stat().st_nlink == 1
 
 
-def test_a_copy_is_looked_at_whole(run: Run, db: Path, folder: Path) -> None:
-    without_rows_in_an_index(db)
-    assert sql(db, "pragma quick_check") == [("ok",)], "a quick look does not see it"
+def test_a_backup_is_checked_completely(run: Run, db: Path, folder: Path) -> None:
+    swap_indexes(db)
+    assert sql(db, "pragma quick_check") == [("ok",)], "quick_check does not find it"
     refused(run("backup", folder / "copy.db"), 1, "damaged")
     refused(run("backup", "--keep", 2, folder), 1, "damaged")
     assert names(folder) == []
 
 
-def test_commits_do_not_begin_it_anew(db: Path, folder: Path) -> None:
-    """One snapshot: with a commit after each of its steps it still ends after as many steps as the file has."""
+def test_commits_do_not_restart_a_backup(db: Path, folder: Path) -> None:
+    """It copies one snapshot: a commit after each step does not increase the number of steps."""
     steps = 0
     with closing(sqlite3.connect(grown(db, 9_000), isolation_level=None)) as other:
         before = content(db)
@@ -147,25 +146,25 @@ def test_commits_do_not_begin_it_anew(db: Path, folder: Path) -> None:
     assert content(folder / "copy.db") == before
 
 
-def test_a_copy_that_nobody_wants_ends(db: Path, folder: Path) -> None:
-    with pytest.raises(Stopped):
+def test_a_cancelled_backup_leaves_no_file(db: Path, folder: Path) -> None:
+    with pytest.raises(Cancelled):
         make_backup(db, folder / "copy.db", lambda: True)
     assert names(folder) == []
 
 
-def test_a_name_taken_meanwhile(db: Path, folder: Path) -> None:
+def test_a_target_created_during_the_backup(db: Path, folder: Path) -> None:
     def take() -> bool:
         (folder / "copy.db").write_text("mine")
         return False
 
-    with pytest.raises(BackupError, match="a backup never overwrites"):
+    with pytest.raises(BackupError, match="A backup never overwrites"):
         make_backup(db, folder / "copy.db", take)
     assert (folder / "copy.db").read_text() == "mine"
     assert names(folder) == ["copy.db"]
 
 
-def test_no_room(db: Path, folder: Path, tmp_path: Path) -> None:
-    """A full disk, as a limit on the size of files: said in words, nothing left, nothing changed."""
+def test_a_full_disk(db: Path, folder: Path, tmp_path: Path) -> None:
+    """Simulated by a limit on file sizes: an error message, no file left, nothing changed."""
     grown(db, 500)
     shutil.copy(db, tmp_path / "good.db")
     before = db.read_bytes()
@@ -187,8 +186,8 @@ def test_no_room(db: Path, folder: Path, tmp_path: Path) -> None:
     assert not [name for name in names(db.parent) if "restoring" in name or "replaced" in name]
 
 
-def test_it_does_not_fill_the_disk(run: Run, db: Path, folder: Path, tmp_path: Path) -> None:
-    """A server that writes to the same one would refuse events then. Files with holes, as large as all that is left."""
+def test_free_space_is_required(run: Run, db: Path, folder: Path, tmp_path: Path) -> None:
+    """A full disk would stop the server. The sources are sparse files as large as the free space."""
     shutil.copy(db, tmp_path / "good.db")
     free = shutil.disk_usage(tmp_path).free
     for path, words in (
@@ -197,35 +196,35 @@ def test_it_does_not_fill_the_disk(run: Run, db: Path, folder: Path, tmp_path: P
     ):
         size = path.stat().st_size
         os.truncate(path, free)
-        refused(run(*words), 1, "needs room for", "make some first")
+        refused(run(*words), 1, "A copy needs", "free space first")
         os.truncate(path, size)
     assert names(folder) == []
     assert not [name for name in names(db.parent) if "restoring" in name or "replaced" in name]
 
 
-# A folder of them
+# Dated backups
 
 
 def test_the_newest_are_kept(run: Run, db: Path, folder: Path) -> None:
     for n in range(5):
-        made = backups.make_dated(db, folder, 3, NOON_MS + n * 1000)
-        assert len(made.gone) == (n >= 3)
+        made = make_dated(db, folder, 3, NOON_MS + n * SECOND_MS)
+        assert len(made.rotated) == (n >= 3)
     assert names(folder) == [f"analytics-20261118T12000{n}Z.db" for n in (2, 3, 4)]
     printed = succeeded(run("backup", "--keep", 1, folder))
-    assert names(folder) == [Path(printed.strip()).name], "the command prints where it is, and keeps as many as it says"
+    assert names(folder) == [Path(printed.strip()).name], "the command prints the path and keeps N files"
     assert content(folder / names(folder)[0]) == content(db)
 
 
-def test_the_one_just_made_stays(db: Path, folder: Path) -> None:
-    """Others may be dated after it, where the clock was ahead."""
+def test_the_new_backup_is_kept_among_later_dates(db: Path, folder: Path) -> None:
+    """Older backups have later dates where the clock was ahead."""
     for n in (9, 8, 1):
-        made = backups.make_dated(db, folder, 2, NOON_MS + n * 1000)
+        made = make_dated(db, folder, 2, NOON_MS + n * SECOND_MS)
         assert made.path.exists()
     assert names(folder) == ["analytics-20261118T120001Z.db", "analytics-20261118T120009Z.db"]
 
 
-def test_nothing_else_is_touched(db: Path, folder: Path, tmp_path: Path) -> None:
-    """Only copies of this very database, under names of ours."""
+def test_other_files_are_not_deleted(db: Path, folder: Path, tmp_path: Path) -> None:
+    """Only copies of this database with the name of a dated backup are."""
     other = tmp_path / "other" / "analytics.db"
     other.parent.mkdir()
     open_database(other, create=True).close()
@@ -235,7 +234,7 @@ def test_nothing_else_is_touched(db: Path, folder: Path, tmp_path: Path) -> None
     make_backup(db, folder / "my-analytics-20200101T000000Z.db")
     make_backup(db, folder / "analytics-before-the-move.db")
     make_backup(db, folder / "analytics-20209999T000000Z.db")
-    (folder / "analytics-20200101T000001Z.db").write_text("a text that is called so")
+    (folder / "analytics-20200101T000001Z.db").write_text("a text file")
     (folder / "analytics-20200101T000002Z.db").write_bytes(noise(20_000))
     (folder / "analytics-20200101T000003Z.db").mkdir()
     make_backup(db, tmp_path / "far.db")
@@ -244,16 +243,16 @@ def test_nothing_else_is_touched(db: Path, folder: Path, tmp_path: Path) -> None
     (folder / "notes.unfinished").write_text("mine")
     theirs = set(names(folder))
     for n in range(3):
-        backups.make_dated(db, folder, 1, NOON_MS + n * 1000)
+        make_dated(db, folder, 1, NOON_MS + n * SECOND_MS)
     assert set(names(folder)) - theirs == {"analytics-20261118T120002Z.db"}
     assert theirs < set(names(folder))
     assert (tmp_path / "far.db").exists()
 
 
-def test_wrong_words(run: Run, folder: Path, db: Path) -> None:
-    refused(run("backup", folder), 1, "is a folder", "--keep N")
-    refused(run("backup", "--keep", 3, db), 1, "is no folder")
-    refused(run("backup", "--keep", 3, folder / "nowhere"), 1, "nowhere is no folder")
+def test_invalid_arguments(run: Run, folder: Path, db: Path) -> None:
+    refused(run("backup", folder), 1, "is a directory", "--keep N")
+    refused(run("backup", "--keep", 3, db), 1, "is not a directory")
+    refused(run("backup", "--keep", 3, folder / "nowhere"), 1, "nowhere is not a directory")
     for number in ("0", "-1", "many", "1.5", ""):
         with pytest.raises(SystemExit) as usage:
             run("backup", f"--keep={number}", folder)
@@ -261,7 +260,7 @@ def test_wrong_words(run: Run, folder: Path, db: Path) -> None:
     assert names(folder) == []
 
 
-# What killed ones leave
+# Leftovers of killed backups
 
 
 KILLER = """
@@ -276,14 +275,14 @@ for n in range(1, 10_000):
     child = os.fork()
     if not child:
         left = n
-        def look(frame, event, argument):
+        def trace(frame, event, argument):
             global left
             if frame.f_code.co_filename.endswith(places):
                 left -= event == "line"
                 if not left:
                     os.kill(os.getpid(), signal.SIGKILL)
-                return look
-        sys.settrace(look)
+                return trace
+        sys.settrace(trace)
         status = analytics_server.main([word.replace("HERE", here) for word in words])
         os._exit(status)
     _, status = os.waitpid(child, 0)
@@ -293,22 +292,24 @@ for n in range(1, 10_000):
 """
 
 
-def killed_everywhere(place: str, template: Path, *words: str) -> Iterator[Path]:
-    """Copies of a folder; in each, a command has been killed (SIGKILL) at another line of a room, each line it comes to
-    in turn; in the last it has come to its end. HERE in its words is the folder."""
-    program = [sys.executable, "-c", KILLER, str(ROOT), place, str(template), *words]
+def killed_everywhere(module: str, template: Path, *words: str) -> Iterator[Path]:
+    """Yield copies of a directory; in the n-th a command was killed (SIGKILL) at the n-th line of `module` that it ran.
+
+    In the last copy it ran to its end. HERE in the command's words is the directory.
+    """
+    program = [sys.executable, "-c", KILLER, str(ROOT), module, str(template), *words]
     done = subprocess.run(program, capture_output=True, text=True, env=clean_environment())
     assert done.returncode == 0, done.stderr
     last, status = map(int, done.stdout.splitlines()[-1].split())
     assert status == 0, done.stderr
-    assert last > 30, "it comes to some dozen lines"
+    assert last > 30, "the command runs dozens of lines of the module"
     for n in range(1, last + 1):
         yield template.with_name(f"{template.name}{n}")
 
 
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
-    """A file that is dumped in no time."""
+    """A small database, so that its content is read quickly."""
     path = tmp_path / "small" / "analytics.db"
     path.parent.mkdir()
     with closing(open_database(path, create=True)) as connection:
@@ -316,59 +317,59 @@ def small(tmp_path: Path) -> Path:
     return path
 
 
-def test_killed_anywhere(small: Path, tmp_path: Path) -> None:
-    """The name is given to a whole copy or to none; the next one sweeps."""
+def test_a_backup_killed_at_any_line(small: Path, tmp_path: Path) -> None:
+    """Only a complete copy gets the final name; the next backup deletes the rest."""
     db, before, template = small, content(small), tmp_path / "killed"
     template.mkdir()
-    lefts = wholes = 0
+    unfinished = complete = 0
     for here in killed_everywhere(
         "tally/maintenance/backup.py", template, "backup", "--keep", "9", "HERE", "--db", str(db)
     ):
-        left = [name for name in names(here) if name.endswith(".unfinished")]
-        whole = [name for name in names(here) if name not in left]
-        assert all(content(here / name) == before for name in whole)
-        assert backups.sweep(here, db) == [here / name for name in left]
-        assert names(here) == whole
-        lefts, wholes = lefts + bool(left), wholes + bool(whole)
-    assert lefts > 10
-    assert wholes > 1
+        leftovers = [name for name in names(here) if name.endswith(".unfinished")]
+        finals = [name for name in names(here) if name not in leftovers]
+        assert all(content(here / name) == before for name in finals)
+        assert delete_leftovers(here, db) == [here / name for name in leftovers]
+        assert names(here) == finals
+        unfinished, complete = unfinished + bool(leftovers), complete + bool(finals)
+    assert unfinished > 10
+    assert complete > 1
 
 
-def test_one_under_way_is_left_alone(run: Run, db: Path, folder: Path) -> None:
+def test_a_running_backup_is_no_leftover(run: Run, db: Path, folder: Path) -> None:
     unfinished = folder / "analytics-20261118T120000Z.db.unfinished"
-    with unfinished.open("wb") as under_way:
-        fcntl.flock(under_way, fcntl.LOCK_EX)
+    with unfinished.open("wb") as running:
+        fcntl.flock(running, fcntl.LOCK_EX)
         succeeded(run("backup", "--keep", 1, folder))
         assert unfinished.exists()
-        with pytest.raises(BackupError, match="another backup to the same name is under way"):
+        with pytest.raises(BackupError, match="another backup to this name is running"):
             make_backup(db, unfinished.with_suffix(""))
         assert unfinished.exists()
     succeeded(run("backup", "--keep", 2, folder))
     assert not unfinished.exists()
 
 
-# Every night
+# Nightly backups
 
 
 @pytest.fixture
 def nightly(db: Path, folder: Path, clock: ManualClock) -> Iterator[ScheduledBackup]:
-    """At 3 in the morning; it is noon."""
+    """A nightly backup at 03:00; the time is noon."""
     nightly = ScheduledBackup(db, folder, 2, 3, clock)
     yield nightly
     nightly.close()
 
 
 def night(nightly: ScheduledBackup, clock: ManualClock, seconds: float = 0) -> tuple[int, int]:
-    """Lets time pass and the server look; how many were made and failed."""
+    """Let time pass, start a backup if due, wait for it; return how many were made and how many failed."""
     clock.advance(seconds)
-    nightly.look(clock.wall_ms())
+    nightly.start_if_due(clock.wall_ms())
     if nightly._thread is not None:
         nightly._thread.join()
     return nightly.made, nightly.failed
 
 
 def test_one_a_day(nightly: ScheduledBackup, clock: ManualClock, folder: Path, db: Path) -> None:
-    assert night(nightly, clock) == (1, 0), "the night that was slept through is made up for at once"
+    assert night(nightly, clock) == (1, 0), "a missed backup is made at once"
     assert nightly.last_ms == clock.wall_ms()
     assert nightly.bytes == (folder / names(folder)[0]).stat().st_size
     assert night(nightly, clock, 12 * 3600) == (1, 0)
@@ -379,26 +380,28 @@ def test_one_a_day(nightly: ScheduledBackup, clock: ManualClock, folder: Path, d
     assert names(folder) == ["analytics-20261119T030000Z.db", "analytics-20261120T030000Z.db"]
 
     again = ScheduledBackup(db, folder, 2, 3, clock)
-    assert night(again, clock, 600) == (0, 0), "a restart makes none twice"
+    assert night(again, clock, 600) == (0, 0), "a restart does not repeat it"
     assert again.last_ms == clock.wall_ms() - 600_000
 
 
-def test_names_of_the_future_mean_nothing(nightly: ScheduledBackup, clock: ManualClock, folder: Path, db: Path) -> None:
-    """A clock that was ahead for a moment must not end the backups for years."""
-    backups.make_dated(db, folder, 9, NOON_MS + 4000 * DAY_MS)
+def test_backups_dated_in_the_future_are_ignored(
+    nightly: ScheduledBackup, clock: ManualClock, folder: Path, db: Path
+) -> None:
+    """A clock that was ahead for a moment must not stop the backups for years."""
+    make_dated(db, folder, 9, NOON_MS + 4000 * DAY_MS)
     assert night(nightly, clock) == (1, 0)
     assert night(nightly, clock, 86_400) == (2, 0)
     assert len(names(folder)) == 2
 
 
-def test_a_failure_is_told_and_tried_again(
+def test_a_failure_is_logged_and_retried(
     nightly: ScheduledBackup, clock: ManualClock, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder.rmdir()
     assert night(nightly, clock) == (0, 1)
     assert "nightly backup failed" in caplog.text
-    assert str(caplog.records[-1].fields["error"]).startswith(f"{folder} is no folder: create it")
-    assert night(nightly, clock, AGAIN_NS / 1e9 - 1) == (0, 1), "not every second"
+    assert str(caplog.records[-1].fields["error"]).startswith(f"{folder} is not a directory: create it")
+    assert night(nightly, clock, RETRY_NS / 1e9 - 1) == (0, 1), "not every second"
     folder.mkdir()
     assert night(nightly, clock, 1) == (1, 1)
 
@@ -408,7 +411,7 @@ def metrics(server: Any) -> dict[str, float]:
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[:1] != "#")}
 
 
-def test_beside_a_running_server(serve: Serve, db: Path, folder: Path) -> None:
+def test_a_nightly_backup_of_a_running_server(serve: Serve, db: Path, folder: Path) -> None:
     server = serve("--backup-dir", str(folder), "--backup-keep", "1", db=db)
     website = sql(db, "select id from website")[0][0]
 
@@ -421,18 +424,18 @@ def test_beside_a_running_server(serve: Serve, db: Path, folder: Path) -> None:
     (name,) = names(folder)
     with closing(sqlite3.connect(f"{(folder / name).as_uri()}?mode=ro", uri=True)) as connection:
         assert connection.execute("pragma integrity_check").fetchall() == [("ok",)]
-    told = metrics(server)
-    assert told["tally_backups_failed_total"] == 0
-    assert told["tally_backup_bytes"] == (folder / name).stat().st_size
-    assert 0 <= told["tally_backup_age_seconds"] < 600
+    values = metrics(server)
+    assert values["tally_backups_failed_total"] == 0
+    assert values["tally_backup_bytes"] == (folder / name).stat().st_size
+    assert 0 <= values["tally_backup_age_seconds"] < 600
     made = datetime.strptime(name, "analytics-%Y%m%dT%H%M%SZ.db").replace(tzinfo=UTC).timestamp()
-    assert abs(told["tally_backup_last_timestamp_seconds"] - made) < 1
+    assert abs(values["tally_backup_last_timestamp_seconds"] - made) < 1
     assert server.terminate() == 0
-    assert "nightly backup is made and checked" in server.stderr()
+    assert "nightly backup completed" in server.stderr()
 
 
-def test_the_end_of_a_server_in_the_middle_of_one(serve: Serve, db: Path, folder: Path) -> None:
-    """It does not wait for the copy; the next start makes a whole one and takes away what is left."""
+def test_a_server_stopped_during_a_backup(serve: Serve, db: Path, folder: Path) -> None:
+    """It does not wait for the copy; the next start makes a complete one and deletes the leftover."""
     grown(db, 20_000)
     server = serve("--backup-dir", str(folder), db=db)
     until(lambda: names(folder), 60)
@@ -445,12 +448,12 @@ def test_the_end_of_a_server_in_the_middle_of_one(serve: Serve, db: Path, folder
     assert sql(folder / name, "select count(*) from more") == [(20_000,)]
 
 
-# Putting one back
+# Restore
 
 
 @pytest.fixture
 def copy(db: Path, tmp_path: Path) -> Path:
-    """A backup; since then the database has gone on, and its log is not empty."""
+    """A backup of the database, which has changed since; its log is not empty."""
     return gone_on(db, tmp_path / "copy.db")
 
 
@@ -461,7 +464,7 @@ def gone_on(db: Path, copy: Path) -> Path:
     log = db.with_name(f"{db.name}-wal")
     held = db.read_bytes(), log.read_bytes()
     keeper.close()
-    # As a killed server leaves it.
+    # The state after a server was killed.
     db.write_bytes(held[0])
     log.write_bytes(held[1])
     assert log.stat().st_size
@@ -472,7 +475,7 @@ def kept_beside(db: Path) -> list[Path]:
     return sorted(db.parent.glob("analytics.db.replaced-*"))
 
 
-def test_it_is_as_it_was(run: Run, db: Path, copy: Path) -> None:
+def test_restore_and_restore_back(run: Run, db: Path, copy: Path) -> None:
     before, backup = content_with_log(db), content(copy)
     assert before != backup
     done = run("restore", copy)
@@ -480,16 +483,16 @@ def test_it_is_as_it_was(run: Run, db: Path, copy: Path) -> None:
     assert content(db) == backup
     (kept,) = kept_beside(db)
     assert str(kept) in done.stderr
-    assert content(kept) == before, "what was there is all there, what stood in its log alone too"
+    assert content(kept) == before, "the previous database, with the content of its log"
     assert db.stat().st_mode & 0o777 == 0o600
     assert content(copy) == backup
     assert succeeded(run("website", "list")).count("\n") == 2
-    assert succeeded(run("restore", kept)) == "", "and back"
+    assert succeeded(run("restore", kept)) == ""
     assert content(db) == before
 
 
-def test_where_there_is_none(db: Path, copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """On a new machine."""
+def test_restore_without_a_database(db: Path, copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As on a new server."""
     new = tmp_path / "new" / "stats.db"
     assert main(["restore", str(copy), "--db", str(new)]) == 1
     assert f"{new.parent} does not exist: create it" in capsys.readouterr().err
@@ -499,7 +502,7 @@ def test_where_there_is_none(db: Path, copy: Path, tmp_path: Path, capsys: pytes
     assert sorted(set(names(new.parent))) == ["stats.db", "stats.db.lock"]
 
 
-def test_not_while_a_server_runs(serve: Serve, run: Run, db: Path, copy: Path) -> None:
+def test_restore_is_refused_while_a_server_runs(serve: Serve, run: Run, db: Path, copy: Path) -> None:
     server = serve(db=db)
     before = content(db)
     refused(run("restore", copy), 1, f"{db} is held by a running server: stop that one")
@@ -510,20 +513,20 @@ def test_not_while_a_server_runs(serve: Serve, run: Run, db: Path, copy: Path) -
     assert serve(db=db).request("GET", "/healthz").status == 200
 
 
-def test_not_while_another_program_has_it_open(run: Run, db: Path, copy: Path) -> None:
-    """Such as an import: what it goes on to write would be in a file that is no longer there."""
+def test_restore_is_refused_while_another_program_has_the_file_open(run: Run, db: Path, copy: Path) -> None:
+    """Such as an import, which would write to the replaced file."""
     with closing(sqlite3.connect(db)) as other:
         other.execute("select * from meta").fetchall()
         before = content(db)
-        refused(run("restore", copy), 1, f"{db} is being used by another program: end it")
+        refused(run("restore", copy), 1, f"{db} is in use by another program: stop it")
         assert content(db) == before
         assert kept_beside(db) == []
 
 
 @pytest.mark.parametrize("kind", [*OTHER_FILES, "empty", "index", "missing", "itself"])
-def test_what_is_no_backup(kind: str, run: Run, db: Path, copy: Path, tmp_path: Path) -> None:
-    """Said in a sentence that names the file, before anything is touched."""
-    file, reason = tmp_path / "theirs.db", {"missing": "is no file", "itself": "the database itself"}.get(kind, "")
+def test_a_file_that_is_not_a_backup_is_refused(kind: str, run: Run, db: Path, copy: Path, tmp_path: Path) -> None:
+    """The error names the file, and nothing is changed."""
+    file, reason = tmp_path / "theirs.db", {"missing": "is not a file", "itself": "the database itself"}.get(kind, "")
     if kind in OTHER_FILES:
         make, reason = OTHER_FILES[kind]
         make(file)
@@ -532,18 +535,18 @@ def test_what_is_no_backup(kind: str, run: Run, db: Path, copy: Path, tmp_path: 
         reason = "is empty"
     elif kind == "index":
         shutil.copy(copy, file)
-        without_rows_in_an_index(file)
+        swap_indexes(file)
         reason = "is damaged"
     elif kind == "itself":
         file = db
     before = {path.name: path.read_bytes() for path in db.parent.iterdir()}
-    refused(run("restore", file), 1, str(file), "no file" if kind == "folder" else reason)
+    refused(run("restore", file), 1, str(file), "not a file" if kind == "folder" else reason)
     after = {path.name: path.read_bytes() for path in db.parent.iterdir()}
     assert after.pop("analytics.db.lock", b"") == b""
     assert after == before
 
 
-def test_a_file_copied_by_hand_with_its_log(run: Run, db: Path, copy: Path, tmp_path: Path) -> None:
+def test_restore_of_a_copy_with_its_log(run: Run, db: Path, copy: Path, tmp_path: Path) -> None:
     for ending in ("", "-wal"):
         shutil.copy(f"{db}{ending}", tmp_path / f"by-hand.db{ending}")
     db.unlink()
@@ -552,7 +555,7 @@ def test_a_file_copied_by_hand_with_its_log(run: Run, db: Path, copy: Path, tmp_
 
 
 def test_a_damaged_database_is_kept_with_its_log(run: Run, db: Path, copy: Path) -> None:
-    """The log of the old one must neither be lost nor be taken for the new one's."""
+    """The log of the previous database is not lost, and not applied to the restored one."""
     held = noise(40_000)
     db.write_bytes(held)
     log = db.with_name("analytics.db-wal").read_bytes()
@@ -563,8 +566,8 @@ def test_a_damaged_database_is_kept_with_its_log(run: Run, db: Path, copy: Path)
     assert kept_log.name == f"{kept.name}-wal"
 
 
-def test_it_belongs_to_whose_the_database_was(run: Run, db: Path, copy: Path) -> None:
-    """Root restores, and the server of another user is to open it."""
+def test_the_restored_file_has_the_owner_of_the_database(run: Run, db: Path, copy: Path) -> None:
+    """Root may restore for a server that runs as another user."""
     if os.geteuid() == 0:
         os.chown(db, 4711, 4712)
     owner = db.stat().st_uid, db.stat().st_gid
@@ -572,7 +575,7 @@ def test_it_belongs_to_whose_the_database_was(run: Run, db: Path, copy: Path) ->
     assert (db.stat().st_uid, db.stat().st_gid) == owner
 
 
-def test_a_link_to_the_database_stays_one(db: Path, copy: Path, tmp_path: Path) -> None:
+def test_a_symbolic_link_to_the_database_stays_a_link(db: Path, copy: Path, tmp_path: Path) -> None:
     link = tmp_path / "link.db"
     link.symlink_to(db)
     assert main(["restore", str(copy), "--db", str(link)]) == 0
@@ -580,8 +583,8 @@ def test_a_link_to_the_database_stays_one(db: Path, copy: Path, tmp_path: Path) 
     assert content(db) == content(copy)
 
 
-def test_killed_while_it_is_put_back(small: Path, tmp_path: Path) -> None:
-    """At every moment the one or the other stands there, whole; the next restoring takes away what is left."""
+def test_a_restore_killed_at_any_line(small: Path, tmp_path: Path) -> None:
+    """At all times the path holds one of the two databases, complete; the next restore deletes the leftovers."""
     db, copy = small, gone_on(small, tmp_path / "copy.db")
     before, backup = content_with_log(db), content(copy)
     seen = set()
@@ -593,6 +596,6 @@ def test_killed_while_it_is_put_back(small: Path, tmp_path: Path) -> None:
         assert now in (before, backup)
         seen.add(now == before)
         os.close(lock_file(here / db.name))
-        drop_leftovers(here / db.name)
+        restore.delete_leftovers(here / db.name)
         assert not list(here.glob("*restoring*"))
     assert seen == {False, True}
