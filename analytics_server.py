@@ -44,7 +44,7 @@ from tally.ingest import collector as collect
 from tally.ingest.budgets import Budgets
 from tally.ingest.collector import COLLECTOR, Collector
 from tally.ingest.lifecycle import opened
-from tally.ingest.writer import Ingest
+from tally.ingest.writer import EventWriter
 from tally.maintenance.scheduled_backup import ScheduledBackup
 from tally.rate_limit import Buckets
 from tally.resources import asset
@@ -195,21 +195,23 @@ async def _rooms(
     """What is open while the application is: the store, and the rooms that stand on it."""
     limits = {"free": settings.free_events, "pro": settings.pro_events}
     new_values = Limits(settings.max_new_values, settings.max_new_names)
-    ingest = Ingest(Sessions(settings.max_identities), limits.get, clock, new_values)
+    event_writer = EventWriter(Sessions(settings.max_identities), limits.get, clock, new_values)
     # Unpacked beside the look at the database, which takes as long.
     unpacking = asyncio.create_task(asyncio.to_thread(Countries, settings.geoip_db))
     if settings.geoip_db is not None:
         # What is wrong with a file that was named is told before a database is made.
         await unpacking
     min_free_bytes = settings.min_free_disk * 1_000_000
-    async with opened(settings.db, ingest, clock, settings.query_seconds, settings.keep_days, min_free_bytes) as store:
+    async with opened(
+        settings.db, event_writer, clock, settings.query_seconds, settings.keep_days, min_free_bytes
+    ) as store:
         countries = await unpacking
         clients, client_websites = Buckets(settings.client_per_minute), Buckets(settings.website_per_minute)
         callers = Callers(clock, countries, trusted, settings.forwarded_header)
         about_metrics = {"base_url": settings.base_url, "has_metrics_token": bool(settings.metrics_token)}
         store.clock_watch.proxies = lambda: callers.noted() | about_metrics
         budgets = Budgets(settings.client_events_per_hour, settings.client_month_share)
-        app[COLLECTOR] = Collector(store, clock, clients, client_websites, callers, budgets)
+        app[COLLECTOR] = Collector(store, store.ingest, clock, clients, client_websites, callers, budgets)
         app[READER] = Reader(store, clock, Buckets(settings.key_per_minute), settings.base_url)
         token = secrets.token_urlsafe(24)
         app[AUTH] = Auth(store, clock, settings.base_url, trusted, settings.key_per_minute, token)

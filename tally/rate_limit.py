@@ -46,9 +46,9 @@ class Buckets:
         missing_ns = (self._young.get(key) or self._old.get(key, 0)) - now_ns - self._most_ns
         return 0 if missing_ns <= 0 else -(-missing_ns // 1_000_000_000)
 
-    def take(self, key: bytes | int, now_ns: int) -> None:
-        """Takes a token; the caller has looked with `wait_s`."""
-        full_at = self._full_at(key, now_ns) + self._interval_ns
+    def take(self, key: bytes | int, now_ns: int, tokens: int = 1) -> None:
+        """Take tokens; the caller has checked `wait_s` or `wait_for_s`."""
+        full_at = self._full_at(key, now_ns) + self._interval_ns * tokens
         if now_ns - self._turned_ns >= self._span_ns or len(self._young) >= self._most:
             self.turned_early += now_ns - self._turned_ns < self._span_ns
             self._old, self._young, self._turned_ns = self._young, {}, now_ns
@@ -59,14 +59,9 @@ class Buckets:
         missing_ns = self._full_at(key, now_ns) - now_ns - self._interval_ns * (self.per_minute - tokens)
         return 0 if missing_ns <= 0 else -(-missing_ns // 1_000_000_000)
 
-    def take_many(self, key: bytes | int, tokens: int, now_ns: int) -> None:
-        """Takes several tokens; a negative number puts them back."""
-        self.take(key, now_ns)
-        self._young[key] += self._interval_ns * (tokens - 1)
-
-    def give_back(self, key: bytes | int, now_ns: int) -> None:
-        """Puts back a token taken for a request that was refused after all."""
-        self._young[key] = self._full_at(key, now_ns) - self._interval_ns
+    def give_back(self, key: bytes | int, now_ns: int, tokens: int = 1) -> None:
+        """Put back tokens that were taken for a request that was refused after all."""
+        self._young[key] = self._full_at(key, now_ns) - self._interval_ns * tokens
 
     def remaining(self, key: bytes | int, now_ns: int) -> int:
         """Whole tokens left."""

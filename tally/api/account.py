@@ -253,8 +253,8 @@ def _account(request: web.Request, gate: Auth, owner: Owner) -> dict[str, Any]:
         "plan": owner.plan,
         "time_zone": owner.time_zone,
         "events_this_month": gate.store.used(owner.number, now_ms),
-        "events_limit": gate.store.ingest.limit_of(owner.plan),
-        "usage_warning": _usage_warning(gate.store.used(owner.number, now_ms), gate.store.ingest.limit_of(owner.plan)),
+        "events_limit": gate.store.event_limit(owner.plan),
+        "usage_warning": _usage_warning(gate.store.used(owner.number, now_ms), gate.store.event_limit(owner.plan)),
         "month_ends_at": iso(month_end_ms),
         "has_keys": owner.plan in PLANS_WITH_KEYS,
         # Events are refused for want of disk space.

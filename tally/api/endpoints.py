@@ -86,6 +86,6 @@ async def _shared_answer(
 def _etag(reader: Reader, view: View, asked: Question, field: str) -> str:
     version: object = reader.store.version_of(view.website.number)
     if asked.endpoint == "rejected":
-        number, limits = view.website.number, reader.store.ingest.value_limits
-        version = reader.store.left_out.version_of(number), limits.versions[number]
+        number, limits = view.website.number, reader.store.event_writer.value_limits
+        version = reader.store.rejected_events.version_of(number), limits.versions[number]
     return reader.etag(view.website.id, view.is_shared, version, field, asked.identity())

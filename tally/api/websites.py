@@ -54,7 +54,7 @@ async def website(request: web.Request) -> web.Response:
     await gate.store.look_again()
     found = await request.app[READER].website(request, session.owner.number)
     (shown,) = await _shown(gate, [found])
-    refused = gate.store.left_out.origins.newest(found.number, gate.clock.wall_ms())
+    refused = gate.store.rejected_events.origins.newest(found.number, gate.clock.wall_ms())
     shown["refused_origins"] = [
         {"origin": one.origin, "events": one.events, "last_at": iso(one.last_ms)} for one in refused
     ]
@@ -139,7 +139,7 @@ async def change(request: web.Request) -> web.Response:
         accounts.change_website(connection, website.number, name or domain, domain, origins)
 
     await gate.store.change(write)
-    gate.store.left_out.origins.forget(website.number, frozenset(origins))
+    gate.store.rejected_events.origins.forget(website.number, frozenset(origins))
     return await _one(gate, website.id, notes)
 
 

@@ -44,14 +44,17 @@ class Budgets:
         return used * 100 >= self.month_share * limit
 
     def take(self, client: bytes, events: int, now_ns: int) -> None:
-        """Takes events from the hourly budget; a negative number gives them back."""
+        """Take events from the hourly budget."""
         if self._hourly is not None:
-            self._hourly.take_many(client, events, now_ns)
+            self._hourly.take(client, now_ns, events)
 
-    def count(self, client: bytes, account: int, events: int, month: int) -> None:
+    def give_back(self, client: bytes, events: int, now_ns: int) -> None:
+        """Give events back to the hourly budget: nothing of their request was stored."""
+        if self._hourly is not None:
+            self._hourly.give_back(client, now_ns, events)
+
+    def take_share(self, client: bytes, account: int, events: int, month: int) -> None:
         """Count events towards the client's share of an account's month, before they are stored."""
-        if not self.month_share:
-            return
         if month != self._month:
             self._used, self._month = {}, month
         digest = self._digest(client, account)
@@ -60,8 +63,8 @@ class Budgets:
             least = median_low(self._used.values())
             self._used = {one: used for one, used in self._used.items() if used > least}
 
-    def give_back(self, client: bytes, account: int, events: int, month: int) -> None:
-        """Undo `count` for events that were not stored. Does nothing if the count was dropped in between."""
+    def give_back_share(self, client: bytes, account: int, events: int, month: int) -> None:
+        """Undo `take_share` for events that were not stored. Does nothing if the count was dropped in between."""
         digest = self._digest(client, account)
         if month != self._month or digest not in self._used:
             return

@@ -1,17 +1,25 @@
-"""POST /api/collect: the checks in CONTRACT's order, then one write, then the answer.
+"""Admission of collect requests: POST /api/collect, the pixel and the fast path.
 
-`collect` is the order, after a look at whether there is room at all; every step either gives what the next one needs or
-raises the refusal. A request that is refused before the writer has it takes no token: buckets are looked at twice
-(before the body is read, and again when all websites are known) and taken from just before the write. Between that last
-look and the taking there is no await, so no request slips in between. A request that the writer rejects for want of an
-assignment keeps its tokens taken, since deciding that costs a transaction.
+Every request takes the same path, in the contract's order of checks:
+1. `check_capacity` and `check_client`, before the body is read.
+2. `admit`: the website of each item, its origin, the limits, then each item's fields. It gives a Claim or a Refusal and
+   changes nothing, so it may run again: after websites were read anew, or after the fast path has handed a request over
+   to aiohttp.
+3. `submit`: queues the events and takes the tokens. No await stands between `admit` and the tokens, so no other request
+   can use them in between.
+4. `settle`, with the outcome of the commit: gives back what was taken for events that were not stored, counts the
+   request, and returns what to answer.
 
-An answer 202 is sent after the commit. What only the writer can know (a month that filled up meanwhile, an assignment
-that is missing) comes back from it as an outcome of each event; duplicates count as accepted.
+A request that is refused before it is queued takes no token. A request that the writer rejects for want of an
+assignment keeps its tokens taken, since that decision costs a transaction.
 
-This room hands address, User-Agent and session_id on to be hashed or looked up, and keeps none of them.
+202 is answered after the commit. What only the writer can decide (a month that filled up meanwhile, a missing
+assignment) is an outcome of each event; duplicates count as accepted.
+
+Addresses, User-Agents and session_ids are passed on to be hashed or looked up; none of them is kept.
 """
 
+import asyncio
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -43,9 +51,9 @@ from tally.events.validation import (
 from tally.http.body import read_body
 from tally.http.responses import json_response
 from tally.ingest.budgets import Budgets
+from tally.ingest.engine import MONTH_FULL, NO_ASSIGNMENT, Ingest, OnWritten, Outcomes, PreparedEvent, WriteRequest
 from tally.ingest.rejected_events import Source
 from tally.ingest.store import Store
-from tally.ingest.writer import MONTH_FULL, NO_ASSIGNMENT, Job, Outcome, Row
 from tally.rate_limit import Buckets
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -66,7 +74,7 @@ _BODY_ERRORS = {
     "too_many_events": errors.TOO_MANY_EVENTS,
 }
 _LANGUAGES = 256
-# What a named tuple's own way of being made comes to, in half the time.
+# As the named tuple's own constructor, in half the time.
 _make = tuple.__new__
 
 Place = Website | Rejection
@@ -74,32 +82,62 @@ Place = Website | Rejection
 
 
 class Claim(NamedTuple):
-    """A request that has passed check 6: what was found of each of its items, and the tokens it may take."""
+    """An admitted request: its valid events, and the tokens that it takes."""
 
     sender: Sender
     websites: list[Website]
-    buckets: list[bytes]
-    is_crawler: bool
-    verdicts: list[Row | Rejection]
-    job: Job
+    bucket_keys: list[bytes]
+    # For each item the event to be stored or why it is rejected.
+    verdicts: list[PreparedEvent | Rejection]
+    request: WriteRequest
     now_ns: int
-    # Where some items are not valid: the website and the type of each item.
+    # The website and the type of each item; empty where all items are valid.
     sources: list[Source]
+
+    @property
+    def is_all_valid(self) -> bool:
+        """Whether every item is a valid event."""
+        return not self.sources
+
+
+class RejectedItem(NamedTuple):
+    """An item that is not stored: where it belongs, and the code and field that it counts under."""
+
+    source: Source
+    code: str
+    field: str = ""
+
+
+class Refusal(ApiError):
+    """The error response to a whole request, with the items that count as rejected events of their websites."""
+
+    def __init__(self, error: ApiError, sender: Sender, arrived_ms: int, items: Sequence[RejectedItem]) -> None:
+        super().__init__(error.kind, error.message, field=error.field, headers=error.headers, more=error.more)
+        self.sender, self.arrived_ms, self.items = sender, arrived_ms, items
+
+
+class Accepted(NamedTuple):
+    """The content of a 202 response: how many events are accepted, and the errors of the others."""
+
+    events: int
+    errors: list[dict[str, Any]]
 
 
 class Collector:
-    """What collecting needs at hand. Used by the event loop alone."""
+    """Admission and its state: rate limits, budgets, salts, counters. Used by the event loop alone."""
 
     def __init__(
         self,
         store: Store,
+        ingest: Ingest,
         clock: Clock,
         clients: Buckets,
         client_websites: Buckets,
         callers: Callers,
         budgets: Budgets | None = None,
     ) -> None:
-        self.store, self.clock, self.callers, self.left_out = store, clock, callers, store.left_out
+        self.store, self.ingest, self.clock, self.callers = store, ingest, clock, callers
+        self.rejected_events = store.rejected_events
         self.clients, self.client_websites = clients, client_websites
         self.budgets = budgets or Budgets()
         self.agents, self.salts = Agents(), Salts()
@@ -107,27 +145,50 @@ class Collector:
         self.rejected: Counter[str] = Counter()
         self._language_of = lru_cache(_LANGUAGES)(first_language)
 
-    def look_at_room(self) -> None:
-        """Before all checks: where the writer cannot keep up, a request is to cost nothing."""
-        if self.store.is_full:
+    # --- before the body is read
+
+    def check_capacity(self) -> None:
+        """Raise ApiError 503 where the writer cannot keep up: such a request is to cost as little as possible."""
+        if self.ingest.is_full:
             raise ApiError(errors.OVERLOADED, retry_after_s=1)
 
-    def look_at_client(self, client: bytes) -> None:
-        """Check 1."""
-        wait_s = self.clients.wait_s(client, self.clock.monotonic_ns())
+    def check_client(self, sender: Sender) -> None:
+        """Check 1: raise ApiError 429 where the client has no token left."""
+        wait_s = self.clients.wait_s(sender.caller.client, self.clock.monotonic_ns())
         if wait_s:
             raise ApiError(errors.RATE_LIMITED, retry_after_s=wait_s)
 
-    def places(self, batch: Batch) -> list[Place | None]:
-        """The website of each item; None where its id might be one's that is not known here."""
+    # --- admission
+
+    def admit(self, batch: Batch, sender: Sender, *, is_refreshed: bool = False) -> Claim | Refusal | None:
+        """Checks 4 to 7. Changes nothing.
+
+        None where a website_id is not in memory: read the websites anew, then call again with `is_refreshed`.
+        """
+        places = self._places(batch)
+        if None in places:
+            if not is_refreshed:
+                return None
+            if not any(isinstance(place, Website) for place in places):
+                return Refusal(ApiError(errors.UNKNOWN_WEBSITE), sender, 0, ())
+            places = [_UNKNOWN_WEBSITE if place is None else place for place in places]
+        try:
+            return self._claim(batch, places, sender)
+        except Refusal as refusal:
+            return refusal
+        except ApiError as error:
+            return _refused_whole(error, sender, self.clock.wall_ms(), _sources(places, batch))
+
+    def _places(self, batch: Batch) -> list[Any]:
+        """Return the Place of each item; None where the id might belong to a website that is not in memory."""
         website = self.store.registry.websites.get
         # Not list[...](): that takes as long as the rest.
-        places: list[Place | None] = []
+        places: list[Any] = []
         for item in batch.items:
             id = item.get("website_id") if isinstance(item, dict) else None
             if id is None:
                 id = batch.website_id
-            # Nearly always it is as `website list` shows it, and then that is all.
+            # Nearly every id is written as `website list` shows it; no other check is needed then.
             known = website(id) if isinstance(id, str) else None
             places.append(known or self._place(id))
         return places
@@ -139,50 +200,43 @@ class Collector:
             return _BAD_WEBSITE
         return self.store.website(id.lower())
 
-    async def known_places(self, batch: Batch) -> list[Place]:
-        """Check 4."""
-        places = self.places(batch)
-        if None in places:
-            await self.store.look_again()
-            places = self.places(batch)
-            if None in places and not any(isinstance(place, Website) for place in places):
-                raise ApiError(errors.UNKNOWN_WEBSITE)
-        return [_UNKNOWN_WEBSITE if place is None else place for place in places]
-
-    def claim(self, batch: Batch, places: Sequence[Place], sender: Sender) -> Claim:
-        """Checks 5 and 6, and what is to be said of each item."""
-        given, (places, websites) = places, _refuse_origins(places, sender.page)
+    def _claim(self, batch: Batch, given: Sequence[Place], sender: Sender) -> Claim:
+        """Checks 5 to 7. Raises ApiError; Refusal where no event is valid."""
+        places, websites = _refuse_origins(given, sender.page)
         now_ms, now_ns = self.clock.wall_ms(), self.clock.monotonic_ns()
         doubt_ms = self.clock.doubt_ms(now_ms, now_ns)
-        # Plain loops here: most requests hold one event, and a comprehension costs as much as judging half of one.
+        # Plain loops here: most requests hold one event, and a comprehension costs half as much as judging one.
         client = sender.caller.client
-        buckets: list[bytes] = []
+        bucket_keys: list[bytes] = []
         for website in websites:
-            buckets.append(client + website.number.to_bytes(8))
-        self.look_at_limits(client, buckets, websites, len(places), now_ms, now_ns)
+            bucket_keys.append(client + website.number.to_bytes(8))
+        self._check_limits(client, bucket_keys, websites, len(places), now_ms, now_ns)
         if self.budgets.month_share:
             places = self._within_share(client, places, now_ms)
-        around = self.surroundings(sender)
-        # CONTRACT: only on web requests; an HTTP library is the client of an app or a server.
-        is_crawler = sender.page is not None and around.agent.crawler
-        verdicts: list[Row | Rejection] = []
-        rows: list[Row] = []
+        context = self._context(sender)
+        # The contract: only on web requests; an HTTP library is the client of an app or a server.
+        is_crawler = sender.page is not None and context.agent.crawler
+        verdicts: list[PreparedEvent | Rejection] = []
+        events: list[PreparedEvent] = []
         for item, place in zip(batch.items, places, strict=True):
-            verdict = self.judge(item, place, batch, sender, around, is_crawler, now_ms, doubt_ms)
+            verdict = self._judge(item, place, batch, sender, context, is_crawler, now_ms, doubt_ms)
             verdicts.append(verdict)
-            if type(verdict) is Row:
-                rows.append(verdict)
-        sources = [] if len(rows) == len(verdicts) else sources_of(given, batch)
-        job = _make(Job, (rows, now_ms, client))
-        return _make(Claim, (sender, websites, buckets, is_crawler, verdicts, job, now_ns, sources))
+            if type(verdict) is PreparedEvent:
+                events.append(verdict)
+        sources = [] if len(events) == len(verdicts) else _sources(given, batch)
+        request = _make(WriteRequest, (events, now_ms, client))
+        claim = _make(Claim, (sender, websites, bucket_keys, verdicts, request, now_ns, sources))
+        if not events and not is_crawler:
+            raise _no_valid_event(claim, verdicts)
+        return claim
 
-    def look_at_limits(
-        self, client: bytes, buckets: list[bytes], websites: list[Website], events: int, now_ms: int, now_ns: int
+    def _check_limits(
+        self, client: bytes, bucket_keys: list[bytes], websites: list[Website], events: int, now_ms: int, now_ns: int
     ) -> None:
-        """Check 6: every bucket, then every account's month."""
+        """Check 6: every rate limit, then every account's month. Raises ApiError 429."""
         wait_s = self.clients.wait_s(client, now_ns)
-        for bucket in buckets:
-            own_s = self.client_websites.wait_s(bucket, now_ns)
+        for key in bucket_keys:
+            own_s = self.client_websites.wait_s(key, now_ns)
             if own_s > wait_s:
                 wait_s = own_s
         wait_s = max(wait_s, self.budgets.wait_s(client, events, now_ns))
@@ -195,79 +249,36 @@ class Collector:
             raise ApiError(errors.MONTHLY_LIMIT, retry_after_s=month_ends_in_s(now_ms))
 
     def _month_is_full(self, website: Website, now_ms: int) -> bool:
-        limit = self.store.ingest.limit_of(website.plan)
+        limit = self.store.event_limit(website.plan)
         return limit is not None and self.store.used(website.account, now_ms) >= limit
 
     def _has_used_share(self, client: bytes, website: Website, now_ms: int) -> bool:
-        limit = self.store.ingest.limit_of(website.plan)
+        limit = self.store.event_limit(website.plan)
         return self.budgets.has_used_share(client, website.account, limit, month_of(now_ms))
 
     def _within_share(self, client: bytes, places: Sequence[Place], now_ms: int) -> Sequence[Place]:
-        """The places again, those of accounts of whose month the client has used its share as rejections."""
+        """Return the places, with a rejection for those of an account of whose month the client has used its share."""
         return [
             MONTH_FULL if isinstance(place, Website) and self._has_used_share(client, place, now_ms) else place
             for place in places
         ]
 
-    def _reserve_shares(self, claim: Claim) -> None:
-        """Count all events towards the client's share of each account's month, before anything is awaited: requests
-        that are sent at once must not all see the same count."""
-        month = month_of(claim.job.arrived_ms)
-        for account, events in Counter(row.website.account for row in claim.job.rows).items():
-            self.budgets.count(claim.sender.caller.client, account, events, month)
-
-    def settle_shares(self, claim: Claim, outcome: Outcome | None) -> None:
-        """Give back the shares of events that were not stored: duplicates and rejected ones; all without an outcome."""
-        if not self.budgets.month_share:
-            return
-        rows, month = claim.job.rows, month_of(claim.job.arrived_ms)
-        if outcome is not None:
-            rows = [row for row, fate in zip(rows, outcome, strict=True) if fate is not None]
-        for account, events in Counter(row.website.account for row in rows).items():
-            self.budgets.give_back(claim.sender.caller.client, account, events, month)
-
-    def take_tokens(self, claim: Claim) -> None:
-        """Take one token of each bucket that the request concerns, whatever it carries, its events of the budget and of
-        the shares."""
-        if self.budgets.month_share:
-            self._reserve_shares(claim)
-        self.budgets.take(claim.sender.caller.client, len(claim.job.rows), claim.now_ns)
-        self.clients.take(claim.sender.caller.client, claim.now_ns)
-        for bucket in claim.buckets:
-            self.client_websites.take(bucket, claim.now_ns)
-
-    def give_back_tokens(self, claim: Claim) -> None:
-        """For a request that the writer refused after all."""
-        now_ns = self.clock.monotonic_ns()
-        self.budgets.take(claim.sender.caller.client, -len(claim.job.rows), now_ns)
-        self.clients.give_back(claim.sender.caller.client, now_ns)
-        for bucket in claim.buckets:
-            self.client_websites.give_back(bucket, now_ns)
-
-    def note_refusal(self, claim: Claim, refusal: ApiError) -> None:
-        """A claim whose items were all valid was refused after all."""
-        self.left_out.requests[refusal.kind.code] += 1
-        # Of that one the events were counted one by one, each with its own fault.
-        if refusal.kind is not errors.NO_VALID_EVENT:
-            sources = [(row.website, row.event.type) for row in claim.job.rows]
-            self.left_out.note_all(sources, refusal.kind.code, claim.sender, claim.job.arrived_ms)
-
-    def surroundings(self, sender: Sender) -> RequestContext:
-        """What the request tells of all its events."""
+    def _context(self, sender: Sender) -> RequestContext:
+        """Return what the request says about all its events."""
         language = self._language_of(sender.accept_language[:200])
         return _make(RequestContext, (self.agents.of(sender.user_agent), sender.caller.country, language))
 
-    def judge(
+    def _judge(
         self,
         item: Any,
         place: Place,
         batch: Batch,
         sender: Sender,
-        around: RequestContext,
+        context: RequestContext,
         is_crawler: bool,
         now_ms: int,
         doubt_ms: int,
-    ) -> Row | Rejection:
+    ) -> PreparedEvent | Rejection:
         """Check 7 for one item: its first fault, or the event with its dimensions and identity."""
         type_ = type_of(item)
         if isinstance(type_, Rejection):
@@ -280,7 +291,7 @@ class Collector:
         if is_crawler:
             return _CRAWLER
         identity = self._identity(place, event, sender)
-        return _make(Row, (place, event, dimensions(event, around, place.domain, place.origins), identity))
+        return _make(PreparedEvent, (place, event, dimensions(event, context, place.domain, place.origins), identity))
 
     def _identity(self, website: Website, event: Event, sender: Sender) -> bytes:
         if APP_EVENT < event.type < AB_ASSIGN:
@@ -290,82 +301,169 @@ class Collector:
         address = sender.caller.address.packed
         return self.salts.client_identity(website.number, event.ts_ms, address, sender.user_agent)
 
+    # --- from the queue to the answer
 
-COLLECTOR = web.AppKey("desk", Collector)
+    def submit(self, claim: Claim, on_written: OnWritten) -> None:
+        """Queue the events of an admitted request and take its tokens. Raises Refusal (503); then nothing was taken."""
+        if not claim.request.events:
+            on_written([])
+        else:
+            try:
+                self.ingest.append(claim.request, on_written)
+            except ApiError as error:
+                raise self._refusal(claim, error) from None
+        self._take_tokens(claim)
+
+    def settle(self, claim: Claim, outcome: Outcomes | Exception) -> Accepted:
+        """Give back what was taken for events that were not stored, and count the accepted request.
+
+        Raises Refusal where the writer accepted none of the events, and the failure where it failed.
+        """
+        if isinstance(outcome, Exception):
+            self._give_back(claim)
+            self._give_back_share(claim, claim.request.events)
+            if isinstance(outcome, ApiError):
+                raise self._refusal(claim, outcome)
+            raise outcome
+        if self.budgets.month_share:
+            not_stored = [event for event, one in zip(claim.request.events, outcome, strict=True) if one is not None]
+            self._give_back_share(claim, not_stored)
+        if claim.is_all_valid and not any(outcome):
+            self.accepted += len(outcome)
+            return _make(Accepted, (len(outcome), []))
+        outcomes = iter(outcome)
+        verdicts = [next(outcomes) if isinstance(v, PreparedEvent) else v for v in claim.verdicts]
+        # Crawlers alone: nothing was queued, and they are answered 202.
+        if claim.request.events and all(isinstance(verdict, Rejection) for verdict in verdicts):
+            self._refuse_after_commit(claim, outcome, verdicts)
+        items = _rejected_items(claim, verdicts)
+        self._count_items(claim.sender, claim.request.arrived_ms, items, are_own_faults=True)
+        self.accepted += len(verdicts) - len(items)
+        return Accepted(len(verdicts) - len(items), _listed(verdicts))
+
+    def _refuse_after_commit(self, claim: Claim, outcome: Outcomes, verdicts: Sequence[object]) -> None:
+        # Whether an assignment is there takes a transaction to decide: the rate limits must hold for such requests too.
+        if NO_ASSIGNMENT not in outcome:
+            self._give_back(claim)
+            # The month may have filled up since it was checked.
+            now_ms, now_ns = claim.request.arrived_ms, self.clock.monotonic_ns()
+            client, events = claim.sender.caller.client, len(claim.verdicts)
+            try:
+                self._check_limits(client, claim.bucket_keys, claim.websites, events, now_ms, now_ns)
+            except ApiError as error:
+                raise self._refusal(claim, error) from None
+        raise _no_valid_event(claim, verdicts)
+
+    def _refusal(self, claim: Claim, error: ApiError) -> Refusal:
+        sources = claim.sources or [(one.website, one.event.type) for one in claim.request.events]
+        return _refused_whole(error, claim.sender, claim.request.arrived_ms, sources)
+
+    def _take_tokens(self, claim: Claim) -> None:
+        """Take one token of each bucket that the request concerns, and its events from the client's budgets."""
+        client, events = claim.sender.caller.client, claim.request.events
+        if self.budgets.month_share:
+            # Before anything is awaited: requests that are sent at once must not all see the same count.
+            for account, number in _by_account(events).items():
+                self.budgets.take_share(client, account, number, month_of(claim.request.arrived_ms))
+        self.budgets.take(client, len(events), claim.now_ns)
+        self.clients.take(client, claim.now_ns)
+        for key in claim.bucket_keys:
+            self.client_websites.take(key, claim.now_ns)
+
+    def _give_back(self, claim: Claim) -> None:
+        """Give back the tokens of a request of which nothing was stored."""
+        client, now_ns = claim.sender.caller.client, self.clock.monotonic_ns()
+        self.budgets.give_back(client, len(claim.request.events), now_ns)
+        self.clients.give_back(client, now_ns)
+        for key in claim.bucket_keys:
+            self.client_websites.give_back(key, now_ns)
+
+    def _give_back_share(self, claim: Claim, events: Sequence[PreparedEvent]) -> None:
+        """Give back the client's share of each account's month for events that were not stored."""
+        if self.budgets.month_share:
+            for account, number in _by_account(events).items():
+                client, month = claim.sender.caller.client, month_of(claim.request.arrived_ms)
+                self.budgets.give_back_share(client, account, number, month)
+
+    # --- counters
+
+    def count_refusal(self, error: ApiError) -> None:
+        """Count a request that is answered with an error, and its items where their websites are known."""
+        self.rejected_events.requests[error.kind.code] += 1
+        if isinstance(error, Refusal):
+            self._count_items(
+                error.sender, error.arrived_ms, error.items, are_own_faults=error.kind is errors.NO_VALID_EVENT
+            )
+
+    def _count_items(
+        self, sender: Sender, arrived_ms: int, items: Sequence[RejectedItem], *, are_own_faults: bool
+    ) -> None:
+        for source, code, field in items:
+            if are_own_faults:
+                self.rejected[code] += 1
+            self.rejected_events.note(source, code, field, sender, arrived_ms)
+
+
+COLLECTOR = web.AppKey("collector", Collector)
 
 
 def read_batch(body: bytes) -> Batch:
-    """Return the batch of events in a request's body. Raises ApiError."""
+    """Check 3: return the batch of events in a request's body. Raises ApiError."""
     try:
         return parse_body(body)
     except BadBody as bad:
         raise ApiError(_BODY_ERRORS[bad.code]) from None
 
 
+def sender_of(collector: Collector, request: web.Request) -> Sender:
+    """Return who sends a request. Raises ApiError where its body is not to be read: no capacity, no token."""
+    collector.check_capacity()
+    sender = collector.callers.sender(request)
+    collector.check_client(sender)
+    return sender
+
+
+async def take(collector: Collector, batch: Batch, sender: Sender) -> Accepted:
+    """Store the events of a batch; return what to answer once they are durable. Raises ApiError."""
+    admitted = collector.admit(batch, sender)
+    if admitted is None:
+        await collector.store.look_again()
+        admitted = collector.admit(batch, sender, is_refreshed=True)
+    if not isinstance(admitted, Claim):
+        raise ApiError(errors.UNKNOWN_WEBSITE) if admitted is None else admitted
+    future: asyncio.Future[Outcomes | Exception] = asyncio.get_running_loop().create_future()
+    collector.submit(admitted, lambda outcome: None if future.done() else future.set_result(outcome))
+    return collector.settle(admitted, await future)
+
+
 async def collect(request: web.Request) -> web.Response:
-    """Takes a request's events; 202 once they are on disk."""
-    desk = request.app[COLLECTOR]
+    """POST /api/collect: 202 once the valid events are durable."""
+    collector = request.app[COLLECTOR]
     try:
-        desk.look_at_room()
-        sender = desk.callers.sender(request)
-        desk.look_at_client(sender.caller.client)
-        return await take(desk, sender, read_batch(await read_body(request)))
-    except ApiError as refusal:
-        desk.left_out.requests[refusal.kind.code] += 1
+        sender = sender_of(collector, request)
+        accepted = await take(collector, read_batch(await read_body(request)), sender)
+    except ApiError as error:
+        collector.count_refusal(error)
         raise
-
-
-async def take(desk: Collector, sender: Sender, batch: Batch) -> web.Response:
-    """Checks 4 to 8."""
-    places = await desk.known_places(batch)
-    try:
-        return await _taken(desk, desk.claim(batch, places, sender))
-    except ApiError as refusal:
-        # Of that one the events were counted one by one, each with its own fault.
-        if refusal.kind is not errors.NO_VALID_EVENT:
-            desk.left_out.note_all(sources_of(places, batch), refusal.kind.code, sender, desk.clock.wall_ms())
-        raise
-
-
-async def _taken(desk: Collector, claim: Claim) -> web.Response:
-    if not claim.job.rows and not claim.is_crawler:
-        raise _no_valid_event(desk, claim, claim.verdicts)
-    desk.take_tokens(claim)
-    if not claim.job.rows:
-        return _answer(desk, claim, claim.verdicts)
-    try:
-        outcome = await desk.store.write(claim.job)
-    except Exception:
-        desk.give_back_tokens(claim)
-        desk.settle_shares(claim, None)
-        raise
-    return concluded(desk, claim, outcome)
-
-
-def concluded(desk: Collector, claim: Claim, outcome: Outcome) -> web.Response:
-    """The answer once the rows are committed. Raises ApiError where the writer could take none of them."""
-    desk.settle_shares(claim, outcome)
-    outcomes = iter(outcome)
-    verdicts = [next(outcomes) if isinstance(verdict, Row) else verdict for verdict in claim.verdicts]
-    if all(isinstance(verdict, Rejection) for verdict in verdicts):
-        # Whether an assignment stands takes a transaction to decide: the rate limits must hold for such requests too.
-        if NO_ASSIGNMENT not in outcome:
-            desk.give_back_tokens(claim)
-            # The month may have filled up since it was looked at.
-            now_ns = desk.clock.monotonic_ns()
-            client, events = claim.sender.caller.client, len(claim.verdicts)
-            desk.look_at_limits(client, claim.buckets, claim.websites, events, claim.job.arrived_ms, now_ns)
-        raise _no_valid_event(desk, claim, verdicts)
-    return _answer(desk, claim, verdicts)
+    return accepted_response(accepted)
 
 
 async def preflight(request: web.Request) -> web.Response:
-    """Lets a page send JSON from anywhere; the origin is checked when the events come."""
+    """OPTIONS /api/collect: any page may send JSON; its origin is checked when the events arrive."""
     return web.Response(status=204, headers=PREFLIGHT)
 
 
+def accepted_response(accepted: Accepted) -> web.Response:
+    """Check 8: the 202 response."""
+    content = {"ok": True, "accepted": accepted.events, "rejected": len(accepted.errors)}
+    return json_response(content | {"errors": accepted.errors} if accepted.errors else content, 202)
+
+
 def _refuse_origins(places: Sequence[Place], page: Asker | None) -> tuple[Sequence[Place], list[Website]]:
-    """Check 5: the places again, those whose website refuses the page as rejections, and the websites that are left."""
+    """Check 5: return the places, with a rejection where the website refuses the page, and the remaining websites.
+
+    Raises ApiError 403 where all websites refuse it.
+    """
     if len(places) == 1 and isinstance(places[0], Website):
         # The same in a third of the time.
         website = places[0]
@@ -382,8 +480,12 @@ def _refuse_origins(places: Sequence[Place], page: Asker | None) -> tuple[Sequen
     return refused, list(allowed.values())
 
 
-def sources_of(places: Sequence[Place | None], batch: Batch) -> list[Source]:
-    """The website and the type of each item, as far as they are known."""
+def _by_account(events: Sequence[PreparedEvent]) -> Counter[int]:
+    return Counter(event.website.account for event in events)
+
+
+def _sources(places: Sequence[Place | None], batch: Batch) -> list[Source]:
+    """Return the website and the type of each item, None where unknown."""
     types = map(type_of, batch.items)
     return [
         (place if isinstance(place, Website) else None, type_ if isinstance(type_, int) else None)
@@ -391,27 +493,29 @@ def sources_of(places: Sequence[Place | None], batch: Batch) -> list[Source]:
     ]
 
 
-def _no_valid_event(desk: Collector, claim: Claim, verdicts: Sequence[object]) -> ApiError:
-    return ApiError(errors.NO_VALID_EVENT, more={"errors": _listed(desk, claim, verdicts)})
+def _refused_whole(error: ApiError, sender: Sender, arrived_ms: int, sources: Sequence[Source]) -> Refusal:
+    return Refusal(error, sender, arrived_ms, [RejectedItem(source, error.kind.code) for source in sources])
 
 
-def _answer(desk: Collector, claim: Claim, verdicts: Sequence[object]) -> web.Response:
-    """Check 8."""
-    rejected = _listed(desk, claim, verdicts)
-    accepted = len(verdicts) - len(rejected)
-    desk.accepted += accepted
-    answer = {"ok": True, "accepted": accepted, "rejected": len(rejected)}
-    return json_response(answer | {"errors": rejected} if rejected else answer, 202)
+def _no_valid_event(claim: Claim, verdicts: Sequence[object]) -> Refusal:
+    error = ApiError(errors.NO_VALID_EVENT, more={"errors": _listed(verdicts)})
+    return Refusal(error, claim.sender, claim.request.arrived_ms, _rejected_items(claim, verdicts))
 
 
-def _listed(desk: Collector, claim: Claim, verdicts: Sequence[object]) -> list[dict[str, Any]]:
-    rejections = [(index, verdict) for index, verdict in enumerate(verdicts) if isinstance(verdict, Rejection)]
-    for index, rejection in rejections:
-        desk.rejected[rejection.code] += 1
-        judged = claim.verdicts[index]
-        source = (judged.website, judged.event.type) if isinstance(judged, Row) else claim.sources[index]
-        desk.left_out.note(source, rejection.code, rejection.field, claim.sender, claim.job.arrived_ms)
+def _rejected_items(claim: Claim, verdicts: Sequence[object]) -> list[RejectedItem]:
+    items: list[RejectedItem] = []
+    for index, verdict in enumerate(verdicts):
+        if isinstance(verdict, Rejection):
+            judged = claim.verdicts[index]
+            source = claim.sources[index] if isinstance(judged, Rejection) else (judged.website, judged.event.type)
+            items.append(RejectedItem(source, verdict.code, verdict.field))
+    return items
+
+
+def _listed(verdicts: Sequence[object]) -> list[dict[str, Any]]:
+    """Return the errors of the rejected items, as the response lists them."""
     return [
         {"index": index, "code": r.code, "message": r.message} | ({"field": r.field} if r.field else {})
-        for index, r in rejections
+        for index, r in enumerate(verdicts)
+        if isinstance(r, Rejection)
     ]

@@ -24,7 +24,6 @@ find one takes a tenth of what reading it takes, and reading heads was a sixth o
 import re
 import time
 from email.utils import formatdate
-from typing import Any
 
 from aiohttp import web
 
@@ -35,8 +34,8 @@ from tally.http.connections import CONNECTIONS, Connection
 from tally.http.middleware import ACTIVE_REQUESTS, ERROR_COUNTS, RESPONSE_COUNTS, HttpProtocol, to_api_error
 from tally.http.request_paths import BASE_PATH, COLLECT_PATHS
 from tally.http.responses import COLLECT_HEADERS, error_response, serialize
-from tally.ingest.collector import COLLECTOR, Claim, concluded, read_batch
-from tally.ingest.writer import Outcome
+from tally.ingest.collector import COLLECTOR, Claim, accepted_response, read_batch
+from tally.ingest.engine import Outcomes
 
 # our choice: a browser's head is 1 to 2 KB; aiohttp takes longer ones.
 MOST_HEAD_BYTES = 8_192
@@ -69,8 +68,8 @@ _ASKS = frozenset(("transfer-encoding", "expect", "upgrade", "content-encoding",
 # our choice: a browser sends about 20; aiohttp has a bound of its own.
 MOST_FIELDS = 64
 # A key of the counter of answers.
-_TAKEN = (COLLECT_PATHS[0], 2)
-_ALL_TAKEN = b'{"ok":true,"accepted":%d,"rejected":0}'
+_ACCEPTED = (COLLECT_PATHS[0], 2)
+_ACCEPTED_BODY = b'{"ok":true,"accepted":%d,"rejected":0}'
 _HEADERS = "".join(f"{name}: {value}\r\n" for name, value in COLLECT_HEADERS.items())
 
 
@@ -78,14 +77,15 @@ class ProtocolFactory:
     """Makes the protocol of each new connection, as web.Server does."""
 
     def __init__(self, app: web.Application, server: web.Server) -> None:
-        self.desk, self.under_way, self.connections = app[COLLECTOR], app[ACTIVE_REQUESTS], app[CONNECTIONS]
+        self.collector, self.under_way, self.connections = app[COLLECTOR], app[ACTIVE_REQUESTS], app[CONNECTIONS]
         self.answered, self.refused = app[RESPONSE_COUNTS], app[ERROR_COUNTS]
         self.server = server
         self.lines, self.openings = Lines(), openings_below(app[BASE_PATH])
         # Then aiohttp answers, with `Connection: close`.
         self.is_ending = False
         # RFC 9110 6.6.1: a Date may be left out of what is 5xx.
-        self.overloaded = serialize(error_response(ApiError(OVERLOADED, retry_after_s=1)), COLLECT_HEADERS)
+        self.overloaded = ApiError(OVERLOADED, retry_after_s=1)
+        self.overloaded_response = serialize(error_response(self.overloaded), COLLECT_HEADERS)
         self._second, self._head, self._of_one = -1, b"", b""
 
     def __call__(self) -> "FastConnection":
@@ -108,16 +108,16 @@ class ProtocolFactory:
         return self._of_one if events == 1 else self._accepted(events)
 
     def _accepted(self, events: int) -> bytes:
-        body = _ALL_TAKEN % events
+        body = _ACCEPTED_BODY % events
         return b"%bContent-Length: %d\r\n\r\n%b" % (self._head, len(body), body)
 
 
 class FastConnection(Connection):
     """One connection, until it is aiohttp's, which learns of it only then: its own clocks start from there."""
 
-    def __init__(self, door: ProtocolFactory) -> None:
-        super().__init__(door.connections)
-        self._door, self._desk = door, door.desk
+    def __init__(self, factory: ProtocolFactory) -> None:
+        super().__init__(factory.connections)
+        self._factory, self._collector = factory, factory.collector
         self._held = b""
         self._aiohttps: web.RequestHandler | None = None
 
@@ -152,12 +152,12 @@ class FastConnection(Connection):
         elif self.is_active:
             self._held += data
             self.transport.pause_reading()
-        elif self.unread_bytes or self._door.is_ending or not self._take(data):
+        elif self.unread_bytes or self._factory.is_ending or not self._take(data):
             self._hand_over(data)
 
     def _hand_over(self, data: bytes) -> None:
         self.count_heads(data)
-        self._aiohttps = aiohttps = self._door.server()
+        self._aiohttps = aiohttps = self._factory.server()
         # web.Server makes no other, but for this: it answers in our words what is no HTTP.
         aiohttps.__class__ = HttpProtocol
         aiohttps.connection_made(self.transport)
@@ -167,49 +167,42 @@ class FastConnection(Connection):
 
     def _take(self, data: bytes) -> bool:
         """Queues what is in a plain request. False where it is none, and then nothing has happened."""
-        plain = read_plain(data, self._door.lines, self._door.openings)
+        plain = read_plain(data, self._factory.lines, self._factory.openings)
         if plain is None:
             return False
-        desk, (fields, body) = self._desk, plain
-        if desk.store.is_full:
+        collector, (fields, body) = self._collector, plain
+        if collector.ingest.is_full:
             self._refuse_for_want_of_room()
             return True
         try:
             sender = self._sender(fields)
-            # Before the body is read: whoever is over his bucket is to cost little.
-            desk.look_at_client(sender.caller.client)
-            batch = read_batch(body)
-            places: list[Any] = desk.places(batch)
-            if None in places:
+            # Before the body is parsed: a client without a token is to cost as little as possible.
+            collector.check_client(sender)
+            claim = collector.admit(read_batch(body), sender)
+            if type(claim) is not Claim or claim.sources:
                 return False
-            claim = desk.claim(batch, places, sender)
-            if len(claim.job.rows) < len(places):
-                return False
-            desk.store.put(claim.job, lambda outcome: self._conclude(claim, outcome))
-        except Exception:  # told there, be it a refusal or a fault of ours
+            collector.submit(claim, lambda outcome: self._conclude(claim, outcome))
+        except Exception:  # aiohttp's path meets it again, and answers it
             return False
-        desk.take_tokens(claim)
         self.begin_request()
-        self._door.under_way.add(id(self))
+        self._factory.under_way.add(id(self))
         return True
 
     def _refuse_for_want_of_room(self) -> None:
-        self._desk.left_out.requests[OVERLOADED.code] += 1
-        self._door.refused[OVERLOADED.code] += 1
-        self._door.answered[COLLECT_PATHS[0], 5] += 1
-        self.transport.write(self._door.overloaded)
+        self._count(self._factory.overloaded)
+        self.transport.write(self._factory.overloaded_response)
         self.end_request()
 
     def _sender(self, fields: dict[str, str]) -> Sender:
-        field, callers = fields.get, self._desk.callers
+        field, callers = fields.get, self._collector.callers
         forwarded = field(callers.header_key)
         caller = callers.caller(self.peer) if forwarded is None else callers.caller(self.peer, forwarded)
         page = callers.page(field("origin"), field("referer"), field("sec-fetch-site"))
         return tuple.__new__(Sender, (caller, page, field("user-agent", ""), field("accept-language", "")))
 
-    def _conclude(self, claim: Claim, outcome: Outcome | Exception) -> None:
+    def _conclude(self, claim: Claim, outcome: Outcomes | Exception) -> None:
         answer = self._answer(claim, outcome)
-        self._door.under_way.discard(id(self))
+        self._factory.under_way.discard(id(self))
         self.end_request()
         if not self.transport.is_closing():
             self.transport.write(answer)
@@ -217,25 +210,24 @@ class FastConnection(Connection):
                 self.transport.resume_reading()
                 self._hand_over(self._held)
 
-    def _answer(self, claim: Claim, outcome: Outcome | Exception) -> bytes:
-        if isinstance(outcome, list) and not any(outcome):
-            self._desk.accepted += len(outcome)
-            self._desk.settle_shares(claim, outcome)
-            self._door.answered[_TAKEN] += 1
-            return self._door.accepted(len(outcome))
+    def _answer(self, claim: Claim, outcome: Outcomes | Exception) -> bytes:
         try:
-            if isinstance(outcome, Exception):
-                self._desk.give_back_tokens(claim)
-                self._desk.settle_shares(claim, None)
-                raise outcome
-            response = concluded(self._desk, claim, outcome)
+            accepted = self._collector.settle(claim, outcome)
         except Exception as failure:
-            refusal = to_api_error(failure, COLLECT_PATHS[0])
-            self._door.refused[refusal.kind.code] += 1
-            self._desk.note_refusal(claim, refusal)
-            response = error_response(refusal)
-        self._door.answered[COLLECT_PATHS[0], response.status // 100] += 1
+            error = to_api_error(failure, COLLECT_PATHS[0])
+            self._count(error)
+            response = error_response(error)
+        else:
+            self._factory.answered[_ACCEPTED] += 1
+            if not accepted.errors:
+                return self._factory.accepted(accepted.events)
+            response = accepted_response(accepted)
         return serialize(response, {**COLLECT_HEADERS, "Date": formatdate(usegmt=True)})
+
+    def _count(self, error: ApiError) -> None:
+        self._collector.count_refusal(error)
+        self._factory.refused[error.kind.code] += 1
+        self._factory.answered[COLLECT_PATHS[0], error.kind.status // 100] += 1
 
 
 class Lines(dict[bytes, tuple[str, str]]):

@@ -17,7 +17,7 @@ from tally.accounts import queries as accounts
 from tally.clock import Clock
 from tally.errors import ApiError, log, where_it_failed
 from tally.ingest.store import TICK_S, Store
-from tally.ingest.writer import Ingest
+from tally.ingest.writer import EventWriter
 from tally.maintenance.deletion_worker import DeletionWorker
 from tally.maintenance.rollup_builder import PAUSE_S, RollupBuilder
 from tally.maintenance.scheduler import Scheduler
@@ -60,7 +60,7 @@ class _Work:
 
 @contextlib.asynccontextmanager
 async def opened(
-    path: Path, ingest: Ingest, clock: Clock, query_s: float, keep_days: int = 0, min_free_bytes: int = 0
+    path: Path, event_writer: EventWriter, clock: Clock, query_s: float, keep_days: int = 0, min_free_bytes: int = 0
 ) -> AsyncIterator[Store]:
     """The store over the database at `path`, made where there is none, with its writer at work."""
     async with contextlib.AsyncExitStack() as closing:
@@ -70,13 +70,13 @@ async def opened(
         closing.push_async_callback(writer.close)
         health = Health(path, min_free_bytes)
         readers = await open_readers(path, query_s, health.failed_to_read, closing)
-        store = Store(health, writer, readers, ingest, clock)
+        store = Store(health, writer, readers, event_writer, clock)
         try:
             if look_for_damage(path, START_CHECK_S).is_damaged:
                 raise BadDatabase("found by the check")
             store.key_salt = await writer.run(accounts.key_salt)
             await store.clock_watch.begin()
-            store.last_id = await writer.run(ingest.start)
+            store.last_id = await writer.run(event_writer.start)
             await store.refresh()
         except (ApiError, BadDatabase, sqlite3.Error, TypeError, ValueError):
             raise BadDatabase(
@@ -89,7 +89,7 @@ async def opened(
 
         def make() -> None:
             store.builder = RollupBuilder(writer, looker, clock, keep_days, store.is_busy, changed=store.note_change)
-            store.deletion_worker = DeletionWorker(store.builder.write, looker, ingest.labels, clock)
+            store.deletion_worker = DeletionWorker(store.builder.write, looker, event_writer.labels, clock)
 
         work = _Work(store, make)
         store.recovery = Recovery(

@@ -24,12 +24,13 @@ from typing import NamedTuple, TypeVar
 from tally.accounts import queries as accounts
 from tally.accounts.queries import Key, Website
 from tally.clock import Clock
-from tally.errors import OVERLOADED, STORAGE_UNAVAILABLE, ApiError, log
+from tally.errors import STORAGE_UNAVAILABLE, ApiError, log
 from tally.ingest.clock_watch import ClockWatch
-from tally.ingest.group_commit import GroupCommit, Tell
+from tally.ingest.engine import WriteRequest
+from tally.ingest.group_commit import GroupCommit
 from tally.ingest.realtime import Realtime
 from tally.ingest.rejected_events import RejectedEvents
-from tally.ingest.writer import Ingest, Job, Outcome, Written
+from tally.ingest.writer import EventWriter, WriteResult
 from tally.maintenance.deletion_worker import DeletionWorker
 from tally.maintenance.rollup_builder import RollupBuilder
 from tally.storage.account_cache import AccountCache, registry, registry_if_changed
@@ -65,18 +66,20 @@ class Work(NamedTuple):
 class Store:
     """The open database of a running server. Made by tally/ingest/lifecycle.py."""
 
-    def __init__(self, health: Health, writer: Thread, readers: Readers, ingest: Ingest, clock: Clock) -> None:
+    def __init__(
+        self, health: Health, writer: Thread, readers: Readers, event_writer: EventWriter, clock: Clock
+    ) -> None:
         self.key_salt = b""
-        self._commits = GroupCommit(writer, ingest, clock, health, self._publish)
-        self.counters = self._commits.counters
-        self.ingest = ingest
+        self.ingest = GroupCommit(writer, event_writer, clock, health, self._publish)
+        self.counters = self.ingest.counters
+        self.event_writer = event_writer
         self.registry = AccountCache({}, {}, {}, {}, {}, {}, {})
         # The newest id committed; every lower one is committed too, or never used. The first page of events ends here.
         self.last_id = 0
         self.readers = readers
         self.live = Realtime()
         self.clock_watch = ClockWatch(clock, writer)
-        self.left_out = RejectedEvents(clock)
+        self.rejected_events = RejectedEvents(clock)
         # Chores of other rooms; they are told the time.
         self.each_second: list[Callable[[int], None]] = [self.clock_watch.look, self.live.sweep]
         self._writer = writer
@@ -115,12 +118,7 @@ class Store:
     @property
     def queue(self) -> int:
         """Events that wait for a commit."""
-        return self._commits.queue
-
-    @property
-    def is_full(self) -> bool:
-        """Whether so many wait that no more are taken."""
-        return self._commits.is_full
+        return self.ingest.queue
 
     def version_of(self, website: int) -> tuple[int, int]:
         """The website's change counter: another value after every change of what may be read of it."""
@@ -142,20 +140,9 @@ class Store:
         """This month's accepted events of an account."""
         return self.registry.usage.get((account, accounts.month_of(now_ms)), 0)
 
-    async def write(self, job: Job) -> Outcome:
-        """Commit a job's rows, with fsync, together with whoever else waits. Raises ApiError 503."""
-        future: asyncio.Future[Outcome | Exception] = asyncio.get_running_loop().create_future()
-        self.put(job, lambda outcome: None if future.done() else future.set_result(outcome))
-        outcome = await future
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome
-
-    def put(self, job: Job, tell: Tell) -> None:
-        """The same for who cannot wait: `tell` is told. Raises ApiError 503 where the job is not even queued."""
-        if self._closing:
-            raise ApiError(OVERLOADED, retry_after_s=1)
-        self._commits.put(job, tell)
+    def event_limit(self, plan: str) -> int | None:
+        """Return the events per month of a plan, None where unlimited."""
+        return self.event_writer.limit_of(plan)
 
     @property
     def log_bytes(self) -> int:
@@ -217,13 +204,13 @@ class Store:
 
     async def catch_up(self, ids_end: int) -> bool:
         """Refresh where another process has taken ids up to `ids_end`; whether it had. Raises ApiError 503."""
-        if ids_end <= self.ingest.ids_end:
+        if ids_end <= self.event_writer.ids_end:
             return False
         await self.refresh()
         return True
 
     async def _catch_up(self) -> None:
-        last_id = await self._writer.run(self.ingest.catch_up)
+        last_id = await self._writer.run(self.event_writer.catch_up)
         # A group that was committed right afterwards may have been published before this.
         self.last_id = max(self.last_id, last_id or 0)
 
@@ -262,8 +249,8 @@ class Store:
             chore(now_ms)
         if not self.health.takes_events:
             return
-        await self._writer.run(self.ingest.chores)
-        await self._write_left_out()
+        await self._writer.run(self.event_writer.chores)
+        await self._write_rejected_events()
         if self._used_keys and now_ns - self._noted_ns >= NOTE_USE_NS:
             await self._note_uses()
 
@@ -287,18 +274,18 @@ class Store:
 
         await self._writer.run(note)
 
-    async def _write_left_out(self) -> None:
+    async def _write_rejected_events(self) -> None:
         """What was left out goes to the file; while that takes nothing, it waits in memory."""
         if not self.health.is_writable:
             return
         try:
-            await self.left_out.write(self._writer)
+            await self.rejected_events.write(self._writer)
         except sqlite3.Error as failure:
             self.health.failed(failure)
             raise refusal(failure, "counting what was left out") from None
 
-    def _publish(self, jobs: list[Job], written: Written) -> None:
-        for number in {row.website.number for job in jobs for row in job.rows}:
+    def _publish(self, requests: list[WriteRequest], written: WriteResult) -> None:
+        for number in {event.website.number for request in requests for event in request.events}:
             self._changes[number] = self._changes.get(number, 0) + 1
         self.last_id = written.last_id
         self._warn_of_usage(written.used)
@@ -309,7 +296,7 @@ class Store:
         """Logs once that an account has used so much of its month: when a commit passes the mark."""
         for account, events in used.items():
             owner = self.registry.owners.get(account[0])
-            limit = None if owner is None else self.ingest.limit_of(owner.plan)
+            limit = None if owner is None else self.event_limit(owner.plan)
             if limit is None:
                 continue
             before = self.registry.usage.get(account, 0)
@@ -319,7 +306,7 @@ class Store:
 
     def accounts_past(self, percent: int, now_ms: int) -> int:
         """How many accounts have used at least so much of their month."""
-        limits = [(self.ingest.limit_of(owner.plan), number) for number, owner in self.registry.owners.items()]
+        limits = [(self.event_limit(owner.plan), number) for number, owner in self.registry.owners.items()]
         return sum(limit is not None and self.used(number, now_ms) * 100 >= percent * limit for limit, number in limits)
 
     def forget_what_was_read(self) -> None:
@@ -329,19 +316,20 @@ class Store:
     def stop(self) -> None:
         """Takes no more jobs; those that wait are written."""
         self._closing = True
+        self.ingest.stop()
         self.readers.stop()
 
     async def close(self) -> None:
         """Ends the writer once what waits is written; notes what is still to be noted."""
         self.stop()
-        await self._commits.empty()
+        await self.ingest.empty()
         state = self.look()
         is_writable = self.health.is_writable
         with contextlib.suppress(ApiError, sqlite3.Error, TimeoutError):
             if self._used_keys and is_writable:
                 await self._note_uses()
             if is_writable:
-                await self._write_left_out()
+                await self._write_rejected_events()
             if state == "gone":
                 # Else it is found beside whatever has taken the database's place. Who still reads soon ends.
                 async with self.readers.held(), asyncio.timeout(CLOSE_S):

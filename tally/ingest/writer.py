@@ -2,8 +2,8 @@
 
 Everything that must hold exactly once is decided here, on the writer's thread, between BEGIN IMMEDIATE and COMMIT:
 event_id duplicates, the monthly limit, new values beyond a day's limits, the assignment a conversion needs, visitors
-and visits. `Ingest.write` either commits the whole group with fsync or leaves nothing behind, in the file and in memory
-(sessions, labels, ids) alike.
+and visits. `EventWriter.write` either commits the whole group with fsync or changes nothing, neither in the file nor in
+memory (sessions, labels, ids).
 
 How it works: `write` reads what the file knows of the group's event_ids, assignments and usage in a few statements,
 then decides on the rows in order of arrival (`_Group.decide`): for a row that is not stored nothing is written, neither
@@ -20,7 +20,7 @@ late events (tally/rollups/fields.py).
 Ids are taken from the file in blocks, so that they grow over restarts without a write each time. Another process that
 writes takes its ids behind the block and uses them in the same transaction (tally/transfer/import_writer.py); the
 server then leaves the rest of its block unused (`catch_up`), at the latest when it has to show what was written. So at
-every moment all ids up to the last one are committed or will never be used, which is what `Written.last_id` promises.
+every moment all ids up to the last one (`WriteResult.last_id`) are committed or will never be used.
 """
 
 import sqlite3
@@ -30,7 +30,7 @@ from hashlib import blake2b
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
-from tally.accounts.queries import Website, key_salt, month_of
+from tally.accounts.queries import key_salt, month_of
 from tally.clock import Clock
 from tally.events.json_scalars import canonical
 from tally.events.sessions import Sessions
@@ -46,6 +46,7 @@ from tally.events.validation import (
     Rejection,
 )
 from tally.events.visits import Visit
+from tally.ingest.engine import DUPLICATE, MONTH_FULL, NO_ASSIGNMENT, Outcomes, PreparedEvent, WriteRequest
 from tally.rollups import experiments as trials
 from tally.rollups import fields as rollups
 from tally.rollups import heatmap_grid as heat
@@ -66,47 +67,19 @@ _NO_URL = ("", "", "")
 # Event's fields from here on are those of measurements.
 _MEASUREMENT = Event._fields.index("vitals")
 
-MONTH_FULL = Rejection("monthly_limit_reached", "This month's events are used up: send it again next month (UTC).")
-NO_ASSIGNMENT = Rejection(
-    "no_assignment", "This visitor has no assignment today: send ab_assign first, or the variant with it.", "variant"
-)
 
+class WriteResult(NamedTuple):
+    """A committed group: the outcomes by request, the events that each (account, month) concerned has used, the last
+    id, and the visits it changed, as they are now, by (website, visitor, ordinal)."""
 
-class Row(NamedTuple):
-    """A valid event on its way to the file. `identity` (of sessions.Salts) is empty where the type needs none."""
-
-    website: Website
-    event: Event
-    dimensions: tuple[str, ...]
-    identity: bytes
-
-
-class Job(NamedTuple):
-    """The rows of one request, when it arrived, and the key of its client's token bucket, which is not stored."""
-
-    rows: Sequence[Row]
-    arrived_ms: int
-    client: bytes = b""
-
-
-DUPLICATE: Literal[False] = False
-Outcome = list[Rejection | Literal[False] | None]
-"""For each row of a job: None where it is stored, DUPLICATE where it is accepted as a copy of a stored event, else why
-it is rejected. Only rejections are true."""
-
-
-class Written(NamedTuple):
-    """What a committed group came to: outcomes job by job, events of (account, month) of all concerned, the last id,
-    and by (website, visitor, ordinal) the visits it touched, as they are now."""
-
-    outcomes: list[Outcome]
+    outcomes: list[Outcomes]
     used: dict[tuple[int, int], int]
     last_id: int
     visits: dict[tuple[int, int, int], Visit]
 
 
-class Ingest:
-    """Writes groups of jobs; keeps sessions, labels and ids. For the writer's thread alone."""
+class EventWriter:
+    """Writes groups of requests; keeps sessions, labels and ids. For the writer's thread alone."""
 
     def __init__(
         self,
@@ -136,13 +109,13 @@ class Ingest:
         self._next_id = self.ids_end = end
         return end - 1
 
-    def write(self, connection: sqlite3.Connection, jobs: Sequence[Job]) -> Written:
-        """Commit the jobs. Raises sqlite3.Error, and then nothing has happened."""
+    def write(self, connection: sqlite3.Connection, requests: Sequence[WriteRequest]) -> WriteResult:
+        """Commit the requests. Raises sqlite3.Error, and then nothing has happened."""
         ids = self._next_id, self.ids_end
         try:
             with transaction(connection):
-                group = _Group(self, connection, jobs)
-                outcomes = group.decide(jobs)
+                group = _Group(self, connection, requests)
+                outcomes = group.decide(requests)
                 group.take()
                 group.store()
         except BaseException:
@@ -154,7 +127,7 @@ class Ingest:
         self.sessions.keep(self.clock.sure_ms())
         self.labels.keep()
         self.value_limits.count(group.check)
-        return Written(outcomes, group.used, self._next_id - 1, group.visits)
+        return WriteResult(outcomes, group.used, self._next_id - 1, group.visits)
 
     def take_id(self, connection: sqlite3.Connection) -> int:
         """The next id; ids grow with arrival."""
@@ -196,27 +169,31 @@ class Ingest:
 class _Group:
     """One group while its transaction is open."""
 
-    def __init__(self, ingest: Ingest, connection: sqlite3.Connection, jobs: Sequence[Job]) -> None:
-        self._ingest = ingest
+    def __init__(self, writer: EventWriter, connection: sqlite3.Connection, requests: Sequence[WriteRequest]) -> None:
+        self._writer = writer
         self._connection = connection
         # Not by the wall, which may jump: an event_id is neither to be forgotten early nor to be kept for years.
-        self._steady_ms, self._oldest_ms = ingest.clock.steady_ms(), ingest.clock.sure_ms() - OLDEST_MS
-        rows = [row for job in jobs for row in job.rows]
-        self._months = _months(jobs)
+        self._steady_ms, self._oldest_ms = writer.clock.steady_ms(), writer.clock.sure_ms() - OLDEST_MS
+        rows = [row for request in requests for row in request.events]
+        self._months = _months(requests)
         self._used_before = _used(
             connection,
-            {(row.website.account, month) for job, month in zip(jobs, self._months, strict=True) for row in job.rows},
+            {
+                (row.website.account, month)
+                for request, month in zip(requests, self._months, strict=True)
+                for row in request.events
+            },
         )
         self.used = self._used_before.copy()
-        self._keys = {id(row): (row.website.number, ingest.digest(row.event)) for row in rows if row.event.event_id}
+        self._keys = {id(row): (row.website.number, writer.digest(row.event)) for row in rows if row.event.event_id}
         self._arrivals = _arrivals(connection, list(self._keys.values()))
         self._experiments = _experiments(rows)
         # Looked up, not created: what is refused leaves no label.
-        self._found = ingest.labels.find(connection, self._experiments) if self._experiments else {}
+        self._found = writer.labels.find(connection, self._experiments) if self._experiments else {}
         # (website, UTC day, experiment, identity) of assignments in this group.
         self._announced: set[tuple[int, int, str, bytes]] = set()
         # The rows that are stored and their clients.
-        self._kept: list[Row] = []
+        self._kept: list[PreparedEvent] = []
         self._clients: list[bytes] = []
         # Events whose experiment was replaced by `(other)` before values are checked, by website and field.
         self._replaced_experiments: Counter[tuple[int, int]] = Counter()
@@ -237,22 +214,22 @@ class _Group:
         self._joined: list[tuple[int, ...]] = []
         self._deltas = moments.Deltas()
 
-    def decide(self, jobs: Sequence[Job]) -> list[Outcome]:
-        """Say of each row whether it is accepted, job by job; nothing is written for a row that is not stored."""
-        outcomes: list[Outcome] = []
-        for job, month in zip(jobs, self._months, strict=True):
-            outcomes.append([self._decide(row, month) for row in job.rows])
-            self._clients += [job.client] * (len(self._kept) - len(self._clients))
+    def decide(self, requests: Sequence[WriteRequest]) -> list[Outcomes]:
+        """Return the outcome of each event, by request; nothing is written for an event that is not stored."""
+        outcomes: list[Outcomes] = []
+        for request, month in zip(requests, self._months, strict=True):
+            outcomes.append([self._decide(row, month) for row in request.events])
+            self._clients += [request.client_key] * (len(self._kept) - len(self._clients))
         return outcomes
 
-    def _decide(self, row: Row, month: int) -> Rejection | Literal[False] | None:
+    def _decide(self, row: PreparedEvent, month: int) -> Rejection | Literal[False] | None:
         website, event = row.website, row.event
         key = self._keys.get(id(row))
         if key is not None and self._arrivals.get(key, self._oldest_ms - 1) >= self._oldest_ms:
             # Each copy renews the 72 hours, once a group: a row written, less than what a new event costs.
             self._renewed[key] = self._steady_ms
             return DUPLICATE
-        limit, used = self._ingest.limit_of(website.plan), (website.account, month)
+        limit, used = self._writer.limit_of(website.plan), (website.account, month)
         if limit is not None and self.used[used] >= limit:
             return MONTH_FULL
         if event.type >= AB_ASSIGN and event.experiment and self._experiments:
@@ -276,11 +253,11 @@ class _Group:
             self._arrivals[key] = self._renewed[key] = self._steady_ms
         return None
 
-    def _assigned_experiment(self, row: Row) -> str:
+    def _assigned_experiment(self, row: PreparedEvent) -> str:
         """The experiment that a conversion without a variant counts for: its own where the visitor's assignment is
         stored; `(other)` where the assignment was folded, which only a new experiment's can be; else ``."""
         website, event = row.website.number, row.event
-        visitor = self._ingest.sessions.known_visitor(row.identity)
+        visitor = self._writer.sessions.known_visitor(row.identity)
         if visitor is None:
             return ""
         day, number = event.ts_ms // DAY_MS, self._found.get(event.experiment, 0)
@@ -293,8 +270,8 @@ class _Group:
 
     def take(self) -> None:
         """Check the values of the rows that are stored, and gather what they write."""
-        rows: Sequence[Row] = self._kept
-        limits, replaced = self._ingest.value_limits, self._replaced_experiments
+        rows: Sequence[PreparedEvent] = self._kept
+        limits, replaced = self._writer.value_limits, self._replaced_experiments
         known = list(map(limits.is_known, rows))
         if not all(known) or replaced:
             unknown = [
@@ -303,11 +280,11 @@ class _Group:
             self.check = limits.check(self._connection, self._steady_ms // DAY_MS, unknown, replaced)
             if self.check.folds:
                 rows = [row._replace(**self.check.checked(row)._asdict()) for row in rows]
-        self._number = self._ingest.numbers_of(self._connection, _texts(rows)) if rows else self._number
+        self._number = self._writer.numbers_of(self._connection, _texts(rows)) if rows else self._number
         for row in rows:
             self._take(row)
 
-    def _take(self, row: Row) -> None:
+    def _take(self, row: PreparedEvent) -> None:
         event = row.event
         if event.type <= APP_EVENT:
             self._take_traffic(row)
@@ -325,7 +302,7 @@ class _Group:
         """Writes what was gathered."""
         run = self._connection
         if self.check is not None:
-            self.check.store(lambda texts: self._ingest.numbers_of(run, texts))
+            self.check.store(lambda texts: self._writer.numbers_of(run, texts))
         insert(run, "writer", "event", self._events)
         if self._parts:
             event_data.add(run, self._parts)
@@ -398,16 +375,16 @@ class _Group:
                 # Only where the system's clock was set back by days.
                 rollups.mark_stale(self._connection, website, (day,))
 
-    def _place(self, row: Row) -> tuple[int, int, int]:
-        return row.website.number, row.event.ts_ms, self._ingest.take_id(self._connection)
+    def _place(self, row: PreparedEvent) -> tuple[int, int, int]:
+        return row.website.number, row.event.ts_ms, self._writer.take_id(self._connection)
 
-    def _dimensions(self, row: Row) -> Iterable[int]:
+    def _dimensions(self, row: PreparedEvent) -> Iterable[int]:
         return map(self._number, row.dimensions)
 
-    def _take_traffic(self, row: Row) -> None:
+    def _take_traffic(self, row: PreparedEvent) -> None:
         website, event = row.website.number, row.event
         ts_ms, is_view = event.ts_ms, event.type <= SCREEN_VIEW
-        touch = self._ingest.sessions.touch(row.identity, ts_ms, is_view, self._number(row.dimensions[0]))
+        touch = self._writer.sessions.touch(row.identity, ts_ms, is_view, self._number(row.dimensions[0]))
         self._deltas.count(website, ts_ms, is_view, touch)
         visitor, visit = touch.visitor, touch.visit
         ordinal = visit.ordinal
@@ -419,23 +396,23 @@ class _Group:
             if old.ordinal != ordinal or old.begin_ms != visit.begin_ms:
                 self._replaced.add((website, old.begin_ms, visitor, old.ordinal))
         self.visits[website, visitor, ordinal] = visit
-        name, id = self._number(event.event_name), self._ingest.take_id(self._connection)
+        name, id = self._number(event.event_name), self._writer.take_id(self._connection)
         dimensions = map(self._number, row.dimensions)
         data, parts = event_data.split(event.event_data, id)
         self._parts += parts
         self._events.append((website, ts_ms, id, event.type, visitor, ordinal, *dimensions, name, data))
 
-    def _take_points(self, row: Row) -> None:
+    def _take_points(self, row: PreparedEvent) -> None:
         website, event = row.website.number, row.event
         page = (website, event.ts_ms // DAY_MS, self._number(row.dimensions[0]), heat.width_of(event.viewport_width))
         for point in event.points:
             bin = (*page, point.kind, *heat.bin_of(point.x, point.y, point.kind))
             self._heat[bin] = self._heat.get(bin, 0) + 1
 
-    def _take_ab(self, row: Row) -> None:
+    def _take_ab(self, row: PreparedEvent) -> None:
         """Only what names an experiment counts in one, and of assignments only what names a variant."""
         website, event = row.website.number, row.event
-        visitor = self._ingest.sessions.visitor(row.identity, event.ts_ms)
+        visitor = self._writer.sessions.visitor(row.identity, event.ts_ms)
         experiment, variant = self._number(event.experiment), self._number(event.variant)
         key = (website, event.ts_ms // DAY_MS, experiment, visitor)
         if event.type == AB_CONVERT and experiment and not variant:
@@ -474,14 +451,14 @@ def ids_end(connection: sqlite3.Connection) -> int:
     return int(row[0])
 
 
-def _experiments(rows: Sequence[Row]) -> set[str]:
+def _experiments(rows: Sequence[PreparedEvent]) -> set[str]:
     """The experiments of conversions without a variant, and where there are any, `(other)`."""
     texts = {row.event.experiment for row in rows if row.event.type == AB_CONVERT and not row.event.variant}
     texts.discard("")
     return texts | {OTHER} if texts else texts
 
 
-def _texts(rows: Sequence[Row]) -> set[str]:
+def _texts(rows: Sequence[PreparedEvent]) -> set[str]:
     events = [row.event for row in rows]
     texts: set[str] = set().union(*[row.dimensions for row in rows], [event.event_name for event in events])
     for event in events:
@@ -490,11 +467,11 @@ def _texts(rows: Sequence[Row]) -> set[str]:
     return texts
 
 
-def _months(jobs: Sequence[Job]) -> list[int]:
-    """Of each job; a group may hold requests from both sides of a month's end."""
-    arrivals = [job.arrived_ms for job in jobs]
+def _months(requests: Sequence[WriteRequest]) -> list[int]:
+    """Of each request; a group may hold requests from both sides of a month's end."""
+    arrivals = [request.arrived_ms for request in requests]
     first, last = month_of(min(arrivals)), month_of(max(arrivals))
-    return [first] * len(jobs) if first == last else list(map(month_of, arrivals))
+    return [first] * len(requests) if first == last else list(map(month_of, arrivals))
 
 
 def _used(connection: sqlite3.Connection, months: Iterable[tuple[int, int]]) -> dict[tuple[int, int], int]:

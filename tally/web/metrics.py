@@ -68,8 +68,8 @@ class Figures(MetricsCollector):
         yield from _connections(self._connections)
         yield _counter("tally_events_accepted", "Events answered as accepted, duplicates included.", desk.accepted)
         yield _by_code("tally_events_rejected", "Events rejected, by code.", desk.rejected)
-        yield from _left_out(store.left_out)
-        yield _folded(store.ingest.value_limits)
+        yield from _left_out(store.rejected_events)
+        yield _folded(store.event_writer.value_limits)
         yield _usage(store, self._desk.clock.wall_ms())
         yield from _writing(store)
         yield self._queries()
@@ -78,7 +78,7 @@ class Figures(MetricsCollector):
         yield _counter("tally_shared_answers", "Questions by share links that took the answer of another.", joined)
         yield _state(store)
         yield from _sizes(store)
-        sessions = store.ingest.sessions
+        sessions = store.event_writer.sessions
         yield _gauge("tally_identities", "Visitors kept in memory.", len(sessions))
         yield _counter("tally_identities_evicted", "Visitors forgotten for want of room.", sessions.evictions)
         early = desk.clients.turned_early + desk.client_websites.turned_early

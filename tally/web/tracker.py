@@ -24,7 +24,7 @@ from tally.errors import ApiError
 from tally.events.validation import Batch
 from tally.http.middleware import ERROR_COUNTS, to_api_error
 from tally.http.request_paths import COLLECT_PATHS, local_path
-from tally.ingest.collector import COLLECTOR, collect, preflight, take
+from tally.ingest.collector import COLLECTOR, collect, preflight, sender_of, take
 from tally.resources import asset
 from tally.settings import BadSetting, Settings
 from tally.web.minifier import compact
@@ -101,16 +101,15 @@ async def pixel(request: web.Request) -> web.Response:
         except Exception as failure:
             # Logged where it is a fault of ours; what was wrong with the request cannot be told to an image.
             refusal = to_api_error(failure, "/pixel.gif")
-            request.app[COLLECTOR].left_out.requests[refusal.kind.code] += 1
+            request.app[COLLECTOR].count_refusal(refusal)
             request.app[ERROR_COUNTS][refusal.kind.code] += 1
     return web.Response(body=GIF, headers=_OPEN | {"Content-Type": "image/gif", "Cache-Control": "no-store"})
 
 
 async def _count(request: web.Request) -> None:
-    desk = request.app[COLLECTOR]
-    sender = desk.callers.sender(request)
-    desk.look_at_client(sender.caller.client)
+    collector = request.app[COLLECTOR]
+    sender = sender_of(collector, request)
     # Bytes that are no UTF-8 arrive as lone surrogates, which no label can hold.
     page = request.headers.get("Referer", "").encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     view = {"type": "pageview", "url": page}
-    await take(desk, sender, Batch([view], request.query.get("website_id"), {}))
+    await take(collector, Batch([view], request.query.get("website_id"), {}), sender)

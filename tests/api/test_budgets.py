@@ -152,12 +152,12 @@ async def test_events_that_are_not_stored_cost_no_share(make_app: MakeApp) -> No
 def test_what_is_given_back_late_concerns_no_other_month() -> None:
     """A request of the last month that is answered in this one changes nothing of this month."""
     budgets = Budgets(month_share=10)
-    budgets.count(b"a", 1, 50, 202_611)
-    budgets.count(b"a", 1, 50, 202_612)
-    budgets.give_back(b"a", 1, 50, 202_611)
+    budgets.take_share(b"a", 1, 50, 202_611)
+    budgets.take_share(b"a", 1, 50, 202_612)
+    budgets.give_back_share(b"a", 1, 50, 202_611)
     assert budgets.has_used_share(b"a", 1, 500, 202_612)
-    budgets.give_back(b"a", 1, 50, 202_612)
-    budgets.give_back(b"a", 1, 50, 202_612)
+    budgets.give_back_share(b"a", 1, 50, 202_612)
+    budgets.give_back_share(b"a", 1, 50, 202_612)
     assert not budgets._used
 
 
@@ -170,9 +170,9 @@ async def test_an_unlimited_plan_has_no_shares(make_app: MakeApp) -> None:
 def test_the_shares_are_bounded_in_memory_and_hold_no_address() -> None:
     """A flood of new clients forgets those that sent the least, not the one that sent much."""
     budgets = Budgets(month_share=10, max_clients=100)
-    budgets.count(b"hostile!", 1, 50, 202_611)
+    budgets.take_share(b"hostile!", 1, 50, 202_611)
     for n in range(1_000):
-        budgets.count(n.to_bytes(8), 1, 1, 202_611)
+        budgets.take_share(n.to_bytes(8), 1, 1, 202_611)
         assert len(budgets._used) <= 101
     assert budgets.has_used_share(b"hostile!", 1, 500, 202_611)
     assert not budgets.has_used_share(b"hostile!", 1, 501, 202_611)

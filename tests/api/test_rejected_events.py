@@ -76,7 +76,7 @@ async def sampled(app: App, website: str) -> list[tuple[Any, ...]]:
 
 def waiting(app: App) -> int:
     """What is counted and not yet written."""
-    return sum(app.store.left_out._counts.values())
+    return sum(app.store.rejected_events._counts.values())
 
 
 # --- what counts
@@ -134,7 +134,7 @@ async def test_why_an_event_is_left_out(
     assert await counted(app, website) == counts
     assert sample in await sampled(app, website)
     assert await counted(app, other) == {}
-    assert app.store.left_out.events == Counter(counts)
+    assert app.store.rejected_events.events == Counter(counts)
 
 
 # In the order of their numbers, which are in files: new ones go to the end.
@@ -158,7 +158,7 @@ async def test_what_is_taken_is_not_left_out(app: App) -> None:
     for _ in range(3):
         answer = await app.collect({"website_id": website, "events": [VIEW, bad(event_id="1")]}, headers=SAME)
         assert answer.json["accepted"] == 2
-    assert (await counted(app, website), waiting(app), app.store.left_out.events) == ({}, 0, {})
+    assert (await counted(app, website), waiting(app), app.store.rejected_events.events) == ({}, 0, {})
 
 
 async def test_rates(make_app: MakeApp) -> None:
@@ -212,7 +212,7 @@ async def test_a_failure_of_the_counting_itself(app: App) -> None:
     await app.store._writer.run(lambda run: run.execute(f"pragma max_page_count = {pages}").fetchall())
     # More than fits: rows of many quarters.
     for minutes in range(0, 15 * 1_500, 15):
-        app.store.left_out.note(
+        app.store.rejected_events.note(
             (app.store.website(website), 0), "invalid_url", "url", sender(), NOON_MS + minutes * MINUTE_MS
         )
     with pytest.raises(Exception, match="storage_unavailable"):
@@ -252,7 +252,7 @@ async def test_what_belongs_to_no_website(make_app: MakeApp) -> None:
     assert await counted(app, website) == {}
     once = ("invalid_json", "invalid_body", "too_many_events", "body_too_large", "unsupported_encoding")
     expected = dict.fromkeys((*once, "unknown_website", "rate_limited"), 1) | {"no_valid_event": 2}
-    assert app.store.left_out.requests == expected
+    assert app.store.rejected_events.requests == expected
     metrics = (await app.get("/metrics")).text
     assert 'tally_collect_refused_total{code="unknown_website"} 1.0' in metrics
     assert 'tally_collect_refused_total{code="no_valid_event"} 2.0' in metrics
@@ -264,7 +264,7 @@ async def test_the_pixel_counts_too(app: App) -> None:
         answer = await app.get(f"/pixel.gif?website_id={website}", headers={"Referer": referer, "User-Agent": "a"})
         assert answer.status == 200
     assert await counted(app, website) == {"origin_not_allowed": 1}
-    assert app.store.left_out.requests == {"origin_not_allowed": 1}
+    assert app.store.rejected_events.requests == {"origin_not_allowed": 1}
 
 
 async def test_metrics(app: App) -> None:
@@ -285,7 +285,7 @@ async def test_made_up_ids_and_hosts_leave_nothing_behind(make_app: MakeApp) -> 
     for _ in range(20):
         body = {"events": [bad(website_id=f"{uuid.uuid4()}") for _ in range(50)]}
         assert (await app.collect(body)).status == 404
-    assert (waiting(app), app.store.left_out._samples) == (0, {})
+    assert (waiting(app), app.store.rejected_events._samples) == (0, {})
     for n in range(300):
         answer = await app.collect(bad(website_id=website), headers={"Origin": f"https://{n}.flood.example"})
         assert answer.status == 403
@@ -304,7 +304,7 @@ async def test_made_up_ids_and_hosts_leave_nothing_behind(make_app: MakeApp) -> 
 async def test_what_waits_is_bounded(app: App) -> None:
     """For as long as nothing can be written; beyond it only the sum goes on."""
     website = app.store.website(await app.website())
-    noted = app.store.left_out
+    noted = app.store.rejected_events
     for quarter in range(MOST_WAITING + 5):
         noted.note((website, 0), "invalid_url", "url", sender(), NOON_MS + quarter * QUARTER_MS)
     noted.note((website, 0), "invalid_url", "url", sender(), NOON_MS)
@@ -338,16 +338,16 @@ async def test_examples_differ(app: App, clock: ManualClock) -> None:
     assert newest == clock.wall_ms() // 1000 * 1000
     # Of a flood so many are looked at in a second; the first of the next one are.
     for n in range(LOOKS + 5):
-        app.store.left_out.note((app.store.website(website), 0), "crawler", "", sender(), NOON_MS + n)
-    assert app.store.left_out._looks.total() == LOOKS
+        app.store.rejected_events.note((app.store.website(website), 0), "crawler", "", sender(), NOON_MS + n)
+    assert app.store.rejected_events._looks.total() == LOOKS
     await app.store.tick()
-    assert app.store.left_out._looks.total() == 0
+    assert app.store.rejected_events._looks.total() == 0
 
 
 async def test_examples_of_a_second_are_bounded(app: App) -> None:
     """Over all websites: more than so many are only counted."""
     numbers = range(1, MOST_SAMPLES // SAMPLES_KEPT + 20)
-    noted = app.store.left_out
+    noted = app.store.rejected_events
     one = app.store.website(await app.website())
     for number, n in itertools.product(numbers, range(SAMPLES_KEPT + 1)):
         refused = sender()._replace(page=Asker("", f"{n}.example"))
@@ -383,7 +383,7 @@ async def test_a_tick_that_is_cancelled_counts_nothing_twice(app: App) -> None:
     await app.collect(bad(website_id=website, url="x"))
     connection = connect_writer(app.db)
     connection.execute("begin immediate")
-    ticking = asyncio.ensure_future(app.store.left_out.write(app.store._writer))
+    ticking = asyncio.ensure_future(app.store.rejected_events.write(app.store._writer))
     while waiting(app):
         await asyncio.sleep(0)
     ticking.cancel()
@@ -535,7 +535,7 @@ def test_days_are_exact_in_every_zone(site: Site, zone: str) -> None:
     moments += [begin + day * DAY_MS + edge for day in range(200) for edge in (0, -1, 899_999, 900_000)]
     expected: Counter[str] = Counter()
     for ms in moments:
-        library.app.store.left_out.note((website, 0), "invalid_url", "url", sender(), ms)
+        library.app.store.rejected_events.note((website, 0), "invalid_url", "url", sender(), ms)
         expected[datetime.fromtimestamp(ms / 1000, ZoneInfo(zone)).date().isoformat()] += 1
     library.clock.set_wall(begin + 210 * DAY_MS)
     library.run(library.app.store.tick())
@@ -615,7 +615,7 @@ async def test_who_may_see_it(app: App) -> None:
 
 async def test_how_long_it_is_kept(app: App, clock: ManualClock) -> None:
     website = app.store.website(await app.website())
-    noted = app.store.left_out
+    noted = app.store.rejected_events
     days = (KEPT_DAYS + 1, KEPT_DAYS, KEPT_DAYS - 1, SAMPLES_KEPT_DAYS + 1, SAMPLES_KEPT_DAYS - 1, 0)
     for number, day in enumerate(days):
         noted.note((website, 0), REASONS[number][0], "", sender(), NOON_MS - day * DAY_MS)
@@ -636,7 +636,7 @@ async def test_how_long_it_is_kept(app: App, clock: ManualClock) -> None:
 async def test_a_clock_that_jumps_forgets_nothing(app: App, clock: ManualClock) -> None:
     """tally/clock.py: deletions believe a clock that is years ahead only once it has held."""
     website = app.store.website(await app.website())
-    app.store.left_out.note((website, 0), "crawler", "", sender(), NOON_MS)
+    app.store.rejected_events.note((website, 0), "crawler", "", sender(), NOON_MS)
     await app.store.tick()
     clock.set_wall(NOON_MS + (KEPT_DAYS + 9) * DAY_MS)
     for _ in range(3):

@@ -11,7 +11,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tally.events.sessions import Sessions
-from tally.ingest.writer import Ingest, Job, Written
+from tally.ingest.engine import WriteRequest
+from tally.ingest.writer import EventWriter, WriteResult
 from tally.storage.database import open_database
 from tally.storage.sql import measurements as measuring
 from tally.storage.sql.events import Scope
@@ -186,7 +187,7 @@ async def test_imported_values_are_known_and_not_bounded(bounded: App) -> None:
 async def test_a_failed_commit_leaves_no_value_known(bounded: App) -> None:
     """What was undone in the file is not believed in memory."""
     website, key = await bounded.website(), await bounded.key()
-    ingest = bounded.store.ingest
+    ingest = bounded.store.event_writer
     take, failures = ingest.take_id, [True]
 
     def fail_once(connection: sqlite3.Connection) -> int:
@@ -226,16 +227,16 @@ async def test_the_owner_is_told(bounded: App) -> None:
 async def test_memory_is_bounded(bounded: App) -> None:
     """The values known in memory start over at a bound; the file still knows them."""
     website, key = await bounded.website(), await bounded.key()
-    bounded.store.ingest.value_limits._size = 5
+    bounded.store.event_writer.value_limits._size = 5
     for _ in range(2):
         await send(bounded, website, *[view(f"/{n}") for n in range(3)])
-        assert bounded.store.ingest.value_limits._cached == 0
+        assert bounded.store.event_writer.value_limits._cached == 0
     assert await top(bounded, website, key) == {"/0": 2, "/1": 2, "/2": 2}
 
 
 def test_limits_by_default() -> None:
     """10,000 a field, 1,000 names."""
-    ingest = Ingest(Sessions(1), lambda plan: None, ManualClock())
+    ingest = EventWriter(Sessions(1), lambda plan: None, ManualClock())
     assert ingest.value_limits._limits == Limits(10_000, 1_000) == Limits()
 
 
@@ -276,10 +277,10 @@ async def test_a_refused_event_leaves_nothing(bounded: App) -> None:
     website, key = await bounded.website(), await bounded.key()
     await send(bounded, website, view("/a"))
     before = written(bounded)
-    ingest, changes = bounded.store.ingest, list[int]()
+    ingest, changes = bounded.store.event_writer, list[int]()
     write = ingest.write
 
-    def counted(connection: sqlite3.Connection, jobs: Sequence[Job]) -> Written:
+    def counted(connection: sqlite3.Connection, jobs: Sequence[WriteRequest]) -> WriteResult:
         begin, result = connection.total_changes, write(connection, jobs)
         changes.append(connection.total_changes - begin)
         return result
@@ -391,6 +392,6 @@ async def test_memory_of_shares_is_bounded(app: App, monkeypatch: pytest.MonkeyP
     website = await app.website()
     for n in range(20):
         await send(app, website, view(f"/{n}"), ip=f"198.51.100.{n}")
-    used = app.store.ingest.value_limits._shares._used
+    used = app.store.event_writer.value_limits._shares._used
     assert len(used) == 7
     assert not any(b"\xc6\x33\x64" in client for client, *_ in used)

@@ -201,7 +201,7 @@ FAULTS = (
         "the answer before the commit",
         "tally/ingest/group_commit.py",
         "        self._writer.start(",
-        "        for job, tell in group:\n            tell([None] * len(job.rows))\n        self._writer.start(",
+        "        for one, tell in group:\n            tell([None] * len(one.events))\n        self._writer.start(",
         "tests/unit/ingest/test_store.py",
     ),
     Fault(
@@ -822,14 +822,14 @@ FAULTS = (
     Fault(
         "requests refused whole that nobody counts",
         "tally/ingest/collector.py",
-        "        if refusal.kind is not errors.NO_VALID_EVENT:\n            desk.left_out",
-        "        if refusal.kind is errors.NO_VALID_EVENT:\n            desk.left_out",
+        "        if isinstance(error, Refusal):\n",
+        "        if isinstance(error, Refusal) and error.kind is errors.NO_VALID_EVENT:\n",
         "tests/api/test_rejected_events.py",
     ),
     Fault(
         "what the writer refuses of the short way counted nowhere",
         "tally/ingest/fast_path.py",
-        "            self._desk.note_refusal(claim, refusal)\n",
+        "        self._collector.count_refusal(error)\n",
         "",
         "tests/unit/ingest/test_fast_path.py",
     ),
@@ -991,8 +991,8 @@ FAULTS = (
     Fault(
         "a duplicate judged by the wall clock",
         "tally/ingest/writer.py",
-        "ingest.clock.sure_ms() - OLDEST_MS",
-        "ingest.clock.wall_ms() - OLDEST_MS",
+        "writer.clock.sure_ms() - OLDEST_MS",
+        "writer.clock.wall_ms() - OLDEST_MS",
         "tests/robustness/test_clock_changes.py",
     ),
     Fault(
@@ -1118,7 +1118,7 @@ FAULTS = (
     Fault(
         "the short way not counted",
         "tally/ingest/fast_path.py",
-        "            self._door.answered[_TAKEN] += 1\n",
+        "            self._factory.answered[_ACCEPTED] += 1\n",
         "",
         "tests/api/test_metrics.py",
     ),
@@ -1279,14 +1279,14 @@ FAULTS = (
     Fault(
         "overload told after the body",
         "tally/ingest/collector.py",
-        "        desk.look_at_room()\n",
+        "    collector.check_capacity()\n",
         "",
         "tests/unit/http/test_connections.py",
     ),
     Fault(
         "overload told the long way",
         "tally/ingest/fast_path.py",
-        "if desk.store.is_full:",
+        "if collector.ingest.is_full:",
         "if False:",
         "tests/unit/http/test_connections.py",
     ),
@@ -1573,8 +1573,8 @@ FAULTS = (
     Fault(
         "a client's share counted after the commit",
         "tally/ingest/collector.py",
-        "        if self.budgets.month_share:\n            self._reserve_shares(claim)\n",
-        "",
+        "                self.budgets.take_share(",
+        "                (lambda *_: None)(",
         "tests/api/test_budgets.py",
     ),
     Fault(

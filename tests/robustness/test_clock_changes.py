@@ -278,7 +278,7 @@ async def test_a_clock_that_stays_ahead_is_believed_after_a_day(life: Life, capl
         await life.work()
         clock.advance(3_600)
     assert counted() == before
-    assert len(app.store.ingest.sessions) > 0
+    assert len(app.store.event_writer.sessions) > 0
     metrics = (await app.get("/metrics")).text
     for name in ("lead", "unbelieved"):
         line = next(line for line in metrics.splitlines() if line.startswith(f"tally_clock_{name}_seconds "))
@@ -292,7 +292,7 @@ async def test_a_clock_that_stays_ahead_is_believed_after_a_day(life: Life, capl
     await life.work()
     assert any("believed" in record.message for record in caplog.records)
     assert counted() == [0, 0]
-    assert len(app.store.ingest.sessions) == 0
+    assert len(app.store.event_writer.sessions) == 0
     # What is counted of it stays.
     span = f"from={iso(min(life.taken))[:10]}&to={iso(max(life.taken))[:10]}"
     stats = await app.get(f"/api/v1/websites/{life.website}/stats?{span}", life.key)

@@ -27,7 +27,8 @@ from typing import Any
 import pytest
 
 from tally.accounts import queries as accounts
-from tally.ingest.writer import Job, Written
+from tally.ingest.engine import WriteRequest
+from tally.ingest.writer import WriteResult
 from tally.storage.database import open_database
 from tally.storage.health import DAMAGED, FAILING, UNSURE, fault_of
 from tests.support import ledgers
@@ -602,14 +603,14 @@ async def test_a_file_that_goes_while_it_is_written(end: str, app: App, monkeypa
     """Deleted between a group's first statement and its commit: that is no 202."""
     website = await app.website()
     assert (await app.collect(view(website))).status == 202
-    write = app.store.ingest.write
+    write = app.store.event_writer.write
 
-    def write_and_delete(connection: sqlite3.Connection, jobs: list[Job]) -> Written:
-        written: Written = write(connection, jobs)
+    def write_and_delete(connection: sqlite3.Connection, jobs: list[WriteRequest]) -> WriteResult:
+        written: WriteResult = write(connection, jobs)
         Path(f"{app.db}{end}").unlink()
         return written
 
-    monkeypatch.setattr(app.store.ingest, "write", write_and_delete)
+    monkeypatch.setattr(app.store.event_writer, "write", write_and_delete)
     refused = await app.collect(view(website))
     assert (refused.status, refused.json["error"]["code"]) == (503, "storage_unavailable")
     assert app.store.look() == "gone"

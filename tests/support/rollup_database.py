@@ -24,7 +24,8 @@ from tally.events.dimensions import FIELDS
 from tally.events.identity import Salts
 from tally.events.sessions import Sessions
 from tally.events.validation import TYPES, Event
-from tally.ingest.writer import Ingest, Job, Row
+from tally.ingest.engine import PreparedEvent, WriteRequest
+from tally.ingest.writer import EventWriter
 from tally.maintenance.rollup_builder import RollupBuilder
 from tally.reports import stats as figures
 from tally.reports import top as toplists
@@ -291,7 +292,7 @@ class Works:
         self.writer.execute("pragma synchronous = off")
         self.websites = accounts.websites(self.writer)
         self.salts, self.sessions = Salts(), Sessions(self.identities)
-        self.ingest = Ingest(self.sessions, lambda plan: None, self.clock)
+        self.ingest = EventWriter(self.sessions, lambda plan: None, self.clock)
         self.ingest.start(self.writer)
         self.remembered = ResultCache()
         self._hands = (Hand(self.writer, self._before), Hand(self.looker, self._before))
@@ -329,7 +330,7 @@ class Works:
         as a server does."""
         now_ms, site = self.now_ms, self.websites[website]
         rows = [
-            Row(
+            PreparedEvent(
                 site,
                 Event(type_, ts, event_name=texts[14], event_data=own),
                 texts[:14],
@@ -338,7 +339,7 @@ class Works:
             for (ts, type_, session, texts), own in zip(facts, data or [None] * len(facts), strict=True)
         ]
         # Two jobs, as of two requests in one group.
-        jobs = [Job(part, now_ms) for part in (rows[::2], rows[1::2]) if part]
+        jobs = [WriteRequest(part, now_ms) for part in (rows[::2], rows[1::2]) if part]
         self.ingest.write(self.writer, jobs)
 
     def bring(self, *facts: tuple[int, int, str, tuple[str, ...]], website: int = 0) -> None:

@@ -113,9 +113,9 @@ def view(website: str) -> bytes:
 @contextlib.contextmanager
 def shut(app: App) -> Iterator[None]:
     """Nothing can be committed while it lasts."""
-    app.store._commits.queue += 1_000_000
+    app.store.ingest.queue += 1_000_000
     yield
-    app.store._commits.queue -= 1_000_000
+    app.store.ingest.queue -= 1_000_000
 
 
 @pytest.mark.parametrize("before", [b"", HEALTH, "view"], ids=["at first", "after aiohttp's", "after a short one"])
@@ -168,8 +168,8 @@ async def test_one_whose_commit_takes_long_is_not_idle(
     connections(app).idle_s = 0.05
     website = await app.website()
     told: list[Callable[[], None]] = []
-    put = app.store._commits.put
-    monkeypatch.setattr(app.store._commits, "put", lambda job, tell: told.append(lambda: put(job, tell)))
+    append = app.store.ingest.append
+    monkeypatch.setattr(app.store.ingest, "append", lambda *request: told.append(lambda: append(*request)))
     clients = [await connect(view(website)), await connect(view(website).replace(b": x", b": x\r\nTE: trailers"))]
     await holds(lambda: len(told) == 2)
     await asyncio.sleep(0.2)
@@ -320,7 +320,7 @@ async def test_overload_is_told_before_the_body_is_read(
         short, long = await connect(request), await connect(HEAD % 1_000)
         answers = [await answer(client) for client in (short, long)]
     assert answers[0] == answers[1]
-    for counter in (app.application[ERROR_COUNTS], app.store.left_out.requests):
+    for counter in (app.application[ERROR_COUNTS], app.store.rejected_events.requests):
         assert counter["overloaded"] == 2
     assert app.application[RESPONSE_COUNTS][COLLECT_PATHS[0], 5] == 1
     assert (answers[0][0], json.loads(answers[0][1])["error"]["code"]) == (503, "overloaded")

@@ -263,7 +263,7 @@ async def test_a_token_is_taken_and_given_back(app: App, connect: Connect) -> No
     """A refused request takes no token, one that is taken one of each bucket, on either way."""
     website = await app.website()
     client = await connect()
-    desk = app.client.server.runner.server.desk
+    desk = app.client.server.runner.server.collector
     key, now_ns = bytes((127, 0, 0, 1)), app.clock.monotonic_ns()
     client.writer.write(post(view(website)))
     assert (await client.answer())[0].split()[1] == "202"
@@ -296,7 +296,7 @@ async def test_what_only_the_writer_refuses_is_left_out(make_app: MakeApp) -> No
     assert await all_at_once() == ["503"] * 4
     assert clients[0].long_ways == ways
     refusals = {"monthly_limit_reached": 3, "storage_unavailable": 4}
-    assert (app.store.left_out.events, app.store.left_out.requests) == (refusals, refusals)
+    assert (app.store.rejected_events.events, app.store.rejected_events.requests) == (refusals, refusals)
     await app.store._writer.run(lambda run: run.execute("pragma query_only = off").fetchall())
     await app.store.recovery.heal()
     await app.store.tick()

@@ -20,6 +20,7 @@ from tally.events.dimensions import FIELDS
 from tally.events.sessions import Sessions
 from tally.events.validation import Event
 from tally.events.visits import VISIT_GAP_MS, Visit
+from tally.ingest.engine import PreparedEvent, WriteRequest
 from tally.ingest.realtime import (
     ASKED_MS,
     LONGEST_TEXT,
@@ -33,7 +34,7 @@ from tally.ingest.realtime import (
     look,
     most_visited,
 )
-from tally.ingest.writer import Ingest, Job, Row
+from tally.ingest.writer import EventWriter
 from tally.storage.database import open_database
 from tally.storage.sql import events as queries
 from tally.timestamps import DAY_MS
@@ -60,10 +61,10 @@ class Sent(NamedTuple):
     website: int = W
 
 
-def row(sent: Sent) -> Row:
+def row(sent: Sent) -> PreparedEvent:
     event = Event(PAGEVIEW if sent.path else CUSTOM, sent.ts_ms, event_name="" if sent.path else "signup")
     identity = f"{sent.website} {sent.who} {sent.ts_ms // DAY_MS}".encode()
-    return Row(SITES[sent.website], event, (sent.path or "/elsewhere", *[""] * (len(FIELDS) - 1)), identity)
+    return PreparedEvent(SITES[sent.website], event, (sent.path or "/elsewhere", *[""] * (len(FIELDS) - 1)), identity)
 
 
 def reference(connection: sqlite3.Connection, website: int, now_ms: int) -> Answer:
@@ -98,14 +99,14 @@ class World:
         self, connection: sqlite3.Connection, live: Realtime, now_ms: int = NOON_MS, identities: int = 100
     ) -> None:
         self.connection, self.live, self.now_ms = connection, live, now_ms
-        self.ingest = Ingest(Sessions(identities), lambda plan: None, ManualClock(now_ms))
+        self.ingest = EventWriter(Sessions(identities), lambda plan: None, ManualClock(now_ms))
         self.ingest.start(connection)
         self.unpublished: deque[dict[tuple[int, int, int], Visit]] = deque()
         self.watches: dict[int, Watch] = {}
         self.seen: dict[int, Seen] = {}
 
     def commit(self, *events: Sent) -> None:
-        jobs = [Job([row(event) for event in events], self.now_ms)]
+        jobs = [WriteRequest([row(event) for event in events], self.now_ms)]
         self.unpublished.append(self.ingest.write(self.connection, jobs).visits)
 
     def publish(self) -> None:

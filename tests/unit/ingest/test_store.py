@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tally.errors import ApiError
-from tally.ingest.writer import Job
+from tally.ingest.engine import WriteRequest
 from tally.storage.connections import READERS
 from tests.support.app import App, MakeApp
 
@@ -30,6 +30,13 @@ def write_lock(app: App) -> Iterator[sqlite3.Connection]:
     finally:
         connection.rollback()
         connection.close()
+
+
+async def written(app: App, request: WriteRequest) -> Any:
+    """The outcomes of a request that is appended to the engine."""
+    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    app.store.ingest.append(request, future.set_result)
+    return await future
 
 
 async def test_commits_reach_the_disk(app: App) -> None:
@@ -78,7 +85,7 @@ async def test_who_was_just_answered_is_waited_for(app: App) -> None:
 
     async def client(number: int) -> None:
         for _ in range(10):
-            await app.store.write(Job([], 0))
+            await written(app, WriteRequest([], 0))
             for _ in range(number % 12):
                 await asyncio.sleep(0)
 
@@ -92,15 +99,21 @@ async def test_enough_is_not_waited_with(
     app: App, monkeypatch: pytest.MonkeyPatch, seconds_a_turn: float, expected: int
 ) -> None:
     """A group that has gathered enough, or for long enough, begins while others still come."""
-    store, website, jobs, groups, told = app.store, await app.website(), list[Job](), list[int](), list[object]()
-    put, write = store.put, store.ingest.write
-    monkeypatch.setattr(store, "put", lambda job, tell: (jobs.append(job), put(job, tell)))
+    store, website, requests, groups, told = (
+        app.store,
+        await app.website(),
+        list[WriteRequest](),
+        list[int](),
+        list[object](),
+    )
+    append, write = store.ingest.append, store.event_writer.write
+    monkeypatch.setattr(store.ingest, "append", lambda request, done: (requests.append(request), append(request, done)))
     assert (await app.collect(view(website))).status == 202
-    monkeypatch.setattr(store.ingest, "write", lambda c, group: (groups.append(len(group)), write(c, group))[1])
-    await asyncio.gather(*(store.write(jobs[0]) for _ in range(9)))
+    monkeypatch.setattr(store.event_writer, "write", lambda c, group: (groups.append(len(group)), write(c, group))[1])
+    await asyncio.gather(*(written(app, requests[0]) for _ in range(9)))
     sent = 0
     while not told and sent < 2_000:
-        put(jobs[0], told.append)
+        append(requests[0], told.append)
         sent += 1
         await asyncio.sleep(0)
         app.clock.advance(seconds_a_turn)

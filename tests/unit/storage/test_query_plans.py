@@ -318,7 +318,7 @@ async def play(app: App, overheard: Overheard) -> None:
 async def leave_out(app: App, key: str, website: str) -> None:
     """An event is not taken, that is counted and read, and older ones are forgotten."""
     await app.admin(lambda run: run.execute("insert into rejected_event values (1, 5, 0, 1)"))
-    app.store.left_out._forgot_ns -= left_out._FORGET_NS  # where old ones were looked for already
+    app.store.rejected_events._forgot_ns -= left_out._FORGET_NS  # where old ones were looked for already
     answer = await app.collect({"type": "pageview", "website_id": website, "url": "x"})
     assert answer.status == 400
     await app.store.tick()

@@ -1,0 +1,58 @@
+"""The interface between the collector and the storage engine: what is appended, and what becomes of it.
+
+Everything is plain values: texts, numbers and the records of `tally/events` and `tally/accounts`. The collector and
+the fast path use `Ingest` alone; they run no SQL and see no label numbers. The SQLite engine is `GroupCommit`
+(tally/ingest/group_commit.py) with `EventWriter` (tally/ingest/writer.py).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple, Protocol
+
+from tally.accounts.queries import Website
+from tally.events.validation import Event, Rejection
+
+MONTH_FULL = Rejection("monthly_limit_reached", "This month's events are used up: send it again next month (UTC).")
+NO_ASSIGNMENT = Rejection(
+    "no_assignment", "This visitor has no assignment today: send ab_assign first, or the variant with it.", "variant"
+)
+
+
+class PreparedEvent(NamedTuple):
+    """A valid event to be stored. `identity` (of identity.Salts) is empty where the event's type has no visitor."""
+
+    website: Website
+    event: Event
+    dimensions: tuple[str, ...]
+    identity: bytes
+
+
+class WriteRequest(NamedTuple):
+    """The valid events of one request, when it arrived, and its client's rate limit key, which is not stored."""
+
+    events: Sequence[PreparedEvent]
+    arrived_ms: int
+    client_key: bytes = b""
+
+
+DUPLICATE: Literal[False] = False
+Outcomes = list[Rejection | Literal[False] | None]
+"""For each event of a WriteRequest: None where it is stored, DUPLICATE where it is a copy of a stored event and is
+accepted, otherwise why it is rejected. Only rejections are true."""
+
+OnWritten = Callable[[Outcomes | Exception], None]
+"""Called on the event loop with what became of a WriteRequest."""
+
+
+class Ingest(Protocol):
+    """A storage engine for events. Used by the event loop alone."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so many events wait for a commit that no request is accepted."""
+
+    def append(self, request: WriteRequest, on_written: OnWritten) -> None:
+        """Queue a request's events and return at once. Raises ApiError 503 where nothing can be queued.
+
+        `on_written` is called later with the outcomes, once the events are durable, or with the failure; never before
+        `append` returns.
+        """
