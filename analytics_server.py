@@ -151,14 +151,15 @@ ROUTES = (
 )
 
 
+_MIDDLEWARES = (track_requests, handle_errors, ops.detect_hidden_proxy, refuse_uncertain)
+
+
 def build_app(settings: Settings, clock: Clock | None = None) -> web.Application:
     """The application over the database of `settings`, opened when it starts and closed when it ends."""
     clock = clock or Clock()
     trusted = parse_proxies(settings.trusted_proxy)
     zone("UTC")  # tells at the start where the zone data is damaged
-    app = web.Application(
-        middlewares=[track_requests, handle_errors, refuse_uncertain], client_max_size=MOST_BODY_BYTES
-    )
+    app = web.Application(middlewares=_MIDDLEWARES, client_max_size=MOST_BODY_BYTES)
     app[ACTIVE_REQUESTS] = set()
     app[RESPONSE_COUNTS], app[ERROR_COUNTS] = Counter(), Counter()
     most, max_per_client = settings.max_connections, settings.client_connections

@@ -123,7 +123,7 @@ class Asker:
 
     def get(self, path: str) -> tuple[int, bytes]:
         """Status and body of a GET."""
-        return self.exchange(f"GET {path} HTTP/1.1\r\nHost: x\r\n{self._authorization}\r\n".encode())
+        return self.exchange(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{self._authorization}\r\n".encode())
 
     def exchange(self, request: bytes) -> tuple[int, bytes]:
         """Status and body of the answer to a request."""

@@ -104,7 +104,8 @@ def _pages(website: str, key: str) -> Callable[[int], bytes]:
         _get("/api/account/state"),
         _get("/api/v1/websites", key),
         _get(f"/api/v1/websites/{website}/stats", key).replace(b"GET", b"HEAD", 1),
-        b"OPTIONS /api/collect HTTP/1.1\r\nHost: x\r\nOrigin: https://example.com\r\n"
+        b"OPTIONS /api/collect HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: 203.0.113.1\r\n"
+        b"Origin: https://example.com\r\n"
         b"Access-Control-Request-Method: POST\r\n\r\n",
     ]
     return lambda n: made[n % len(made)]
@@ -130,8 +131,10 @@ def _hostile(website: str, key: str) -> Sequence[tuple[str, Callable[[int], byte
     login = {"email": "stranger@example.com", "password": "guessed"}
     as_json = ("Content-Type: application/json", "Sec-Fetch-Site: same-origin")
     many = (f"X-Many-{n}: 1" for n in range(200))
-    huge = b"POST /api/collect HTTP/1.1\r\nHost: x\r\nContent-Length: 999999999\r\n\r\n"
-    two_lengths = b"POST /api/collect HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!"
+    huge = b"POST /api/collect HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999999999\r\n\r\n"
+    two_lengths = (
+        b"POST /api/collect HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!"
+    )
     crowd = _get("/", "", *many)
     return (
         ("no such path", lambda n: _get(f"/wp-login-{n}.php"), (404,)),

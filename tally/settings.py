@@ -238,7 +238,7 @@ class Settings:
     backup_keep: int = _setting(7, "how many of those backups are kept, the newest", _count, "backups")
     backup_hour: int = _setting(3, "the hour, in UTC, at which the night's backup is made", _hour, "hour")
     metrics_token: str = _setting(
-        "", "bearer token that may read /metrics from other machines; without it loopback alone", _token
+        "", "bearer token that /metrics requires; without it /metrics answers loopback alone", _token
     )
 
 

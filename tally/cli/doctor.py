@@ -241,14 +241,29 @@ def _metrics(connection: sqlite3.Connection, case: Case) -> Iterator[Finding]:
     except (TypeError, KeyError, ValueError, AttributeError):
         return
     is_public = bool(host) and host not in ("localhost", "127.0.0.1", "::1")
-    if is_public and "alone" in kinds and "trusted" not in kinds:
+    todo = f"have the proxy set {header}, or set --metrics-token, and restart the server: docs/deployment.md"
+    if has_token:
+        yield fine("metrics", "/metrics answers bearers of the metrics token alone")
+    elif "hidden_proxy" in kinds:
+        yield fault(
+            "metrics",
+            f"requests of browsers elsewhere came from this machine without {header}, through a proxy that does not set"
+            " it: /metrics now refuses everybody, and was public until the first of them",
+            todo,
+        )
+    elif is_public and "alone" in kinds and "trusted" not in kinds:
         yield note(
             "metrics",
             f"--base-url is public and no request had {header}: /metrics may be public, since a proxy's requests cannot"
             " be told from those of this machine",
-            f"have the proxy set {header}, or refuse /metrics there: docs/deployment.md",
+            todo,
         )
-    elif has_token:
-        yield fine("metrics", "/metrics answers programs on this machine and the metrics token")
+    elif "alone" in kinds:
+        yield note(
+            "metrics",
+            f"requests came from this machine without {header}, and no --metrics-token is set: they may be those of a"
+            " proxy, and then /metrics is public",
+            f"fine where they are programs of this machine; else {todo}",
+        )
     else:
         yield fine("metrics", "/metrics answers programs on this machine alone: no --metrics-token is set")

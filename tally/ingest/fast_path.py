@@ -198,6 +198,8 @@ class FastConnection(Connection):
         forwarded = field(callers.header_key)
         caller = callers.caller(self.peer) if forwarded is None else callers.caller(self.peer, forwarded)
         page = callers.page(field("origin"), field("referer"), field("sec-fetch-site"))
+        if forwarded is None and self.peer:
+            callers.check_event(caller, page, field("host"))
         return tuple.__new__(Sender, (caller, page, field("user-agent", ""), field("accept-language", "")))
 
     def _conclude(self, claim: Claim, outcome: Outcomes | Exception) -> None:

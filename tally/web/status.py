@@ -1,14 +1,13 @@
 """What the owner's machines ask: is it well, what does it do, and what does its API look like.
 
-/healthz needs no key and tells nothing about visitors. /metrics answers programs on this machine that no proxy is in
-front of, or a bearer of the metrics token; its figures are plain counters, put into Prometheus' text form only for an
-answer, so that counting costs nothing in between. Nothing personal is in them.
+/healthz needs no key and tells nothing about visitors. /metrics answers bearers of the metrics token; without one in
+the settings it answers programs on this machine until a hidden proxy is detected. Its
+figures are plain counters, put into Prometheus' text form only for an answer, so that counting costs nothing in
+between. Nothing personal is in them.
 """
 
-import re
 import secrets
 import sqlite3
-from ipaddress import ip_address
 
 from aiohttp import HttpVersion11, web
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
@@ -17,8 +16,9 @@ from prometheus_client.registry import CollectorRegistry
 from tally import errors
 from tally.api.context import READER
 from tally.errors import ApiError
+from tally.events.sender import host_name, is_loopback
 from tally.http.connections import CONNECTIONS
-from tally.http.middleware import ERROR_COUNTS, RESPONSE_COUNTS
+from tally.http.middleware import ERROR_COUNTS, RESPONSE_COUNTS, Handler
 from tally.http.request_paths import BASE_PATH, COLLECT_PATH, PREFIX_HEADER, public_prefix
 from tally.http.responses import json_response
 from tally.ingest.collector import COLLECTOR
@@ -61,11 +61,23 @@ async def metrics(request: web.Request) -> web.Response:
     given = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
     has_token = bool(token) and secrets.compare_digest(given, f"Bearer {token}".encode())
     desk.callers.sender(request)  # noted for `doctor`
+    if token and not has_token:
+        raise ApiError(errors.FORBIDDEN, "Send the metrics token: Authorization: Bearer TOKEN.")
     if not has_token and not is_direct(request, desk.callers.header):
         raise ApiError(errors.FORBIDDEN)
+    if not has_token and desk.callers.has_hidden_proxy:
+        message = f"A proxy on this machine passes requests on without {desk.callers.header}: set --metrics-token."
+        raise ApiError(errors.FORBIDDEN, message)
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_figures(request.app))
     return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
+
+
+@web.middleware
+async def detect_hidden_proxy(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Detect a proxy on this machine that adds no header (tally/events/sender.py)."""
+    request.app[COLLECTOR].callers.check_request(request)
+    return await handler(request)
 
 
 def is_direct(request: web.BaseRequest, forwarded_header: str) -> bool:
@@ -75,23 +87,13 @@ def is_direct(request: web.BaseRequest, forwarded_header: str) -> bool:
     configured otherwise; a Host that is not loopback (also the name of a page that rebinds its DNS); a Unix socket; a
     header that proxies add. Prometheus itself sends X-Prometheus-Scrape-Timeout-Seconds.
     """
-    if request.version != HttpVersion11 or not _is_loopback(request.remote or ""):
+    if request.version != HttpVersion11 or not is_loopback(request.remote or ""):
         return False
     names = [name.lower() for name in request.headers]
-    return _is_loopback(re.sub(r":[0-9]*$", "", request.host).strip("[]").lower()) and not any(
+    return is_loopback(host_name(request.host)) and not any(
         name == forwarded_header.lower() or (name.startswith(_PROXY_HEADERS) and not name.startswith("x-prometheus-"))
         for name in names
     )
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return False
-    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
 def _figures(app: web.Application) -> Figures:

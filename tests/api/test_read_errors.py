@@ -500,11 +500,12 @@ TOKEN = "a-token-of-the-settings"
         pytest.param(TOKEN, FAR | {"Authorization": TOKEN}, 403, id="token-without-scheme"),
         pytest.param(TOKEN, FAR | {"Authorization": "Bearer \u00e9"}, 403, id="no-ascii"),
         pytest.param(TOKEN, FAR, 403, id="token-not-sent"),
-        pytest.param(TOKEN, {}, 200, id="loopback-needs-no-token"),
+        pytest.param(TOKEN, {}, 403, id="loopback-needs-the-token-too"),
+        pytest.param("", {}, 200, id="loopback-without-a-token-in-the-settings"),
     ],
 )
 async def test_who_may_see_metrics(make_app: MakeApp, token: str, headers: dict[str, str], status: int) -> None:
-    """`/metrics` answers loopback, or a token from the settings."""
+    """`/metrics` requires the token from the settings; without one it answers loopback."""
     app = await make_app(metrics_token=token)
     answer = await app.get("/metrics", headers=headers)
     assert answer.status == status
@@ -544,6 +545,36 @@ async def test_metrics_answer_no_request_with_a_sign_of_a_proxy(app: App) -> Non
         assert answer.status == status, lines
     answer = await raw(app, b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n")
     assert_error(answer, 403, "forbidden")
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Origin": "https://example.com"}, 403),
+        ({"Referer": "https://stats.example.com/login", "Sec-Fetch-Site": "same-origin"}, 403),
+        ({"Host": "stats.example.com"}, 403),
+        ({"Host": "192.0.2.7:8000"}, 403),
+        ({"Host": "x" * 400}, 403),
+        ({"Host": "0.0.0.0:8000"}, 200),
+        ({"Origin": "http://localhost:3000"}, 200),
+        ({"Origin": "http://[::1]:3000", "Host": "[::1]:8000"}, 200),
+        ({"Origin": "null"}, 200),
+        ({"Sec-Fetch-Site": "none"}, 200),
+        ({"Origin": "https://example.com", "Host": "stats.example.com", **FAR}, 200),
+    ],
+)
+async def test_metrics_and_a_proxy_that_adds_no_header(app: App, headers: dict[str, str], status: int) -> None:
+    """A request of a browser elsewhere that comes from loopback shows a proxy: local requests are refused from then on.
+
+    A proxy that sets the forwarded header and browsers on this machine change nothing.
+    """
+    assert (await app.get("/metrics")).status == 200
+    await app.get("/login", headers=headers)
+    answer = await app.get("/metrics")
+    assert answer.status == status
+    if status == 403:
+        assert_error(answer, 403, "forbidden")
+        assert "--metrics-token" in answer.json["error"]["message"]
 
 
 async def test_an_api_key_is_no_metrics_token(make_app: MakeApp) -> None:

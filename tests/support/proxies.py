@@ -80,6 +80,10 @@ COMMANDS = {
 }
 # What a first configuration of nginx often is: no headers, and HTTP/1.0.
 BARE_NGINX = NGINX.replace("PROXY", "").replace("http://tally", "http://UPSTREAM")
+# The same from nginx 1.29.7 on, by its defaults: HTTP/1.1, no header of its own, the upstream's address as Host.
+HIDDEN_NGINX = BARE_NGINX.replace(
+    "http://UPSTREAM;", 'http://UPSTREAM; proxy_http_version 1.1; proxy_set_header Connection "";'
+)
 SHARING = {"caddy": CADDY, "nginx": NGINX.replace("PROXY", NGINX_SHARED), "haproxy": HAPROXY}
 
 

@@ -4,6 +4,7 @@ Nothing is pretended: a small disk is a small disk, another user is another user
 Most of it runs the command in this process; what needs another process, or its limits, has one.
 """
 
+import json
 import os
 import random
 import resource
@@ -17,7 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 from urllib.error import HTTPError
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -633,6 +634,34 @@ def test_an_nginx_that_only_has_a_proxy_pass(serve: Serve, doctor: Doctor, db: P
     found = until(lambda: [line for line in doctor("--quick").of("proxies") if line.mark == "FAULT"])
     assert "only has a proxy_pass" in found[0].words
     assert "X-Forwarded-For" in found[0].todo
+
+
+def test_an_nginx_that_adds_no_header(serve: Serve, doctor: Doctor, db: Path, tmp_path: Path) -> None:
+    """What nginx 1.30 does by default: the first event of a page elsewhere closes /metrics; `doctor` warns before."""
+    server = serve(db=db)
+    proxy = proxies.Proxy("nginx", proxies.HIDDEN_NGINX, server.url.removeprefix("http://"), tmp_path / "nginx")
+    ((website,),) = sqlite3.connect(db).execute("select id from website").fetchall()
+    event = json.dumps({"type": "pageview", "website_id": website, "url": "https://example.com/"}).encode()
+    own = {"Content-Type": "application/json", "Origin": "https://example.com"}
+    through = f"http://127.0.0.1:{proxy.port}"
+
+    def status(path: str, body: bytes | None = None) -> int:
+        try:
+            with urlopen(Request(through + path, body, own if body else {})) as answer:
+                return int(answer.status)
+        except HTTPError as refused:
+            with refused:
+                return refused.code
+
+    try:
+        assert status("/metrics") == 200, "nothing shows the proxy yet"
+        until(lambda: [line for line in doctor("--quick").of("metrics") if "may be those of a proxy" in line.words])
+        assert status("/api/collect", event) == 202
+        assert (status("/metrics"), server.request("GET", "/metrics").status) == (403, 403)
+        found = until(lambda: [line for line in doctor("--quick").of("metrics") if line.mark == "FAULT"])
+        assert "--metrics-token" in found[0].todo
+    finally:
+        proxy.stop()
 
 
 def test_metrics_behind_a_proxy_that_says_so(serve: Serve, doctor: Doctor, db: Path) -> None:
