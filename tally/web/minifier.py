@@ -14,6 +14,7 @@ property: never after a dot, before a colon, alone between commas in braces, or 
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from itertools import chain
 from string import ascii_letters
 
@@ -34,6 +35,7 @@ _Token = tuple[str, str]
 """Its kind, a group of _TOKEN, and its text."""
 
 
+@cache
 def compact(source: str) -> str:
     """Return a script that does the same as `source`."""
     tokens = [(str(match.lastgroup), match[0]) for match in _TOKEN.finditer(source)]

@@ -13,7 +13,7 @@ tally/errors.py.
 import gzip
 import re
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from types import MappingProxyType
@@ -75,6 +75,7 @@ def file_of(path: Path) -> File:
     return packed_file(path.read_bytes(), path.suffix)
 
 
+@cache
 def packed_file(body: bytes, suffix: str) -> File:
     """A file with this body, of the type that the suffix says."""
     packed = gzip.compress(body, 9, mtime=0)
