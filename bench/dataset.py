@@ -24,7 +24,9 @@ from report import say
 from servers import Tally
 from traffic import DAY_MS, DOMAIN, EVENTS_A_VISITOR, Traffic, quieter, texts
 
-from tally.accounts import queries as accounts
+from tally.accounts.accounts import FIRST_ACCOUNT, create_account, find_account
+from tally.accounts.api_keys import create_api_key
+from tally.accounts.websites import add_website, all_websites
 from tally.rollups import fields as rollups
 from tally.rollups import visit_pages as visit_days
 from tally.rollups import web_vitals as vital_days
@@ -131,26 +133,26 @@ def _build(folder: Path, events: int) -> DataSet:
     begun = time.perf_counter()
     with closing(schema.open_database(db, create=True)) as connection:
         with schema.transaction(connection):
-            owner = accounts.create_account(connection, accounts.FIRST_ACCOUNT, "business", None, end_ms)
-            key = accounts.create_key(connection, owner, "bench", end_ms)
-        website, written = add_website(connection, events, end_ms)
+            owner = create_account(connection, FIRST_ACCOUNT, "business", None, end_ms)
+            key = create_api_key(connection, owner, "bench", end_ms)
+        website, written = fill_website(connection, events, end_ms)
     taken_s = time.perf_counter() - begun
     say(f"{written:,} events in {taken_s:.0f} s, {written / taken_s:,.0f} a second")
     return DataSet(db, website, key, written, end_ms, taken_s)
 
 
-def add_website(connection: sqlite3.Connection, events: int, end_ms: int) -> tuple[str, int]:
+def fill_website(connection: sqlite3.Connection, events: int, end_ms: int) -> tuple[str, int]:
     """A new website with about so many events up to `end_ms`: its id, and how many there are."""
     connection.execute("pragma synchronous = off")
     connection.execute("pragma cache_size = -64000")
-    owner = accounts.account(connection, None)
+    owner = find_account(connection, None)
     with schema.transaction(connection):
-        id = accounts.add_website(connection, owner, DOMAIN, DOMAIN, (), end_ms)
+        id = add_website(connection, owner, DOMAIN, DOMAIN, (), end_ms)
         connection.executemany(
             "/* dataset.label */ insert or ignore into label (text) values (?)", [(text,) for text in texts(SEED)]
         )
     label = dict(connection.execute("/* dataset.labels */ select text, id from label"))
-    number = next(website.number for website in accounts.websites(connection) if website.id == id)
+    number = next(website.number for website in all_websites(connection) if website.id == id)
     written = sum(_write_days(connection, number, Traffic(SEED, label), events, end_ms))
     connection.execute("pragma wal_checkpoint(truncate)").fetchall()
     connection.execute("pragma synchronous = full")

@@ -38,7 +38,7 @@ def move(bench: Bench) -> list[Row]:
     with bench.copy() as known:
         events = min(MOST_EVENTS, bench.events // 2)
         with closing(schema.open_database(known.db, create=False)) as connection:
-            original, written = dataset.add_website(connection, events, known.end_ms)
+            original, written = dataset.fill_website(connection, events, known.end_ms)
         copy = _value("website", "add", DOMAIN, "--db", str(known.db))
         file = known.db.parent / "slice.ndjson"
         try:

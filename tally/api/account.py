@@ -19,18 +19,25 @@ from aiohttp import web
 
 from tally import errors
 from tally.accounts import logins, passwords
-from tally.accounts import queries as accounts
-from tally.accounts.queries import (
+from tally.accounts.accounts import (
     FIRST_ACCOUNT,
     PLANS_WITH_KEYS,
-    USAGE_WARNINGS,
     Account,
     AccountError,
-    Key,
     Owner,
-    month_ends_in_s,
+    all_owners,
+    check_email,
+    check_name,
+    create_account,
+    password_hash_of,
+    set_email,
+    set_password_hash,
+    set_time_zone,
 )
+from tally.accounts.api_keys import ApiKey, create_api_key, delete_api_key, delete_api_keys
+from tally.accounts.share_links import revoke_share_links
 from tally.accounts.sign_in import Try
+from tally.accounts.usage import USAGE_WARNINGS, month_ends_in_s
 from tally.api.auth import AUTH, Auth, body, flag, invalid, text
 from tally.base_path import public_url
 from tally.errors import ApiError
@@ -85,7 +92,7 @@ async def set_up(request: web.Request) -> web.Response:
     await _check_setup(gate, request, text(sent, "token"))
     email = text(sent, "email").strip() if _asks_for_email(gate) else FIRST_ACCOUNT
     try:
-        accounts.check_email(email)
+        check_email(email)
     except AccountError:
         raise invalid("email", "This is no e-mail address.") from None
     password_hash = await gate.hashing(passwords.hashed, _new_password(sent, "password"))
@@ -105,16 +112,16 @@ def _asks_for_email(gate: Auth) -> bool:
 
 def _set_up(connection: sqlite3.Connection, email: str, password_hash: str, now_ms: int) -> int | None:
     """Sets the first password; the account's number, None where there is a password already."""
-    owners = accounts.owners(connection)
+    owners = all_owners(connection)
     if any(owner.has_password for owner in owners.values()):
         return None
     if not owners:
-        return accounts.create_account(connection, email, "business", password_hash, now_ms).number
+        return create_account(connection, email, "business", password_hash, now_ms).number
     # Where somebody types the address of an account that is there, that is the one meant.
     owner = next((one for one in owners.values() if one.email.lower() == email.lower()), next(iter(owners.values())))
     if owner.email == FIRST_ACCOUNT:
-        accounts.set_email(connection, owner.number, email)
-    accounts.set_password_hash(connection, owner.number, password_hash)
+        set_email(connection, owner.number, email)
+    set_password_hash(connection, owner.number, password_hash)
     return owner.number
 
 
@@ -152,7 +159,7 @@ async def _checked(gate: Auth, attempt: Try, account: int, password: str) -> str
     """
     is_known = attempt.is_known
     try:
-        stored = await gate.store.read(lambda connection: accounts.password_hash(connection, account))
+        stored = await gate.store.read(lambda connection: password_hash_of(connection, account))
         is_right = await gate.hashing(passwords.is_right, stored or passwords.NOBODY, password, is_known=is_known)
     except BaseException:
         attempt.give_back()
@@ -163,7 +170,7 @@ async def _checked(gate: Auth, attempt: Try, account: int, password: str) -> str
     if not passwords.is_outdated(stored):
         return stored
     anew = await gate.hashing(passwords.hashed, password, is_known=is_known)
-    await gate.store.change(lambda connection: accounts.set_password_hash(connection, account, anew, stored))
+    await gate.store.change(lambda connection: set_password_hash(connection, account, anew, stored))
     return anew
 
 
@@ -203,7 +210,7 @@ async def change(request: web.Request) -> web.Response:
             name is None or zone(name)
         except BadTime:
             raise invalid("time_zone", "time_zone is the exact name of an IANA time zone, or null.") from None
-        await gate.store.change(lambda connection: accounts.set_time_zone(connection, number, name))
+        await gate.store.change(lambda connection: set_time_zone(connection, number, name))
     return _data(_account(request, gate, gate.store.registry.owners[number]))
 
 
@@ -225,14 +232,14 @@ async def change_password(request: web.Request) -> web.Response:
 
     def write(connection: sqlite3.Connection) -> None:
         # Somebody has set another one meanwhile, such as the owner by the command line: that one stays.
-        if accounts.password_hash(connection, number) != stored:
+        if password_hash_of(connection, number) != stored:
             raise ApiError(errors.WRONG_PASSWORD, field="current")
-        accounts.set_password_hash(connection, number, password_hash)
+        set_password_hash(connection, number, password_hash)
         logins.forget_account(connection, number)
         if revokes_keys:
-            accounts.delete_keys(connection, number)
+            delete_api_keys(connection, number)
         if revokes_links:
-            accounts.unshare_account(connection, number)
+            revoke_share_links(connection, number)
 
     await gate.store.change(write)
     await gate.log_in(request, number, password_hash)
@@ -279,7 +286,7 @@ async def keys(request: web.Request) -> web.Response:
     return _data([_key(key) for key in gate.store.registry.keys.values() if key.account == session.owner.number])
 
 
-def _key(key: Key) -> dict[str, Any]:
+def _key(key: ApiKey) -> dict[str, Any]:
     used = None if key.last_used_ms is None else iso(key.last_used_ms)
     return {
         "id": key.number,
@@ -296,13 +303,13 @@ async def create_key(request: web.Request) -> web.Response:
     session, sent = await gate.asked(request, ("name",))
     owner = session.owner
     try:
-        name = accounts.one_line(text(sent, "name").strip(), "A name")
+        name = check_name(text(sent, "name").strip(), "A name")
     except AccountError as bad:
         raise invalid("name", str(bad)) from None
     if owner.plan not in PLANS_WITH_KEYS:
         raise ApiError(errors.PLAN_HAS_NO_KEYS)
     whose, now_ms = Account(owner.number, owner.email, owner.plan), gate.clock.wall_ms()
-    value = await gate.store.change(lambda connection: accounts.create_key(connection, whose, name, now_ms))
+    value = await gate.store.change(lambda connection: create_api_key(connection, whose, name, now_ms))
     key = gate.store.key(value)
     if key is None:  # revoked by the command line in this very moment
         raise ApiError(errors.UNKNOWN_KEY)
@@ -317,5 +324,5 @@ async def revoke_key(request: web.Request) -> web.Response:
     own = {str(key.number) for key in gate.store.registry.keys.values() if key.account == session.owner.number}
     if not re.fullmatch("[0-9]{1,18}", given) or given not in own:
         raise ApiError(errors.UNKNOWN_KEY)
-    await gate.store.change(lambda connection: accounts.delete_key(connection, int(given)))
+    await gate.store.change(lambda connection: delete_api_key(connection, int(given)))
     return web.Response(status=204)

@@ -25,9 +25,8 @@ from aiohttp import web
 
 from tally import errors
 from tally.accounts import logins
-from tally.accounts import queries as accounts
+from tally.accounts.accounts import Owner, password_hash_of
 from tally.accounts.logins import DEVICE_LASTS_MS, LASTS_MS, MOST_OF_ACCOUNT, Login
-from tally.accounts.queries import Owner
 from tally.accounts.sign_in import SignInLimits, TooManyTries, Try
 from tally.clock import Clock
 from tally.errors import ApiError
@@ -38,6 +37,7 @@ from tally.http.responses import RESPONSE_COOKIES
 from tally.ingest.collector import COLLECTOR
 from tally.ingest.store import Store
 from tally.rate_limit import Buckets
+from tally.rollups.traffic import Traffic
 
 T = TypeVar("T")
 
@@ -73,7 +73,7 @@ class Auth:
         self.owners, self.viewers = Buckets(per_minute), Buckets(per_minute)
         self._sign_in = SignInLimits()
         # A website's version when its events were counted last, and how many there were.
-        self.counted: dict[int, tuple[tuple[int, int], accounts.Traffic]] = {}
+        self.counted: dict[int, tuple[tuple[int, int], Traffic]] = {}
         self._trusted = trusted
         self._thread = ThreadPoolExecutor(1, "passwords")
         # Passwords that wait for the thread, of browsers that are known and of others.
@@ -177,7 +177,7 @@ class Auth:
         over_devices = self._over(self.store.registry.devices, account, device_before)
 
         def begin(connection: sqlite3.Connection) -> None:
-            if accounts.password_hash(connection, account) != password_hash:
+            if password_hash_of(connection, account) != password_hash:
                 raise ApiError(errors.WRONG_CREDENTIALS)
             logins.forget(connection, over)
             logins.store(connection, digest, login)

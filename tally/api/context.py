@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 from aiohttp import web
 
 from tally import errors
-from tally.accounts.queries import Website
+from tally.accounts.websites import Website
 from tally.api.params import ALLOWED, Question
 from tally.api.single_flight import SingleFlight
 from tally.clock import Clock

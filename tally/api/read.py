@@ -13,7 +13,8 @@ import re
 from aiohttp import web
 
 from tally import errors
-from tally.accounts.queries import PLANS_WITH_KEYS, Key
+from tally.accounts.accounts import PLANS_WITH_KEYS
+from tally.accounts.api_keys import ApiKey
 from tally.api.context import READER, Reader, View, caching, has_any_tag, has_tag
 from tally.api.endpoints import endpoint
 from tally.api.params import question
@@ -33,7 +34,7 @@ _WRONG_KEY = {"WWW-Authenticate": 'Bearer realm="Tally", error="invalid_token"'}
 _BY = "Authorization"
 
 
-async def _key(request: web.Request, reader: Reader) -> Key:
+async def _key(request: web.Request, reader: Reader) -> ApiKey:
     """The request's API key, its bucket and its plan looked at. Raises ApiError 401, 429, 403."""
     given = request.headers.getall("Authorization", [])
     match = _BEARER.fullmatch(given[0].strip()) if len(given) == 1 else None
@@ -52,7 +53,7 @@ async def _key(request: web.Request, reader: Reader) -> Key:
     return key
 
 
-def _take_token(request: web.Request, reader: Reader, key: Key) -> None:
+def _take_token(request: web.Request, reader: Reader, key: ApiKey) -> None:
     now_ns = reader.clock.monotonic_ns()
     wait_s = reader.keys.wait_s(key.number, now_ns)
     if not wait_s:

@@ -18,7 +18,7 @@ import orjson
 from aiohttp import web
 
 from tally import errors
-from tally.accounts.queries import Website
+from tally.accounts.websites import Website
 from tally.api.context import Answer, Reader, View, scope_of
 from tally.api.params import Question
 from tally.base_path import public_url

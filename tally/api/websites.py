@@ -18,8 +18,16 @@ from typing import Any
 from aiohttp import web
 
 from tally import errors
-from tally.accounts import queries as accounts
-from tally.accounts.queries import Account, AccountError, DomainTaken, Traffic, Website
+from tally.accounts.accounts import Account, AccountError, check_name
+from tally.accounts.share_links import create_share_link, revoke_share_link
+from tally.accounts.websites import (
+    DomainTaken,
+    Website,
+    add_website,
+    check_domain_unused,
+    update_website,
+    website_exists,
+)
 from tally.api.auth import AUTH, Auth, invalid, text
 from tally.api.context import READER, View
 from tally.api.endpoints import endpoint
@@ -27,6 +35,7 @@ from tally.errors import ApiError
 from tally.events.urls import BadHost, exact_origin, registrable_domain
 from tally.http.responses import json_response
 from tally.maintenance import deletion
+from tally.rollups.traffic import Traffic, traffic_of
 from tally.storage.connections import SERVER, Claim
 from tally.timestamps import iso
 
@@ -91,7 +100,7 @@ async def _traffic(gate: Auth, claim: Claim, numbers: list[int]) -> dict[int, Tr
     others = [number for number in numbers if number not in known]
     if not others:
         return known
-    found = await gate.store.read(lambda connection: accounts.traffic(connection, others), claim=claim)
+    found = await gate.store.read(lambda connection: traffic_of(connection, others), claim=claim)
     gate.counted.update({number: (versions[number], counted) for number, counted in found.items()})
     return known | found
 
@@ -113,8 +122,8 @@ async def add(request: web.Request) -> web.Response:
 
     def write(connection: sqlite3.Connection) -> str:
         if not again:
-            accounts.refuse_second(connection, owner.number, domain)
-        return accounts.add_website(connection, whose, domain, name, origins, now_ms)
+            check_domain_unused(connection, owner.number, domain)
+        return add_website(connection, whose, domain, name, origins, now_ms)
 
     try:
         id = await gate.store.change(write)
@@ -136,7 +145,7 @@ async def change(request: web.Request) -> web.Response:
 
     def write(connection: sqlite3.Connection) -> None:
         _look_for(connection, website)
-        accounts.change_website(connection, website.number, name or domain, domain, origins)
+        update_website(connection, website.number, name or domain, domain, origins)
 
     await gate.store.change(write)
     gate.store.rejected_events.origins.forget(website.number, frozenset(origins))
@@ -145,7 +154,7 @@ async def change(request: web.Request) -> web.Response:
 
 def _look_for(connection: sqlite3.Connection, website: Website) -> None:
     """Raises ApiError 404 where the website has been deleted since it was looked up."""
-    if not accounts.is_there(connection, website.number):
+    if not website_exists(connection, website.number):
         raise ApiError(errors.UNKNOWN_WEBSITE)
 
 
@@ -182,7 +191,7 @@ async def _domain(sent: dict[str, Any]) -> tuple[str, list[str]]:
 
 def _name(sent: dict[str, Any]) -> str:
     try:
-        return accounts.one_line(text(sent, "name").strip(), "A name")
+        return check_name(text(sent, "name").strip(), "A name")
     except AccountError as bad:
         raise invalid("name", str(bad)) from None
 
@@ -213,7 +222,7 @@ async def share(request: web.Request) -> web.Response:
 
     def write(connection: sqlite3.Connection) -> None:
         _look_for(connection, website)
-        accounts.share_website(connection, website.number, token, now_ms)
+        create_share_link(connection, website.number, token, now_ms)
 
     await gate.store.change(write)
     return json_response({"data": {"share": _SHARE_PATH + token}}, 201)
@@ -224,7 +233,7 @@ async def unshare(request: web.Request) -> web.Response:
     gate = request.app[AUTH]
     owner = (await gate.session(request)).owner
     website = await request.app[READER].website(request, owner.number)
-    await gate.store.change(lambda connection: accounts.unshare_website(connection, website.number))
+    await gate.store.change(lambda connection: revoke_share_link(connection, website.number))
     return web.Response(status=204)
 
 

@@ -13,8 +13,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tally.accounts import queries as accounts
-from tally.accounts.queries import Website
+from tally.accounts.websites import Website, all_websites
 from tally.cli.console import Failure, Progress, add_command, add_setting, database, now_ms, say
 from tally.maintenance import backup as backups
 from tally.maintenance import restore as restoring
@@ -66,7 +65,7 @@ def add_commands(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -
 
 def chosen_website(connection: sqlite3.Connection, given: str) -> Website:
     """The website of an id or a domain. Raises Failure."""
-    found = [w for w in accounts.websites(connection) if given.lower() in (w.id, w.domain)]
+    found = [w for w in all_websites(connection) if given.lower() in (w.id, w.domain)]
     if not found:
         raise Failure(f"No website is called {given}: `website list` shows ids and domains.")
     if len(found) > 1:
@@ -126,7 +125,7 @@ def _restore(given: argparse.Namespace, settings: Settings) -> None:
 
 def _verify(given: argparse.Namespace, settings: Settings) -> None:
     with database(settings, write=False) as connection:
-        chosen = [chosen_website(connection, given.website)] if given.website else accounts.websites(connection)
+        chosen = [chosen_website(connection, given.website)] if given.website else all_websites(connection)
         wrong = 0
         for website in chosen:
             wrong += _verify_one(connection, website, given.repair)
@@ -255,7 +254,7 @@ def _retention(given: argparse.Namespace, settings: Settings) -> None:
 
 
 def _list_retention(connection: sqlite3.Connection, settings: Settings) -> None:
-    for website in accounts.websites(connection):
+    for website in all_websites(connection):
         days = retention.keep_days_of(connection, website.number, settings.keep_days)
         print(website.id, website.domain, days or "forever", sep="\t")
 

@@ -26,8 +26,9 @@ from typing import BinaryIO, cast
 import orjson
 
 from tally.accounts import passwords
-from tally.accounts import queries as accounts
-from tally.accounts.queries import Account, AccountError
+from tally.accounts.accounts import Account, AccountError, create_account, find_account, set_password_hash
+from tally.accounts.usage import month_of
+from tally.accounts.websites import add_website, all_websites
 from tally.cli.console import Failure, Progress, add_setting, now_ms, say
 from tally.cli.demo_sites import SITES, Site
 from tally.cli.demo_traffic import DAYS, USUAL_EVENTS, heat_points, lines, rejected, span
@@ -134,10 +135,10 @@ def _take(path: Path, password: str) -> None:
     os.close(lock_file(path))  # a running server holds it: refused before the password changes
     with contextlib.closing(open_database(path, create=False)) as connection, transaction(connection):
         try:
-            number = accounts.account(connection, EMAIL).number
+            number = find_account(connection, EMAIL).number
         except AccountError:
             raise Failure(f"{path} has no account {EMAIL} any more: delete it for a new demo.") from None
-        accounts.set_password_hash(connection, number, passwords.hashed(password))
+        set_password_hash(connection, number, passwords.hashed(password))
     say(f"demo: made before, up to {until[:16].replace('T', ' ')} UTC; delete the file for one up to now")
 
 
@@ -170,12 +171,12 @@ def _fill(connection: sqlite3.Connection, until_ms: int, events: int, password: 
     scale, began_ms = events / USUAL_EVENTS, until_ms - DAYS * DAY_MS
     progress = Progress("events", events)
     with transaction(connection):
-        owner = accounts.create_account(connection, EMAIL, "business", passwords.hashed(password), began_ms)
+        owner = create_account(connection, EMAIL, "business", passwords.hashed(password), began_ms)
     stored = 0
     for site in SITES:
         with transaction(connection):
-            id = accounts.add_website(connection, owner, site.domain, site.name, (), began_ms)
-        number = next(website.number for website in accounts.websites(connection) if website.id == id)
+            id = add_website(connection, owner, site.domain, site.name, (), began_ms)
+        number = next(website.number for website in all_websites(connection) if website.id == id)
         feed = _Feed(site, until_ms, scale)
         source = Source(cast(BinaryIO, io.BufferedReader(feed, 262_144)), site.name, "", 0)
         done = stored
@@ -206,7 +207,7 @@ class _Feed(io.RawIOBase):
     def _written(self, site: Site, until_ms: int, scale: float) -> Iterator[bytes]:
         for line in lines(site, until_ms, scale):
             self.count += 1
-            self.months[accounts.month_of(line["timestamp"])] += 1
+            self.months[month_of(line["timestamp"])] += 1
             yield orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
 
     def readable(self) -> bool:

@@ -19,8 +19,21 @@ from collections.abc import Callable, Sequence
 from aiohttp import web
 
 from tally.accounts import logins, passwords
-from tally.accounts import queries as accounts
-from tally.accounts.queries import FIRST_ACCOUNT, PLANS, AccountError, DomainTaken
+from tally.accounts.accounts import (
+    FIRST_ACCOUNT,
+    PLANS,
+    AccountError,
+    all_owners,
+    check_email,
+    check_name,
+    create_account,
+    find_account,
+    has_account,
+    set_password_hash,
+    set_plan,
+)
+from tally.accounts.api_keys import all_api_keys, create_api_key, revoke_api_key
+from tally.accounts.websites import DomainTaken, add_website, all_websites, check_domain_unused, update_website
 from tally.cli import database as upkeep
 from tally.cli import demo, doctor
 from tally.cli import transfer as porting
@@ -32,6 +45,7 @@ from tally.http import logging as logs
 from tally.maintenance import deletion
 from tally.maintenance.backup import BackupError
 from tally.resources import tally_version
+from tally.rollups.traffic import traffic_of
 from tally.settings import SETTINGS, BadSetting, Settings, settings_from
 from tally.storage.database import BadDatabase
 from tally.timestamps import iso
@@ -198,11 +212,11 @@ def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def _create_account(given: argparse.Namespace, settings: Settings) -> None:
-    accounts.check_email(given.email)  # before a file is made for it
+    check_email(given.email)  # before a file is made for it
     password = _password(given.password_stdin)
     password_hash = passwords.hashed(password)
     with database(settings, create=True) as connection:
-        account = accounts.create_account(connection, given.email, given.plan, password_hash, now_ms())
+        account = create_account(connection, given.email, given.plan, password_hash, now_ms())
     say(f"created account {account.email} on the {account.plan} plan")
 
 
@@ -222,35 +236,35 @@ def _password(from_stdin: bool) -> str:
 
 def _set_plan(given: argparse.Namespace, settings: Settings) -> None:
     with database(settings) as connection:
-        accounts.set_plan(connection, given.email, given.plan)
+        set_plan(connection, given.email, given.plan)
     say(f"{given.email} is on the {given.plan} plan")
 
 
 def _set_password(given: argparse.Namespace, settings: Settings) -> None:
     with database(settings, write=False) as connection:
-        number = accounts.account(connection, given.email).number
+        number = find_account(connection, given.email).number
     # Asked for and hashed while the file is free.
     password_hash = passwords.hashed(_password(given.password_stdin))
     with database(settings) as connection:
-        accounts.set_password_hash(connection, number, password_hash)
+        set_password_hash(connection, number, password_hash)
         logins.forget_account(connection, number)
     say(f"{given.email} has a new password; every browser that was logged in is logged out")
 
 
 def _add_one_website(given: argparse.Namespace, settings: Settings) -> None:
     domain, notes = registrable_domain(given.domain)
-    name = accounts.one_line(given.name or domain, "A name")
+    name = check_name(given.name or domain, "A name")
     origins = [exact_origin(text) for text in given.allow_origin]
     # Only the very first website may make the database: --account names one that must exist.
     with database(settings, create=given.account is None) as connection:
-        if given.account is None and not accounts.any_account(connection):
-            owner = accounts.create_account(connection, FIRST_ACCOUNT, "business", None, now_ms())
+        if given.account is None and not has_account(connection):
+            owner = create_account(connection, FIRST_ACCOUNT, "business", None, now_ms())
             notes.append(f"created the account {owner.email}, without a password until one is set")
         else:
-            owner = accounts.account(connection, given.account)
+            owner = find_account(connection, given.account)
         if not given.again:
             _refuse_second(connection, owner.number, domain)
-        id = accounts.add_website(connection, owner, domain, name, origins, now_ms())
+        id = add_website(connection, owner, domain, name, origins, now_ms())
     for note in notes:
         say(note)
     print(id)
@@ -258,25 +272,25 @@ def _add_one_website(given: argparse.Namespace, settings: Settings) -> None:
 
 def _refuse_second(connection: sqlite3.Connection, owner: int, domain: str) -> None:
     try:
-        accounts.refuse_second(connection, owner, domain)
+        check_domain_unused(connection, owner, domain)
     except DomainTaken as taken:
         raise Failure(f"{taken}. Use that id, or add a second website of this domain with --again.") from None
 
 
 def _rename_website(given: argparse.Namespace, settings: Settings) -> None:
-    name = accounts.one_line(given.name.strip(), "A name")
+    name = check_name(given.name.strip(), "A name")
     if not name:
         raise Failure("A name has at least one character.")
     with database(settings) as connection:
         website = upkeep.chosen_website(connection, given.website)
-        accounts.change_website(connection, website.number, name, website.domain, website.origins)
+        update_website(connection, website.number, name, website.domain, website.origins)
     say(f"{website.domain} ({website.id}) is now called {name}")
 
 
 def _remove_website(given: argparse.Namespace, settings: Settings) -> None:
     with database(settings, write=given.yes) as connection:
         website = upkeep.chosen_website(connection, given.website)
-        counted = accounts.traffic(connection, [website.number])[website.number]
+        counted = traffic_of(connection, [website.number])[website.number]
         if given.yes:
             deletion.begin(connection, website.number, now_ms())
     events = f"{counted.events:,}" if counted.is_exact else f"at least {counted.events:,}"
@@ -289,7 +303,7 @@ def _remove_website(given: argparse.Namespace, settings: Settings) -> None:
 
 def _list_accounts(given: argparse.Namespace, settings: Settings) -> None:
     with database(settings, write=False) as connection:
-        owners, websites = accounts.owners(connection).values(), accounts.websites(connection)
+        owners, websites = all_owners(connection).values(), all_websites(connection)
     for owner in owners:
         own = sum(website.account == owner.number for website in websites)
         print(owner.email, owner.plan, own, sep="\t")
@@ -297,24 +311,24 @@ def _list_accounts(given: argparse.Namespace, settings: Settings) -> None:
 
 def _list_websites(given: argparse.Namespace, settings: Settings) -> None:
     with database(settings, write=False) as connection:
-        listed = accounts.websites(connection)
+        listed = all_websites(connection)
     # Not while the file is locked: whoever reads this may take his time.
     for website in listed:
         print(website.id, website.domain, website.name, sep="\t")
 
 
 def _create_key(given: argparse.Namespace, settings: Settings) -> None:
-    name = accounts.one_line(given.name, "A name")
+    name = check_name(given.name, "A name")
     with database(settings) as connection:
-        value = accounts.create_key(connection, accounts.account(connection, given.account), name, now_ms())
+        value = create_api_key(connection, find_account(connection, given.account), name, now_ms())
     say("this is shown once; only a hash of it is kept:")
     print(value)
 
 
 def _list_keys(given: argparse.Namespace, settings: Settings) -> None:
     with database(settings, write=False) as connection:
-        owner = accounts.account(connection, given.account).number if given.account else None
-        listed = [key for key in accounts.keys(connection).values() if owner in (None, key.account)]
+        owner = find_account(connection, given.account).number if given.account else None
+        listed = [key for key in all_api_keys(connection).values() if owner in (None, key.account)]
     for key in listed:
         used = iso(key.last_used_ms) if key.last_used_ms else "never"
         print(key.prefix, key.name, iso(key.created_ms), used, sep="\t")
@@ -322,5 +336,5 @@ def _list_keys(given: argparse.Namespace, settings: Settings) -> None:
 
 def _revoke_key(given: argparse.Namespace, settings: Settings) -> None:
     with database(settings) as connection:
-        key = accounts.revoke_key(connection, given.prefix)
+        key = revoke_api_key(connection, given.prefix)
     say(f"revoked {key.prefix} {key.name}".rstrip())

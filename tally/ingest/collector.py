@@ -29,7 +29,8 @@ from typing import Any, NamedTuple
 from aiohttp import web
 
 from tally import errors
-from tally.accounts.queries import Website, month_ends_in_s, month_of
+from tally.accounts.usage import month_ends_in_s, month_of
+from tally.accounts.websites import Website
 from tally.clock import Clock
 from tally.errors import ApiError
 from tally.events.client import Asker, allows

@@ -8,7 +8,7 @@ the fast path use `Ingest` alone; they run no SQL and see no label numbers. The 
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, Protocol
 
-from tally.accounts.queries import Website
+from tally.accounts.websites import Website
 from tally.events.validation import Event, Rejection
 
 MONTH_FULL = Rejection("monthly_limit_reached", "This month's events are used up: send it again next month (UTC).")

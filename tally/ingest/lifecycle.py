@@ -13,7 +13,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 
-from tally.accounts import queries as accounts
+from tally.accounts.api_keys import key_salt
 from tally.clock import Clock
 from tally.errors import ApiError, log, where_it_failed
 from tally.ingest.store import TICK_S, Store
@@ -74,7 +74,7 @@ async def opened(
         try:
             if look_for_damage(path, START_CHECK_S).is_damaged:
                 raise BadDatabase("found by the check")
-            store.key_salt = await writer.run(accounts.key_salt)
+            store.key_salt = await writer.run(key_salt)
             await store.clock_watch.begin()
             store.last_id = await writer.run(event_writer.start)
             await store.refresh()

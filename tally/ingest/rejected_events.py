@@ -25,7 +25,7 @@ from ipaddress import ip_address
 from typing import Any, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
-from tally.accounts.queries import Website
+from tally.accounts.websites import Website
 from tally.clock import Clock
 from tally.events.sender import Sender
 from tally.events.user_agent import crawler_name

@@ -21,8 +21,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from tally.accounts import queries as accounts
-from tally.accounts.queries import Key, Website
+from tally.accounts.api_keys import ApiKey, key_digest, record_key_use
+from tally.accounts.usage import USAGE_WARNINGS, month_of
+from tally.accounts.websites import Website
 from tally.clock import Clock
 from tally.errors import STORAGE_UNAVAILABLE, ApiError, log
 from tally.ingest.clock_watch import ClockWatch
@@ -128,17 +129,17 @@ class Store:
         """The website of that id."""
         return self.registry.websites.get(id)
 
-    def key(self, value: str) -> Key | None:
+    def key(self, value: str) -> ApiKey | None:
         """The API key of that value."""
-        return self.registry.keys.get(accounts.key_digest(value, self.key_salt))
+        return self.registry.keys.get(key_digest(value, self.key_salt))
 
-    def note_use(self, key: Key, now_ms: int) -> None:
+    def note_use(self, key: ApiKey, now_ms: int) -> None:
         """Remembers that a key was used; written now and then."""
         self._used_keys[key.number] = now_ms
 
     def used(self, account: int, now_ms: int) -> int:
         """This month's accepted events of an account."""
-        return self.registry.usage.get((account, accounts.month_of(now_ms)), 0)
+        return self.registry.usage.get((account, month_of(now_ms)), 0)
 
     def event_limit(self, plan: str) -> int | None:
         """Return the events per month of a plan, None where unlimited."""
@@ -186,7 +187,7 @@ class Store:
     async def refresh(self) -> None:
         """Reads websites, keys and usage anew if another process has written."""
         self._looked_ns = self._clock.monotonic_ns()
-        month, changes = accounts.month_of(self._clock.wall_ms()), self._changes_here
+        month, changes = month_of(self._clock.wall_ms()), self._changes_here
         try:
             version, found = await self._writer.run(
                 lambda connection: registry_if_changed(connection, self._data_version, month)
@@ -216,7 +217,7 @@ class Store:
 
     async def change(self, step: Callable[[sqlite3.Connection], T]) -> T:
         """What an owner's change gives, done in a transaction of its own; it is seen at once. Raises ApiError 503."""
-        month = accounts.month_of(self._clock.wall_ms())
+        month = month_of(self._clock.wall_ms())
 
         def do(connection: sqlite3.Connection) -> tuple[T, AccountCache]:
             with transaction(connection):
@@ -270,7 +271,7 @@ class Store:
 
         def note(connection: sqlite3.Connection) -> None:
             with transaction(connection):
-                accounts.note_use(connection, [(ms, key) for key, ms in used.items()])
+                record_key_use(connection, [(ms, key) for key, ms in used.items()])
 
         await self._writer.run(note)
 
@@ -300,7 +301,7 @@ class Store:
             if limit is None:
                 continue
             before = self.registry.usage.get(account, 0)
-            for percent in accounts.USAGE_WARNINGS:
+            for percent in USAGE_WARNINGS:
                 if before * 100 < percent * limit <= events * 100:
                     log.warning("account %d has used %d percent of its month's %d events", account[0], percent, limit)
 

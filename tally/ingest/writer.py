@@ -30,7 +30,8 @@ from hashlib import blake2b
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
-from tally.accounts.queries import key_salt, month_of
+from tally.accounts.api_keys import key_salt
+from tally.accounts.usage import month_of
 from tally.clock import Clock
 from tally.events.json_scalars import canonical
 from tally.events.sessions import Sessions

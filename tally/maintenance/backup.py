@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from tally.accounts import queries as accounts
+from tally.accounts.api_keys import key_salt
 from tally.storage.database import BadDatabase, known_version, open_unchanged
 from tally.timestamps import SECOND_MS
 
@@ -235,7 +235,7 @@ def stamp(now_ms: int) -> str:
 def backups(directory: Path, source: Path) -> list[tuple[int, Path]]:
     """Return this database's dated backups in a directory as (time in ms, path), oldest first."""
     with closing(open_unchanged(source)) as connection:
-        salt = accounts.key_salt(connection)
+        salt = key_salt(connection)
     found = [(_time_ms(match[1]), path) for path, match in _named(directory, source) if _salt(path) == salt]
     return sorted(one for one in found if one[0])
 
@@ -285,7 +285,7 @@ def _salt(path: Path) -> bytes:
     try:
         with closing(open_immutable(path)) as connection:
             known_version(connection, path)
-            return accounts.key_salt(connection)
+            return key_salt(connection)
     except (sqlite3.Error, BadDatabase, TypeError, ValueError):
         return b""
 

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from tally.accounts.queries import month_of
+from tally.accounts.usage import month_of
 from tally.events.dimensions import FIELDS
 from tally.storage import event_data
 from tally.storage.labels import Labels

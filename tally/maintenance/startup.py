@@ -14,7 +14,7 @@ import sqlite3
 import tempfile
 from pathlib import Path
 
-from tally.accounts import queries as accounts
+from tally.accounts.accounts import has_account
 from tally.settings import BadSetting, Settings
 from tally.storage.database import APPLICATION_ID, BadDatabase, refuse_hard_link
 
@@ -89,7 +89,7 @@ def _is_unused(path: Path) -> bool:
     try:
         uri = f"{path.as_uri()}?mode=ro"
         with contextlib.closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
-            return not accounts.any_account(connection)
+            return not has_account(connection)
     except sqlite3.Error:
         # The start failed before it created the tables.
         return os.path.getsize(path) == 0

@@ -9,9 +9,12 @@ import sqlite3
 from typing import NamedTuple
 
 from tally.accounts import logins
-from tally.accounts import queries as accounts
+from tally.accounts.accounts import Owner, all_owners
+from tally.accounts.api_keys import ApiKey, all_api_keys
 from tally.accounts.logins import Login
-from tally.accounts.queries import Key, Owner, Website
+from tally.accounts.share_links import all_share_links
+from tally.accounts.usage import usage_of_month
+from tally.accounts.websites import Website, all_websites
 from tally.storage import meta as notes
 
 
@@ -20,7 +23,7 @@ class AccountCache(NamedTuple):
     and known browsers by digest; up to when the file holds demo data (tally/cli/demo.py), None where it is no demo."""
 
     websites: dict[str, Website]
-    keys: dict[bytes, Key]
+    keys: dict[bytes, ApiKey]
     usage: dict[tuple[int, int], int]
     owners: dict[int, Owner]
     shares: dict[str, str]
@@ -31,9 +34,9 @@ class AccountCache(NamedTuple):
 
 def registry(connection: sqlite3.Connection, month: int) -> AccountCache:
     """Everything, as the file has it now."""
-    websites = {website.id: website for website in accounts.websites(connection)}
-    owners, shares = accounts.owners(connection), accounts.shares(connection)
-    keys, usage = accounts.keys(connection), accounts.usage(connection, month)
+    websites = {website.id: website for website in all_websites(connection)}
+    owners, shares = all_owners(connection), all_share_links(connection)
+    keys, usage = all_api_keys(connection), usage_of_month(connection, month)
     devices = logins.stored_devices(connection)
     demo_until = notes.demo_until(connection)
     return AccountCache(websites, keys, usage, owners, shares, logins.stored(connection), devices, demo_until)

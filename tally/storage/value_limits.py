@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, Protocol
 
 import orjson
 
-from tally.accounts.queries import Website
+from tally.accounts.websites import Website
 from tally.events.dimensions import FIELDS
 from tally.events.json_scalars import compact
 from tally.events.validation import AB_ASSIGN, Event

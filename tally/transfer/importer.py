@@ -28,7 +28,8 @@ from typing import NamedTuple
 
 import orjson
 
-from tally.accounts.queries import key_salt, own_hosts, website_is_there
+from tally.accounts.api_keys import key_salt
+from tally.accounts.websites import domain_and_origins, website_exists
 from tally.events.validation import APP_EVENT, Rejection
 from tally.storage.connections import lock_file
 from tally.storage.database import MOST_LOG_BYTES, BadDatabase, transaction
@@ -127,7 +128,9 @@ class _Import:
         self._told = told
         self._book = _Book(connection, website, source)
         self._at = self._book.progress or Progress(now_ms)
-        self._reader = LineReader(key_salt(connection), website, self._at.now_ms, *own_hosts(connection, website))
+        self._reader = LineReader(
+            key_salt(connection), website, self._at.now_ms, *domain_and_origins(connection, website)
+        )
         self._labels, self._visits = Labels(), Visits(website)
         self._sizes, self._part_lines = sizes, sizes.part_lines
 
@@ -280,7 +283,7 @@ class _Book:
 
     def another_wrote(self) -> bool:
         """Whether another import has written to the website since this one did. Raises BadFile if it is the same."""
-        if not website_is_there(self._connection, self._website):
+        if not website_exists(self._connection, self._website):
             raise BadFile("The website has been deleted meanwhile: what was taken of the file is gone with it.")
         stored = self._value(self._name)
         if (Progress(**orjson.loads(stored)) if stored else None) != self.progress:

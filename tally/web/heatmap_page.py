@@ -12,7 +12,7 @@ anew when it is come to, and another one when it is left.
 
 from aiohttp import web
 
-from tally.accounts.queries import Website
+from tally.accounts.websites import Website
 from tally.api.auth import AUTH
 from tally.api.context import READER
 from tally.errors import ApiError

@@ -16,7 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector as MetricsCollector
 
-from tally.accounts.queries import USAGE_WARNINGS
+from tally.accounts.usage import USAGE_WARNINGS
 from tally.api.context import Reader
 from tally.clock import Clock
 from tally.http.connections import Connections

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tally.accounts import passwords
-from tally.accounts import queries as accounts
+from tally.accounts.accounts import set_password_hash
 from tally.accounts.sign_in import TRIES_A_MINUTE
 from tally.api.auth import AUTH
 from tally.api.websites import MOST_ORIGINS
@@ -290,7 +290,7 @@ async def test_a_password_that_was_reset_meanwhile_stays(app: App) -> None:
     async def slow(do: Any, *what: Any, **more: Any) -> Any:
         result = await hashing(do, *what, **more)
         if do is passwords.hashed:
-            await app.admin(lambda connection: accounts.set_password_hash(connection, number, reset))
+            await app.admin(lambda connection: set_password_hash(connection, number, reset))
         return result
 
     app.application[AUTH].hashing = slow

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from analytics_server import ROUTES, build_app
-from tally.accounts import queries as accounts
+from tally.accounts.api_keys import revoke_api_key
 from tally.api.auth import AUTH
 from tally.settings import Settings
 from tests.support.app import Answer, App, MakeApp
@@ -177,7 +177,7 @@ class Place:
     async def end(self) -> None:
         """The owner's key is revoked and his session ends; what he had is kept."""
         self.cookie = self.owner.cookies["tally"]
-        await self.app.admin(lambda connection: accounts.revoke_key(connection, self.key))
+        await self.app.admin(lambda connection: revoke_api_key(connection, self.key))
         assert (await self.owner("POST", "/api/account/logout")).status == 204
 
     async def ask(self, who: str, name: str, body: Any = None) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tally.accounts import queries as accounts
+from tally.accounts.accounts import set_plan
 from tally.ingest.budgets import Budgets
 from tally.maintenance import deletion
 from tally.settings import BadSetting, settings_from
@@ -186,7 +186,7 @@ async def test_the_owner_is_warned_at_80_and_100_percent(make_app: MakeApp, capl
     app = await make_app(free_events=100)
     browser = await logged_in(app)
     website = await app.website(plan="free")
-    await app.admin(lambda connection: accounts.set_plan(connection, OWNER, "free"))
+    await app.admin(lambda connection: set_plan(connection, OWNER, "free"))
 
     async def seen() -> tuple[int | None, list[str], dict[str, float]]:
         data = (await browser("GET", "/api/account")).json["data"]

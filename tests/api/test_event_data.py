@@ -18,7 +18,8 @@ from urllib.parse import urlsplit
 import orjson
 import pytest
 
-from tally.accounts import queries as accounts
+from tally.accounts.accounts import create_account
+from tally.accounts.websites import add_website
 from tally.maintenance import deletion, retention
 from tally.storage import event_data
 from tally.storage.database import open_database
@@ -168,8 +169,8 @@ def test_a_hostile_client_costs_about_the_bytes_of_its_bodies(tmp_path: Path, se
     """
     db = tmp_path / "analytics.db"
     with closing(open_database(db, create=True)) as connection:
-        owner = accounts.create_account(connection, "owner@example.com", "business", None, 0)
-        add = partial(accounts.add_website, connection, owner, "example.com", "example.com", (), 0)
+        owner = create_account(connection, "owner@example.com", "business", None, 0)
+        add = partial(add_website, connection, owner, "example.com", "example.com", (), 0)
         websites = {make: add() for make in (labels, paths, data, points, trials)}
     server = serve(*UNLIMITED, "--max-new-values", "41", "--max-new-names", "4", db=db)
     shares = {}

@@ -33,7 +33,9 @@ from schemathesis.specs.openapi.checks import (
 
 import analytics_server
 from tally import errors
-from tally.accounts import queries as accounts
+from tally.accounts.accounts import create_account, set_plan
+from tally.accounts.api_keys import create_api_key
+from tally.accounts.websites import add_website
 from tally.clock import Clock
 from tally.events import validation as events
 from tally.http import request_paths
@@ -379,10 +381,10 @@ class Sites:
         now_ms = Clock().wall_ms()
         with closing(open_database(db, create=True)) as connection:
             connection.execute("begin immediate")
-            owner = accounts.create_account(connection, OWNER, "business", None, now_ms)
-            website = accounts.add_website(connection, owner, "example.com", "Example", (), now_ms)
-            key = accounts.create_key(connection, owner, "", now_ms)
-            accounts.set_plan(connection, OWNER, plan)
+            owner = create_account(connection, OWNER, "business", None, now_ms)
+            website = add_website(connection, owner, "example.com", "Example", (), now_ms)
+            key = create_api_key(connection, owner, "", now_ms)
+            set_plan(connection, OWNER, plan)
             connection.execute("commit")
         server = Server(db, options, {}, folder / "stderr.log", [])
         self._servers.append(server)

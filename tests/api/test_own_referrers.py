@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tally.accounts import queries as accounts
+from tally.accounts.accounts import create_account
+from tally.accounts.websites import add_website
 from tally.events.urls import origin_hosts
 from tally.storage.database import open_database, transaction
 from tally.transfer.files import open_source
@@ -74,8 +75,8 @@ def test_an_import_reads_the_websites_own_hosts(tmp_path: Path) -> None:
     )
     connection = open_database(tmp_path / "analytics.db", create=True)
     with transaction(connection):
-        owner = accounts.create_account(connection, OWNER, "business", None, 0)
-        accounts.add_website(connection, owner, "example.com", "example.com", ORIGINS, 0)
+        owner = create_account(connection, OWNER, "business", None, 0)
+        add_website(connection, owner, "example.com", "example.com", ORIGINS, 0)
     with open_source(str(file)) as source:
         assert import_events(connection, 1, source, now_ms=NOON_MS + 60_000).accepted == 3
     statement = "select text from event join label on label.id = event.referrer order by ts"

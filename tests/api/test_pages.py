@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tally.accounts.queries import Website
+from tally.accounts.websites import Website
 from tally.web import heatmap_page as framing
 from tally.web import pages
 from tests.support.app import ROOT, Answer, App

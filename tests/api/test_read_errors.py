@@ -13,7 +13,8 @@ import pytest
 import yaml
 
 from analytics_server import ROUTES
-from tally.accounts import queries as accounts
+from tally.accounts.accounts import set_plan
+from tally.accounts.api_keys import revoke_api_key
 from tests.support.app import NOON_MS, OWNER, Answer, App, MakeApp
 from tests.support.cases import cases
 from tests.support.read_api import DAY, ENDPOINTS, Library, Site, library_at, raw, request, view
@@ -112,7 +113,7 @@ def test_a_revoked_key_is_wrong(library: Library) -> None:
     account = f"{uuid.uuid4()}@example.com"
     site, other = library.site(account=account), library.run(library.app.key(account))
     assert site.ask("stats").status == 200
-    library.run(library.app.admin(lambda connection: accounts.revoke_key(connection, site.key)))
+    library.run(library.app.admin(lambda connection: revoke_api_key(connection, site.key)))
     assert_error(site.ask("stats"), 401, "invalid_api_key")
     assert library.get(site.path("stats"), other).status == 200
 
@@ -127,7 +128,7 @@ def test_a_plan_without_keys(library: Library) -> None:
 
     def fall_or_rise(plan: str) -> None:
         def set_plan(connection: sqlite3.Connection) -> None:
-            accounts.set_plan(connection, account, plan)
+            set_plan(connection, account, plan)
 
         library.run(library.app.admin(set_plan))
 
@@ -269,7 +270,7 @@ async def test_the_bucket_comes_before_plan_website_and_parameters(make_app: Mak
     assert (await app.get(path, key)).status == 200
     for asked in (path, f"{path}?x=1", "/api/v1/websites/x/stats", "/api/v1/websites"):
         assert_error(await app.get(asked, key), 429, "rate_limited")
-    await app.admin(lambda connection: accounts.set_plan(connection, OWNER, "free"))
+    await app.admin(lambda connection: set_plan(connection, OWNER, "free"))
     assert_error(await app.get(path, key), 429, "rate_limited")
     assert (await app.get(path, "wrong")).status == 401
 

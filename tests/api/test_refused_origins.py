@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from tally.accounts import queries as accounts
-from tally.accounts.queries import Traffic
+from tally.accounts.accounts import create_account
+from tally.accounts.websites import add_website
 from tally.ingest import refused_origins
 from tally.ingest.refused_origins import MAX_ORIGINS, MAX_WEBSITES, RefusedOrigins
+from tally.rollups import traffic
+from tally.rollups.traffic import Traffic, traffic_of
 from tally.storage.database import open_database, transaction
 from tally.transfer.files import open_source
 from tally.transfer.importer import import_events
@@ -92,8 +94,8 @@ def test_strangers_fill_no_memory() -> None:
 def imported(folder: Path, events: int) -> Any:
     connection = open_database(folder / "analytics.db", create=True)
     with transaction(connection):
-        owner = accounts.create_account(connection, OWNER, "business", None, 0)
-        accounts.add_website(connection, owner, "example.com", "example.com", (), 0)
+        owner = create_account(connection, OWNER, "business", None, 0)
+        add_website(connection, owner, "example.com", "example.com", (), 0)
     file = folder / "in.ndjson"
     line = {"type": "pageview", "pathname": "/"}
     # Over ten days: each is a day whose totals are to be built.
@@ -107,14 +109,14 @@ def imported(folder: Path, events: int) -> Any:
 def test_imported_events_are_counted_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their totals are built in the background, which takes minutes for a long history."""
     connection = imported(tmp_path, 85)
-    assert accounts.traffic(connection, [1]) == {1: Traffic(85, True)}
+    assert traffic_of(connection, [1]) == {1: Traffic(85, True)}
     # What totals a stale day has are not counted besides its rows.
     with transaction(connection):
         quarter = NOON_MS // 900_000
         connection.execute("insert or replace into total_15m values (1, ?, 7, 0, 0, 0, 0, 0, 0, 0, 0)", (quarter,))
-    assert accounts.traffic(connection, [1]) == {1: Traffic(85, True)}
-    monkeypatch.setattr(accounts, "MAX_COUNTED", 50)
-    events, is_exact = accounts.traffic(connection, [1])[1]
+    assert traffic_of(connection, [1]) == {1: Traffic(85, True)}
+    monkeypatch.setattr(traffic, "MAX_COUNTED", 50)
+    events, is_exact = traffic_of(connection, [1])[1]
     assert not is_exact
     assert events <= 85
     connection.close()

@@ -20,7 +20,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tally.accounts import queries as accounts
+from tally.accounts.accounts import create_account
+from tally.accounts.api_keys import create_api_key
+from tally.accounts.websites import add_website
 from tally.events.client import Asker
 from tally.events.sender import Caller, Sender
 from tally.events.validation import RULES, TYPES
@@ -400,9 +402,9 @@ def test_a_running_server(serve: Serve, tmp_path: Path) -> None:
     """By both ways of a connection; written within a second or so; there after SIGKILL; whole after SIGTERM."""
     db = tmp_path / "analytics.db"
     connection = open_database(db, create=True)
-    owner = accounts.create_account(connection, "owner@example.com", "business", None, 0)
-    website = accounts.add_website(connection, owner, "example.com", "", (), 0)
-    key = accounts.create_key(connection, owner, "", 0)
+    owner = create_account(connection, "owner@example.com", "business", None, 0)
+    website = add_website(connection, owner, "example.com", "", (), 0)
+    key = create_api_key(connection, owner, "", 0)
     connection.close()
 
     def told(server: Server) -> Any:

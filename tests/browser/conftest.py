@@ -22,7 +22,9 @@ from typing import Any, Protocol
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from tally.accounts import queries as accounts
+from tally.accounts.accounts import AccountError, create_account, find_account
+from tally.accounts.api_keys import create_api_key
+from tally.accounts.websites import add_website
 from tally.storage.database import open_database
 from tests.browser import browsers, webdriver
 from tests.browser.browsers import OpenPage, chromium_path, pages_of
@@ -139,11 +141,11 @@ class Stage:
     def _add(self, connection: sqlite3.Connection) -> tuple[str, str]:
         now_ms = int(time.time() * 1000)
         try:
-            owner = accounts.account(connection, OWNER)
-        except accounts.AccountError:
-            owner = accounts.create_account(connection, OWNER, "business", None, now_ms)
-        website = accounts.add_website(connection, owner, self.domain, self.domain, (), now_ms)
-        return website, accounts.create_key(connection, owner, "", now_ms)
+            owner = find_account(connection, OWNER)
+        except AccountError:
+            owner = create_account(connection, OWNER, "business", None, now_ms)
+        website = add_website(connection, owner, self.domain, self.domain, (), now_ms)
+        return website, create_api_key(connection, owner, "", now_ms)
 
     def close(self) -> None:
         self.wire.held.set()

@@ -707,7 +707,7 @@ FAULTS = (
     ),
     Fault(
         "a deleted website's number given out again",
-        "tally/accounts/queries.py",
+        "tally/accounts/websites.py",
         '        " (select coalesce(max(website), 0) from deleted_website)), ?, ?, ?, ?, ?) returning number",',
         '        " 0), ?, ?, ?, ?, ?) returning number",',
         "tests/unit/maintenance/test_deletion.py",
@@ -1678,13 +1678,13 @@ FAULTS = (
     Fault(
         "an import that does not know the website's own hosts",
         "tally/transfer/importer.py",
-        ", *own_hosts(connection, website)",
+        ", *domain_and_origins(connection, website)",
         "",
         "tests/api/test_own_referrers.py",
     ),
     Fault(
         "imported events that are counted once their days are built",
-        "tally/accounts/queries.py",
+        "tally/rollups/traffic.py",
         "events, left = events + counted - known, left - counted",
         "left = left - counted",
         "tests/api/test_refused_origins.py",

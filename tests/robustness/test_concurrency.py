@@ -17,7 +17,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from analytics_server import ROUTES
-from tally.accounts import queries as accounts
+from tally.accounts.accounts import create_account
+from tally.accounts.api_keys import create_api_key
+from tally.accounts.websites import add_website
 from tally.api.auth import MOST_WAITING
 from tally.storage.database import open_database
 from tests.support.app import CHROME
@@ -33,9 +35,9 @@ class Place:
 
     def __init__(self, serve: Serve, db: Path) -> None:
         with closing(open_database(db, create=True)) as connection:
-            owner = accounts.create_account(connection, OWNER, "business", PASSWORD_HASH, 0)
-            self.website = accounts.add_website(connection, owner, "example.com", "", (), 0)
-            self.key = accounts.create_key(connection, owner, "", 0)
+            owner = create_account(connection, OWNER, "business", PASSWORD_HASH, 0)
+            self.website = add_website(connection, owner, "example.com", "", (), 0)
+            self.key = create_api_key(connection, owner, "", 0)
         self.db = db
         self.server = serve(*UNLIMITED)
 

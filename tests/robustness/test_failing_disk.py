@@ -26,7 +26,9 @@ from typing import Any
 
 import pytest
 
-from tally.accounts import queries as accounts
+from tally.accounts.accounts import create_account
+from tally.accounts.api_keys import create_api_key
+from tally.accounts.websites import add_website
 from tally.ingest.engine import WriteRequest
 from tally.ingest.writer import WriteResult
 from tally.storage.database import open_database
@@ -55,9 +57,9 @@ class Ledger:
 
     def __init__(self, db: Path, serve: Serve) -> None:
         with closing(open_database(db, create=True)) as connection:
-            owner = accounts.create_account(connection, "owner@example.com", "business", None, 0)
-            self.website = accounts.add_website(connection, owner, "example.com", "example.com", (), 0)
-            self.key = accounts.create_key(connection, owner, "", 0)
+            owner = create_account(connection, "owner@example.com", "business", None, 0)
+            self.website = add_website(connection, owner, "example.com", "example.com", (), 0)
+            self.key = create_api_key(connection, owner, "", 0)
         self.kept: list[str] = []
         self.refused: list[str] = []
         self.unsure: set[str] = set()

@@ -26,7 +26,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tally.accounts import queries as accounts
+from tally.accounts.accounts import create_account
+from tally.accounts.websites import add_website
 from tally.storage.database import open_database
 from tests.support.process import Serve, Server, until
 
@@ -48,8 +49,8 @@ def db(tmp_path: Path) -> Path:
 @pytest.fixture
 def website(db: Path) -> str:
     with closing(open_database(db, create=True)) as connection:
-        owner = accounts.create_account(connection, "owner@example.com", "business", None, 0)
-        return accounts.add_website(connection, owner, "example.com", "example.com", (), 0)
+        owner = create_account(connection, "owner@example.com", "business", None, 0)
+        return add_website(connection, owner, "example.com", "example.com", (), 0)
 
 
 class Honest:

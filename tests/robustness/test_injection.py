@@ -22,7 +22,8 @@ from urllib.parse import quote
 
 import pytest
 
-from tally.accounts import queries as accounts
+from tally.accounts.accounts import AccountError
+from tally.accounts.api_keys import revoke_api_key
 from tally.events.dimensions import FIELDS
 from tally.settings import BadSetting, settings_from
 from tests.api.test_response_headers import raw
@@ -308,8 +309,8 @@ async def test_markup_in_what_owners_name_is_data(app: App) -> None:
 SECRET = re.compile(r"(?:^|_)(?:token|secret|digest|hash|salt|cookie|seal|signature|password|setup)s?(?:_|$)")
 # Comparisons of what nobody from outside sends, and why.
 HARMLESS = {
-    "gate.py: accounts.password_hash(connection, account) != password_hash": "two hashes out of the file",
-    "account_api.py: accounts.password_hash(connection, number) != stored": "two hashes out of the file",
+    "gate.py: password_hash_of(connection, account) != password_hash": "two hashes out of the file",
+    "account_api.py: password_hash_of(connection, number) != stored": "two hashes out of the file",
     "commands.py: getpass.getpass('Again: ') != password": "one person types both",
     "backups.py: _salt(path) == salt": "two files of the owner's own",
     "importing.py: self._value(self._token_name) != self._token": "a mark that an import left in the file itself",
@@ -443,5 +444,5 @@ async def test_a_share_link_opens_one_website_and_can_be_withdrawn(app: App) -> 
     await owner("DELETE", f"/api/account/websites/{website}/share")
     assert (await guest("GET", f"/api/share/{token}/stats")).status == 404
     assert app.sql("select token from share_link") == []
-    with pytest.raises(accounts.AccountError):
-        await app.admin(lambda connection: accounts.revoke_key(connection, token))
+    with pytest.raises(AccountError):
+        await app.admin(lambda connection: revoke_api_key(connection, token))

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from tally.accounts import passwords
-from tally.accounts import queries as accounts
+from tally.accounts.accounts import create_account
+from tally.accounts.api_keys import create_api_key
+from tally.accounts.websites import add_website
 from tally.storage.database import open_database
 from tally.storage.health import min_free_bytes
 from tests.support.app import CHROME
@@ -54,11 +56,9 @@ class Browser:
 def made(db: Path) -> tuple[str, str, str]:
     """A database with two websites and an API key: their ids and its value."""
     with closing(open_database(db, create=True)) as connection:
-        owner = accounts.create_account(connection, EMAIL, "business", passwords.hashed(PASSWORD), 0)
-        websites = [
-            accounts.add_website(connection, owner, name, name, (), 0) for name in ("example.com", "example.org")
-        ]
-        return websites[0], websites[1], accounts.create_key(connection, owner, "", 0)
+        owner = create_account(connection, EMAIL, "business", passwords.hashed(PASSWORD), 0)
+        websites = [add_website(connection, owner, name, name, (), 0) for name in ("example.com", "example.org")]
+        return websites[0], websites[1], create_api_key(connection, owner, "", 0)
 
 
 def fill(place: Path, left: int) -> None:

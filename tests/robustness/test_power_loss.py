@@ -22,7 +22,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tally.accounts import queries as accounts
+from tally.accounts.accounts import create_account
+from tally.accounts.websites import add_website
 from tally.storage.database import open_database
 from tests.support.power_loss import ROOT, Recording, State, names, states
 from tests.support.process import Serve, need_strace, until
@@ -70,8 +71,8 @@ def post(url: str, website: str, client: int, requests: int) -> None:
 def recorded(serve: Serve, db: Path, synchronous: str, requests: int) -> Recording:
     """A server's life from its first request to its end."""
     with closing(open_database(db, create=True)) as connection:
-        owner = accounts.create_account(connection, "owner@example.com", "business", None, 0)
-        website = accounts.add_website(connection, owner, "example.com", "example.com", (), 0)
+        owner = create_account(connection, "owner@example.com", "business", None, 0)
+        website = add_website(connection, owner, "example.com", "example.com", (), 0)
     prefix = [sys.executable, str(ROOT / "tests" / "support" / "power_loss.py"), synchronous, str(PAGES), "--"]
     server = serve(*UNLIMITED, db=db, prefix=prefix)
     recording = Recording(server.pid, db, db.with_name("trace"))

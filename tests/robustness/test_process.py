@@ -28,7 +28,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tally.accounts import queries as accounts
+from tally.accounts.accounts import create_account, find_account
+from tally.accounts.api_keys import create_api_key
+from tally.accounts.websites import add_website
 from tally.storage.database import open_database
 from tests.support.app import CHROME, ROOT, Answer
 from tests.support.ledgers import UNLIMITED
@@ -50,13 +52,13 @@ def website(db: Path) -> str:
 def new_website(db: Path, plan: str = "business", domain: str = "example.com") -> str:
     """A website whose owner is on a plan, written as the command does; its id."""
     with closing(open_database(db, create=True)) as connection:
-        owner = accounts.create_account(connection, f"{plan}@{domain}", plan, None, 0)
-        return accounts.add_website(connection, owner, domain, domain, (), 0)
+        owner = create_account(connection, f"{plan}@{domain}", plan, None, 0)
+        return add_website(connection, owner, domain, domain, (), 0)
 
 
 def new_key(db: Path) -> str:
     with closing(open_database(db, create=False)) as connection:
-        return accounts.create_key(connection, accounts.account(connection, None), "", 0)
+        return create_api_key(connection, find_account(connection, None), "", 0)
 
 
 def view(website: str, path: str = "/", **more: Any) -> dict[str, Any]:

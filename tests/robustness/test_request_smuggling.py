@@ -23,7 +23,8 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from tally.accounts import queries as accounts
+from tally.accounts.accounts import create_account, set_password_hash
+from tally.accounts.websites import add_website
 from tally.storage.database import open_database, transaction
 from tests.support import proxies
 from tests.support.page_client import OWN_PAGE, PASSWORD, PASSWORD_HASH
@@ -230,9 +231,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     db, now_ms = tmp_path_factory.mktemp("server") / "analytics.db", time.time_ns() // 1_000_000
     with contextlib.closing(open_database(db, create=True)) as connection, transaction(connection):
         for email in ACCOUNTS:
-            owner = accounts.create_account(connection, email, "business", None, now_ms)
-            accounts.set_password_hash(connection, owner.number, PASSWORD_HASH)
-        website = accounts.add_website(connection, owner, "example.com", "example.com", (), now_ms)
+            owner = create_account(connection, email, "business", None, now_ms)
+            set_password_hash(connection, owner.number, PASSWORD_HASH)
+        website = add_website(connection, owner, "example.com", "example.com", (), now_ms)
     limits = [f"--{name}-per-minute=1000000" for name in ("client", "website", "key")]
     server = Server(db, tuple(limits), {}, db.with_name("log"), [])
     try:

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tally.accounts import queries as accounts
+from tally.accounts.accounts import create_account
+from tally.accounts.websites import add_website
 from tally.maintenance.rollup_builder import RollupBuilder
 from tally.storage.connections import on_thread
 from tally.storage.database import connect_reader, open_database, transaction
@@ -122,9 +123,9 @@ def make(path: Path, *pasts: Sequence[Any], now_ms: int = NOON_MS) -> Path:
     """A file with a website for each past, built."""
     connection = writing(path, create=True)
     with transaction(connection):
-        owner = accounts.create_account(connection, OWNER, "business", None, 0)
+        owner = create_account(connection, OWNER, "business", None, 0)
         for number, _ in enumerate(pasts):
-            accounts.add_website(connection, owner, f"{number + 1}.example.com", "", (), number)
+            add_website(connection, owner, f"{number + 1}.example.com", "", (), number)
     connection.close()
     for number, lines in enumerate(pasts):
         assert take(path, number + 1, lines, now_ms) == (len(lines), 0, 0)

@@ -22,7 +22,9 @@ from aiohttp import web, web_app
 from aiohttp.test_utils import TestClient, TestServer
 
 from analytics_server import build_app
-from tally.accounts import queries as accounts
+from tally.accounts.accounts import Account, AccountError, create_account, find_account
+from tally.accounts.api_keys import create_api_key
+from tally.accounts.websites import add_website
 from tally.cli.serve import RUNNER_OPTIONS, Runner
 from tally.clock import Clock
 from tally.events.geoip import BUNDLED
@@ -154,7 +156,7 @@ class App:
 
         def add(connection: sqlite3.Connection) -> str:
             owner = self._owner(connection, account, plan)
-            return accounts.add_website(connection, owner, domain, domain, allow_origins, self.clock.wall_ms())
+            return add_website(connection, owner, domain, domain, allow_origins, self.clock.wall_ms())
 
         return str(await self.admin(add))
 
@@ -162,15 +164,15 @@ class App:
         """A new API key of the account."""
 
         def create(connection: sqlite3.Connection) -> str:
-            return accounts.create_key(connection, self._owner(connection, account, plan), "", self.clock.wall_ms())
+            return create_api_key(connection, self._owner(connection, account, plan), "", self.clock.wall_ms())
 
         return str(await self.admin(create))
 
-    def _owner(self, connection: sqlite3.Connection, email: str, plan: str) -> accounts.Account:
+    def _owner(self, connection: sqlite3.Connection, email: str, plan: str) -> Account:
         try:
-            return accounts.account(connection, email)
-        except accounts.AccountError:
-            return accounts.create_account(connection, email, plan, None, self.clock.wall_ms())
+            return find_account(connection, email)
+        except AccountError:
+            return create_account(connection, email, plan, None, self.clock.wall_ms())
 
     async def collect(
         self,

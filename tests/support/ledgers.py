@@ -32,7 +32,9 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from tally.accounts import queries as accounts
+from tally.accounts.accounts import create_account
+from tally.accounts.api_keys import create_api_key
+from tally.accounts.websites import add_website
 from tally.clock import Clock
 from tally.events.dimensions import FIELDS
 from tally.rollups import heatmaps as heat_days
@@ -437,9 +439,9 @@ def iso(ms: int) -> str:
 def new_file(db: Path, websites: int = 1) -> tuple[str, list[str]]:
     """A database with an owner and some websites: a key and their ids."""
     with closing(open_database(db, create=True)) as connection:
-        owner = accounts.create_account(connection, OWNER, "business", None, 0)
-        ids = [accounts.add_website(connection, owner, "example.com", f"{n}", (), n) for n in range(websites)]
-        return accounts.create_key(connection, owner, "", 0), ids
+        owner = create_account(connection, OWNER, "business", None, 0)
+        ids = [add_website(connection, owner, "example.com", f"{n}", (), n) for n in range(websites)]
+        return create_api_key(connection, owner, "", 0), ids
 
 
 def check_dead(db: Path, folder: Path, *ledgers: Ledger, tables: bool = False) -> None:

@@ -10,7 +10,7 @@ from http.cookies import SimpleCookie
 from typing import Any
 
 from tally.accounts import passwords
-from tally.accounts import queries as accounts
+from tally.accounts.accounts import AccountError, create_account, find_account, set_password_hash, set_plan
 from tests.support.app import CHROME, OWNER, Answer, App
 
 PASSWORD = "correct horse battery"
@@ -59,12 +59,12 @@ async def account(app: App, email: str = OWNER, plan: str = "business") -> int:
 
     def make(connection: sqlite3.Connection) -> int:
         try:
-            number = accounts.account(connection, email).number
-            accounts.set_password_hash(connection, number, PASSWORD_HASH)
-            accounts.set_plan(connection, email, plan)
+            number = find_account(connection, email).number
+            set_password_hash(connection, number, PASSWORD_HASH)
+            set_plan(connection, email, plan)
             return number
-        except accounts.AccountError:
-            return accounts.create_account(connection, email, plan, PASSWORD_HASH, app.clock.wall_ms()).number
+        except AccountError:
+            return create_account(connection, email, plan, PASSWORD_HASH, app.clock.wall_ms()).number
 
     return int(await app.admin(make))
 

@@ -17,8 +17,8 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from tally.accounts import queries as accounts
-from tally.accounts.queries import Website
+from tally.accounts.accounts import create_account
+from tally.accounts.websites import Website, add_website, all_websites
 from tally.clock import Clock
 from tally.events.dimensions import FIELDS
 from tally.events.identity import Salts
@@ -263,9 +263,9 @@ def make_file(path: Path, websites: int = 2) -> None:
     """A database with an account and some websites."""
     connection = open_database(path, create=True)
     with transaction(connection):
-        owner = accounts.create_account(connection, "owner@example.com", "business", None, 0)
+        owner = create_account(connection, "owner@example.com", "business", None, 0)
         for number in range(websites):
-            accounts.add_website(connection, owner, f"{number}.example.com", "", (), number)
+            add_website(connection, owner, f"{number}.example.com", "", (), number)
     connection.close()  # empties the log, so that the file alone can be copied
 
 
@@ -290,7 +290,7 @@ class Works:
         )
         # What is tested outlives the process, not the machine; without this most of the time goes to the disk.
         self.writer.execute("pragma synchronous = off")
-        self.websites = accounts.websites(self.writer)
+        self.websites = all_websites(self.writer)
         self.salts, self.sessions = Salts(), Sessions(self.identities)
         self.ingest = EventWriter(self.sessions, lambda plan: None, self.clock)
         self.ingest.start(self.writer)

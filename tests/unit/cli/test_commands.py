@@ -23,7 +23,8 @@ import pytest
 from argon2 import PasswordHasher
 
 from analytics_server import main
-from tally.accounts.queries import add_website, create_account
+from tally.accounts.accounts import create_account
+from tally.accounts.websites import add_website
 from tally.settings import SETTINGS, option_name, variable_name
 from tally.storage.database import open_database
 from tests.support.app import ROOT
@@ -557,7 +558,7 @@ def test_account_password_sets_it_anew(here: Command, db: Path) -> None:
 
 @pytest.mark.parametrize("email", ["nobody", "a@", "@b", "a b@example.com", "a@b\n", "", "a@b@c"])
 def test_what_is_no_address_is_refused(email: str, here: Command) -> None:
-    refused(here("account", "create", "--password-stdin", "--", email, stdin=PASSWORD), 1, "e-mail address")
+    refused(here("account", "create", "--password-stdin", "--", email, stdin=PASSWORD), 1, "email address")
 
 
 def test_an_address_is_taken_once(here: Command, db: Path) -> None:

@@ -23,7 +23,8 @@ from urllib.request import Request, urlopen
 import pytest
 
 from analytics_server import main
-from tally.accounts import queries as accounts
+from tally.accounts.accounts import create_account
+from tally.accounts.websites import add_website
 from tally.clock import Note
 from tally.maintenance.backup import make_dated
 from tally.storage import meta as notes
@@ -113,8 +114,8 @@ def db(tmp_path: Path) -> Path:
     path = tmp_path / "analytics.db"
     connection = open_database(path, create=True)
     with transaction(connection):
-        owner = accounts.create_account(connection, "owner@example.com", "business", None, 0)
-        accounts.add_website(connection, owner, "example.com", "", (), 0)
+        owner = create_account(connection, "owner@example.com", "business", None, 0)
+        add_website(connection, owner, "example.com", "", (), 0)
     connection.close()
     return path
 

@@ -18,7 +18,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tally.accounts import queries as accounts
+from tally.accounts.accounts import create_account
+from tally.accounts.websites import add_website
 from tally.http.sockets import CannotListen, open_sockets, passed_sockets
 from tally.settings import SETTINGS, BadSetting, option_name, settings_from, variable_name
 from tally.storage.database import open_database, transaction
@@ -123,8 +124,8 @@ def test_a_unix_socket_is_a_trusted_proxy(serve: Serve, path: Path, tmp_path: Pa
     """Its clients are told apart by the forwarded header and share no bound; it is removed at the end."""
     db = tmp_path / "analytics.db"
     with contextlib.closing(open_database(db, create=True)) as connection, transaction(connection):
-        owner = accounts.create_account(connection, OWNER, "business", None, 1)
-        website = accounts.add_website(connection, owner, "example.com", "example.com", (), 1)
+        owner = create_account(connection, OWNER, "business", None, 1)
+        website = add_website(connection, owner, "example.com", "example.com", (), 1)
     view = json.dumps({"type": "pageview", "website_id": website, "url": "https://example.com/"})
     server = serve("--host", f"unix:{path}", "--client-per-minute", "2", "--client-connections", "1", db=db)
     assert server.url == f"unix:{path}"

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tally.accounts.queries import Website
+from tally.accounts.websites import Website
 from tally.events.dimensions import FIELDS
 from tally.events.sessions import Sessions
 from tally.events.validation import Event

@@ -18,7 +18,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tally.accounts import queries as accounts
+from tally.accounts.accounts import find_account
+from tally.accounts.api_keys import create_api_key
+from tally.accounts.websites import all_websites
 from tally.clock import Clock
 from tally.maintenance import rollup_builder as building
 from tally.rollups import fields as rollups
@@ -327,10 +329,10 @@ def test_a_server_killed_while_it_builds(serve: Serve, tmp_path: Path) -> None:
     first = now_ms // DAY_MS // 8 * 8 - 24
     days = range(first, first + 12)
     reader = open_database(path, create=False)
-    website = accounts.websites(reader)[0]
+    website = all_websites(reader)[0]
     with transaction(reader):
-        owner = accounts.account(reader, "owner@example.com")
-        key = accounts.create_key(reader, owner, "", now_ms)
+        owner = find_account(reader, "owner@example.com")
+        key = create_api_key(reader, owner, "", now_ms)
     fill(path, website.number, days, 1_200)
     expected = {"visitors": len(days) * 1_200, "visits": len(days) * 1_200, "pageviews": len(days) * 1_200}
     chance = random.Random(11)

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from analytics_server import main
-from tally.accounts import queries as accounts
+from tally.accounts.accounts import create_account
 from tally.maintenance import restore
 from tally.maintenance.backup import BackupError, Cancelled, delete_leftovers, make_backup, make_dated
 from tally.maintenance.scheduled_backup import RETRY_NS, ScheduledBackup
@@ -313,7 +313,7 @@ def small(tmp_path: Path) -> Path:
     path = tmp_path / "small" / "analytics.db"
     path.parent.mkdir()
     with closing(open_database(path, create=True)) as connection:
-        accounts.create_account(connection, "owner@example.com", "business", None, 0)
+        create_account(connection, "owner@example.com", "business", None, 0)
     return path
 
 

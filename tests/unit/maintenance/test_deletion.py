@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from tally.accounts import queries as accounts
+from tally.accounts.accounts import find_account
+from tally.accounts.websites import add_website
 from tally.events.dimensions import FIELDS
 from tally.maintenance import deletion
 from tally.maintenance.deletion import TABLES
@@ -273,8 +274,8 @@ def test_numbers_are_not_given_out_again(db: Path) -> None:
     newest = sql(db, "select max(id) from label")
     connection = writing(db)
     with transaction(connection):
-        owner = accounts.account(connection, None)
-        accounts.add_website(connection, owner, "new.example", "", (), NOON_MS)
+        owner = find_account(connection, None)
+        add_website(connection, owner, "new.example", "", (), NOON_MS)
     connection.close()
     assert [number for (number,) in sql(db, "select number from website order by number")] == [1, 3]
     delete(db, 1)

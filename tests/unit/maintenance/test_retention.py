@@ -18,7 +18,8 @@ from urllib.parse import quote
 import pytest
 
 from analytics_server import main
-from tally.accounts import queries as accounts
+from tally.accounts.accounts import create_account, find_account
+from tally.accounts.websites import add_website
 from tally.maintenance import retention
 from tally.rollups import fields as rollups
 from tally.rollups import visit_pages as visit_days
@@ -622,8 +623,8 @@ def test_a_website_by_id_or_domain(here: Here, aged: Path, how: str) -> None:
 def test_two_websites_of_one_domain_are_told_apart_by_id(here: Here, aged: Path) -> None:
     connection = writing(aged)
     with transaction(connection):
-        other = accounts.create_account(connection, "other@example.com", "business", None, 0)
-        id = accounts.add_website(connection, other, "1.example.com", "", (), 0)
+        other = create_account(connection, "other@example.com", "business", None, 0)
+        id = add_website(connection, other, "1.example.com", "", (), 0)
     connection.close()
     refused = here("1.example.com", "10", "--yes")
     assert (refused.status, refused.out) == (1, "")
@@ -671,8 +672,8 @@ def test_the_server_does_it(serve: Serve, command: Command, aged: Path, tmp_path
     """By --keep-days for one website, by its own days for another; a third keeps its events for ever."""
     connection = writing(aged)
     with transaction(connection):
-        owner = accounts.account(connection, None)
-        accounts.add_website(connection, owner, "3.example.com", "", (), 0)
+        owner = find_account(connection, None)
+        add_website(connection, owner, "3.example.com", "", (), 0)
     connection.close()
     today = time.time_ns() // 1_000_000 // DAY_MS
     assert take(aged, 3, a_past(today, [40]), today * DAY_MS)[2] == 0

@@ -19,7 +19,10 @@ import pytest
 
 import tally
 from tally.accounts import logins
-from tally.accounts import queries as accounts
+from tally.accounts.accounts import create_account, has_account, set_email, set_plan
+from tally.accounts.api_keys import create_api_key, key_salt, record_key_use, revoke_api_key
+from tally.accounts.usage import usage_of_month
+from tally.accounts.websites import add_website, all_websites
 from tally.cli import demo, doctor
 from tally.cli.demo_sites import SITES
 from tally.ingest import lifecycle as running
@@ -34,6 +37,7 @@ from tally.rollups import heatmaps as heat_days
 from tally.rollups import heatmaps_verify as heat_audit
 from tally.rollups import visit_pages as visit_days
 from tally.rollups import web_vitals as vital_days
+from tally.rollups.traffic import traffic_of
 from tally.rollups.verify import verdicts
 from tally.settings import Settings
 from tally.storage import meta as notes
@@ -92,7 +96,7 @@ GROWING = {
 # the background, some rows at a time or on a connection that only reads. And a website's events, counted by quarters.
 WHOLE = {
     *("deletion.rows", "deletion.used", "deletion.used_values", "deletion.labels", "deletion.marks"),
-    "accounts.traffic",
+    "traffic.total",
     *("deletion.last_label", "deletion.newest_label"),  # the last one: a single look, which EXPLAIN does not say
 }
 # What differs between one run of a statement and the next.
@@ -346,7 +350,7 @@ def port(app: App, website: int, overheard: Overheard) -> None:
         for minute, id_ in ((0, "a"), (50, "b"), (-50, 7))
     ]
     more = app.db.with_name("more.ndjson")
-    elsewhere = next(site for site in accounts.websites(connection) if site.number != website).number
+    elsewhere = next(site for site in all_websites(connection) if site.number != website).number
     late = [{**lines[0], "timestamp": iso(NOON_MS + 25 * 60_000), "id": "c"}, *lines]
     # A conversion whose assignment is in the same file, and one whose assignment is stored.
     assign = {**lines[0], "type": "ab_assign", "experiment": "e", "variant": "v", "id": "d"}
@@ -359,7 +363,7 @@ def port(app: App, website: int, overheard: Overheard) -> None:
     for number, strict in ((elsewhere, False), (elsewhere, True), (website, False)):
         with open_source(str(target)) as source:
             import_events(connection, number, source, now_ms=NOON_MS + DAY_MS, strict=strict)
-    accounts.traffic(connection, [website, elsewhere])
+    traffic_of(connection, [website, elsewhere])
     connection.close()
 
 
@@ -430,24 +434,24 @@ async def play_pages(app: App) -> None:
 
 def administer(connection: sqlite3.Connection) -> None:
     """What the command line does."""
-    owner = accounts.create_account(connection, "more@example.com", "pro", None, NOON_MS)
-    accounts.set_plan(connection, owner.email, "business")
-    accounts.set_email(connection, owner.number, "other@example.com")
-    accounts.add_website(connection, owner, "example.net", "", ("capacitor://localhost",), NOON_MS)
-    value = accounts.create_key(connection, owner, "", NOON_MS)
-    accounts.note_use(connection, [(NOON_MS, 1)])
-    accounts.revoke_key(connection, value)
-    accounts.websites(connection)
-    accounts.usage(connection, 202611)
-    accounts.key_salt(connection)
-    accounts.any_account(connection)
+    owner = create_account(connection, "more@example.com", "pro", None, NOON_MS)
+    set_plan(connection, owner.email, "business")
+    set_email(connection, owner.number, "other@example.com")
+    add_website(connection, owner, "example.net", "", ("capacitor://localhost",), NOON_MS)
+    value = create_api_key(connection, owner, "", NOON_MS)
+    record_key_use(connection, [(NOON_MS, 1)])
+    revoke_api_key(connection, value)
+    all_websites(connection)
+    usage_of_month(connection, 202611)
+    key_salt(connection)
+    has_account(connection)
     logins.forget_devices(connection, [bytes(32)])
     notes.clock_note(connection)
     doctor.newest_ms(connection, NOON_MS)
     demo._add_usage(connection, owner, Counter({202611: 1}))
-    demo._add_heat(connection, accounts.websites(connection)[0].number, SITES[0], NOON_MS, 0.01)
+    demo._add_heat(connection, all_websites(connection)[0].number, SITES[0], NOON_MS, 0.01)
     forget_old(connection, NOON_MS + 4 * DAY_MS)
-    number = accounts.websites(connection)[0].number
+    number = all_websites(connection)[0].number
     rollups.mark_stale(connection, number, (NOON_MS // DAY_MS,))
     retention.set_keep_days(connection, number, 10)
     retention.plan(connection, number, retention.keep_days_of(connection, number, 0), NOON_MS)

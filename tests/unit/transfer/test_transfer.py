@@ -25,7 +25,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tally.accounts import queries as accounts
+from tally.accounts.accounts import create_account
+from tally.accounts.api_keys import key_salt
+from tally.accounts.websites import add_website
 from tally.api.traffic import EVENT_COLUMNS
 from tally.events.validation import Rejection
 from tally.events.visits import Visit
@@ -410,9 +412,9 @@ class Port:
         self.connection = open_database(self.db, create=True)
         self.connection.execute("pragma synchronous = off")  # nothing here pulls the plug
         with transaction(self.connection):
-            owner = accounts.create_account(self.connection, "owner@example.com", "business", None, 0)
+            owner = create_account(self.connection, "owner@example.com", "business", None, 0)
             for domain in ("example.com", "example.net"):
-                accounts.add_website(self.connection, owner, domain, domain, (), 0)
+                add_website(self.connection, owner, domain, domain, (), 0)
 
     def file(self, lines: Sequence[Any], name: str = "in.ndjson") -> Path:
         path = self.folder / name
@@ -945,7 +947,7 @@ def test_any_imports_leave_what_the_lines_say(sent: Sent) -> None:
     with tempfile.TemporaryDirectory() as folder, port_at(Path(folder)) as port:
         named = {}
         for ann_or_bob, day in itertools.product(("ann", "bob"), range(3)):
-            reader = LineReader(accounts.key_salt(port.connection), WEBSITE, NOON_MS)
+            reader = LineReader(key_salt(port.connection), WEBSITE, NOON_MS)
             at = MIDNIGHT_MS - day * DAY_MS
             line = reader.read(1, json.dumps(a_line(visitor=ann_or_bob, timestamp=at)).encode())
             assert isinstance(line, Line)

@@ -1,0 +1,96 @@
+"""API keys of an account.
+
+A key is stored as a digest keyed with the database file's own random salt, so that the file does not reveal which keys
+it accepts. Keys are never logged. A function that writes leaves the transaction to the caller.
+"""
+
+import secrets
+import sqlite3
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import NamedTuple
+
+from tally.accounts.accounts import PLANS_WITH_KEYS, Account, AccountError
+
+# Shown in lists to tell keys apart: `tly_` and 8 characters, 48 bits of the key's 256.
+PREFIX_LENGTH = 12
+_KEY_START = "tly_"
+
+
+class ApiKey(NamedTuple):
+    """An API key without its value."""
+
+    number: int
+    account: int
+    plan: str
+    name: str
+    prefix: str
+    created_ms: int
+    last_used_ms: int | None
+
+
+def all_api_keys(connection: sqlite3.Connection) -> dict[bytes, ApiKey]:
+    """Return every API key by its digest."""
+    rows = connection.execute(
+        "/* api_keys.all */ select k.digest, k.number, k.account, a.plan, k.name, k.prefix, k.created_ms,"
+        " k.last_used_ms from api_key k join account a on a.number = k.account order by k.number"
+    )
+    return {digest: ApiKey(*rest) for digest, *rest in rows}
+
+
+def key_salt(connection: sqlite3.Connection) -> bytes:
+    """Return the random salt of this database file."""
+    return bytes.fromhex(
+        connection.execute("/* api_keys.salt */ select value from meta where name = 'key_salt'").fetchone()[0]
+    )
+
+
+def key_digest(value: str, salt: bytes) -> bytes:
+    """Return the 32 bytes that are stored in place of an API key."""
+    return blake2b(value.encode("utf-8", "surrogateescape"), digest_size=32, key=salt).digest()
+
+
+def create_api_key(connection: sqlite3.Connection, owner: Account, name: str, now_ms: int) -> str:
+    """Create an API key and return its value, which is not stored. Raises AccountError on a plan without keys."""
+    if owner.plan not in PLANS_WITH_KEYS:
+        raise AccountError(
+            f"{owner.email} is on the {owner.plan} plan, which has no API keys:"
+            f" change it with `account plan {owner.email} pro`."
+        )
+    value = _KEY_START + secrets.token_urlsafe(32)
+    connection.execute(
+        "/* api_keys.create */ insert into api_key (account, name, prefix, digest, created_ms) values (?, ?, ?, ?, ?)",
+        (owner.number, name, value[:PREFIX_LENGTH], key_digest(value, key_salt(connection)), now_ms),
+    )
+    return value
+
+
+def revoke_api_key(connection: sqlite3.Connection, prefix: str) -> ApiKey:
+    """Delete the one key that a prefix, or a whole key, identifies, and return it. Raises AccountError."""
+    found = [key for key in all_api_keys(connection).values() if prefix and _matches(key.prefix, prefix)]
+    if not found:
+        raise AccountError(f"No API key starts with {prefix!r}: list them with `key list`.")
+    if len(found) > 1:
+        raise AccountError(f"{len(found)} API keys start with {prefix!r}: give a longer prefix (see `key list`).")
+    delete_api_key(connection, found[0].number)
+    return found[0]
+
+
+def delete_api_key(connection: sqlite3.Connection, number: int) -> None:
+    """Delete the API key with that number."""
+    connection.execute("/* api_keys.delete */ delete from api_key where number = ?", (number,))
+
+
+def delete_api_keys(connection: sqlite3.Connection, account: int) -> None:
+    """Delete every API key of an account."""
+    connection.execute("/* api_keys.delete_all */ delete from api_key where account = ?", (account,))
+
+
+def _matches(stored: str, given: str) -> bool:
+    # `given` may be a whole key, of which only the beginning is stored.
+    return stored.startswith(given) or (len(given) > len(stored) and given.startswith(stored))
+
+
+def record_key_use(connection: sqlite3.Connection, used: Iterable[tuple[int, int]]) -> None:
+    """Store when API keys were last used: pairs (milliseconds, key number)."""
+    connection.executemany("/* api_keys.record_use */ update api_key set last_used_ms = ? where number = ?", used)

@@ -1,0 +1,55 @@
+"""The number of traffic events of a website over its whole time, for the list of websites.
+
+It is the sum of its quarter-hour totals (tally/rollups/totals.py). Days whose totals an import has made stale are
+counted from raw events instead, up to a limit.
+"""
+
+import sqlite3
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from tally.timestamps import DAY_MS
+
+# Rows of stale days that one call counts, at 0.1 µs a row.
+MAX_COUNTED = 200_000
+
+
+class Traffic(NamedTuple):
+    """The number of traffic events of a website; a lower bound unless `is_exact`."""
+
+    events: int
+    is_exact: bool
+
+
+def traffic_of(connection: sqlite3.Connection, websites: Iterable[int]) -> dict[int, Traffic]:
+    """Return the traffic of each website by its number.
+
+    Reads one row per quarter hour, 100,000 in 10 ms, and up to MAX_COUNTED events of stale days, 200,000 in 20 ms.
+    """
+    found, left = {}, MAX_COUNTED
+    for website in websites:
+        sums = connection.execute(
+            "/* traffic.total */ select coalesce(sum(pageviews + events), 0) from total_15m where website = ?",
+            (website,),
+        )
+        events, is_exact = int(sums.fetchone()[0]), True
+        stale = connection.execute(
+            "/* traffic.stale_days */ select block from rollup_state"
+            " where website = ? and level = 0 and state < 2 and state = 0 order by block",
+            (website,),
+        )
+        for (day,) in stale.fetchall():
+            span = (website, day * DAY_MS, (day + 1) * DAY_MS)
+            own = connection.execute(
+                "/* traffic.of_stale_day */ select (select count(*) from (select 1 from event"
+                " where website = ?1 and ts >= ?2 and ts < ?3 limit ?4)), (select coalesce(sum(pageviews + events), 0)"
+                " from total_15m where website = ?1 and quarter >= ?2 / 900000 and quarter < ?3 / 900000)",
+                (*span, left + 1),
+            )
+            counted, known = own.fetchone()
+            is_exact = counted <= left
+            if not is_exact:
+                break
+            events, left = events + counted - known, left - counted
+        found[website] = Traffic(events, is_exact)
+    return found
