@@ -152,6 +152,18 @@ def test_it_names_the_version_and_the_licence() -> None:
     assert (info["version"], info["license"]["identifier"]) == (project["version"], project["license"])
 
 
+def test_no_description_is_cut_at_a_comma() -> None:
+    """In YAML a comma ends an unquoted text of {...}; what follows becomes a key."""
+
+    def keys(value: Any) -> Iterator[str]:
+        if isinstance(value, dict):
+            yield from map(str, value)
+        for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+            yield from keys(item)
+
+    assert [key for key in keys(DOCUMENT) if " " in key] == []
+
+
 def test_every_component_is_used() -> None:
     defined = {f"#/components/{kind}/{name}" for kind, of in DOCUMENT["components"].items() for name in of}
     schemes = {f"#/components/securitySchemes/{name}" for name in DOCUMENT["components"]["securitySchemes"]}
