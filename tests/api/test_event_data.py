@@ -162,6 +162,7 @@ def database_bytes(db: Path) -> int:
         return 4_096 * int(connection.execute("pragma page_count").fetchone()[0])
 
 
+@pytest.mark.slow
 def test_a_hostile_client_costs_about_the_bytes_of_its_bodies(tmp_path: Path, serve: Serve) -> None:
     """An hour within the limits is 7,200 requests a website; here a 240th of it, and of the limits on new values.
 

@@ -44,6 +44,7 @@ from tally.storage.database import open_database
 from tests.support.app import OWNER, ROOT
 from tests.support.cases import cases
 from tests.support.process import Server, until
+from tests.support.selection import examples as amount_of_examples
 
 DOCUMENT: dict[str, Any] = yaml.safe_load(
     (Path(__file__).parents[2] / "static" / "openapi.yaml").read_text(encoding="utf-8")
@@ -725,7 +726,7 @@ def test_answers_to_random_requests_are_as_described(site: Site, method: str, pa
     met: set[int] = set()
 
     @settings(
-        max_examples=100,  # Some 2 s an operation
+        max_examples=amount_of_examples(100, default=15),  # 100 take some 2 s an operation
         derandomize=True,
         database=None,
         deadline=None,

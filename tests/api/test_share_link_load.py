@@ -35,6 +35,7 @@ def by_link(asked: Asked, question: str) -> socket.socket:
     return client
 
 
+@pytest.mark.slow
 def test_owners_do_not_wait_for_links(start: Callable[..., Asked], tmp_path: Path) -> None:
     """Links ask what never ends; an owner is answered by key and by session, before any deadline but the links' own.
 

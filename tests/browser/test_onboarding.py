@@ -22,6 +22,7 @@ def place(tmp_path: Path) -> Iterator[tuple[Server, Pages]]:
     server.kill()
 
 
+@pytest.mark.by_default
 def test_a_refused_origin_is_named_and_allowed_in_place(place: tuple[Server, Pages], open_page: OpenPage) -> None:
     server, pages = place
     owner, visitor = open_page(), open_page()

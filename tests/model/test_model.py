@@ -4,7 +4,7 @@ docs/reference/definitions.md: "Every figure about traffic is exact. Rollups and
 plain query over raw events". This is that test. One real server on a real SQLite file serves many examples, each of
 which has two websites of its own.
 
-EXAMPLES are played of each of the two kinds of world, or as many as the variable MODEL_EXAMPLES says. Where
+EXAMPLES of each of the two kinds of world are played, or as many as the variable MODEL_EXAMPLES says. Where
 the environment says CI, and with --hypothesis-profile=ci, they are the same in every run; elsewhere they are
 new ones each time, and --hypothesis-seed=N repeats them.
 """
@@ -65,8 +65,9 @@ from tests.model.strategies import (
 )
 from tests.support.app import App, ManualClock
 from tests.support.cases import cases
+from tests.support.selection import examples
 
-EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "600"))  # With two kinds of world, 1,200 in a run
+EXAMPLES = int(os.environ.get("MODEL_EXAMPLES") or examples(600, default=40))  # of each of two kinds of world
 EXAMPLES_A_FILE = 100  # Every new website makes the server read all of its file's websites again
 NO_LIMIT = 10**9  # requests a minute; the limits have tests of their own
 BETWEEN = "arrived-between-pages"

@@ -20,6 +20,7 @@ from tally import timeranges as timerange
 from tally.timeranges import Bucket, Range, buckets, parse_range, previous, zone, zone_names
 from tally.timestamps import BadTime, event_time_ms, iso, local_iso
 from tests.support.cases import cases
+from tests.support.selection import examples
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -538,7 +539,7 @@ def ranges(draw: st.DrawFn) -> Range:
     return Range(from_ms, from_ms + length_ms, tz, None)
 
 
-@settings(deadline=None, max_examples=250)
+@settings(deadline=None, max_examples=examples(250, default=80))
 @given(ranges(), st.sampled_from(["day", "hour"]))
 def test_buckets_are_those_of_a_slow_walk(asked: Range, interval: Interval) -> None:
     """The whole row of /timeseries on days, hours, `time` and what lies in the range."""

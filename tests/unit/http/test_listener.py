@@ -234,6 +234,7 @@ class Client(threading.Thread):
 
 
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_UNIX], ids=["tcp", "unix"])
+@pytest.mark.slow
 def test_a_restart_with_a_passed_socket_refuses_no_connection(family: int, serve: Serve, path: Path) -> None:
     with socket.socket(family) as passed:
         passed.bind(("127.0.0.1", 0) if family == socket.AF_INET else str(path))

@@ -40,6 +40,7 @@ from tally.storage.sql import events as queries
 from tally.timestamps import DAY_MS
 from tests.support.app import ManualClock
 from tests.support.cases import cases
+from tests.support.selection import examples
 
 MINUTE_MS = 60_000
 MIDNIGHT_MS = 20_775 * DAY_MS  # 2026-11-18
@@ -563,7 +564,9 @@ def play(world: World, steps: Sequence[tuple[str, Any]]) -> Counter[str]:
     return answers
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(300, default=60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     steps=st.lists(DO, max_size=40),
     begin_ms=st.sampled_from([NOON_MS, MIDNIGHT_MS + 2 * MINUTE_MS]),

@@ -321,6 +321,7 @@ def test_a_large_day_is_written_in_parts(tmp_path: Path) -> None:
 # --- a real server
 
 
+@pytest.mark.slow
 def test_a_server_killed_while_it_builds(serve: Serve, tmp_path: Path) -> None:
     """SIGKILL five times while it builds: the figures are those of the raw rows; in the end all is built."""
     path = tmp_path / "analytics.db"

@@ -453,6 +453,7 @@ async def test_a_server_takes_it_out_of_the_file_by_itself(app: App) -> None:
     assert [row["value"] for row in top.json["data"]] == ["/b"]
 
 
+@pytest.mark.slow
 def test_a_killed_server_goes_on_where_it_was(tmp_path: Path, serve: Serve, command: Command) -> None:
     """ "survives restart": the real process, killed while rows go; the next one takes the rest, and events besides."""
     path = tmp_path / "analytics.db"

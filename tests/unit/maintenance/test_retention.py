@@ -668,6 +668,7 @@ def test_what_would_go_is_counted_without_holding_the_file(here: Here, aged: Pat
 # --- the running server
 
 
+@pytest.mark.slow
 def test_the_server_does_it(serve: Serve, command: Command, aged: Path, tmp_path: Path) -> None:
     """By --keep-days for one website, by its own days for another; a third keeps its events for ever."""
     connection = writing(aged)

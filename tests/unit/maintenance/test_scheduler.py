@@ -186,6 +186,7 @@ def tell(server: Server, website: str, before_ms: int = 0) -> None:
     assert server.request("POST", "/api/collect", sent).status == 202
 
 
+@pytest.mark.slow
 def test_an_idle_server_writes_nothing(serve: Serve, tmp_path: Path) -> None:
     """One event, its fold, and then no write and no fsync; with a new look at the clock a step it was 100 a second."""
     need_strace()
@@ -267,6 +268,7 @@ DONE = (
 
 
 @pytest.mark.parametrize(("sync_ms", "pause_s"), [(3, 0.0), (30, 0.25)])
+@pytest.mark.slow
 def test_everything_is_done_while_events_arrive(
     serve: Serve, tmp_path: Path, slow_disk: str, sync_ms: int, pause_s: float
 ) -> None:

@@ -321,6 +321,7 @@ def test_only_what_is_wrong_is_marked(db: Path, verify: Verify) -> None:
 # --- beside a running server
 
 
+@pytest.mark.slow
 def test_beside_a_running_server(serve: Serve, command: Command, tmp_path: Path) -> None:
     """Events arrive all the while, and are counted and folded; each day is compared in one snapshot."""
     now_ms = time.time_ns() // 1_000_000

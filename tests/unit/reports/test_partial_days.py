@@ -21,6 +21,7 @@ from tally.reports.partial_days import Row
 from tally.storage.database import open_database
 from tests.support.cases import cases
 from tests.support.read_api import FIELDS
+from tests.support.selection import examples
 
 W, DAY = 7, 20_000
 DAY_MS = 86_400_000
@@ -59,7 +60,7 @@ MOMENTS = st.sampled_from([0, 1, 2, 899_999, 900_000, 43_200_000, DAY_MS - 2, DA
 FACTS = st.lists(st.tuples(MOMENTS, st.integers(0, 3), st.integers(1, 4) | st.just(1 << 61), st.integers(0, 5)))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150, default=50), deadline=None, suppress_health_check=list(HealthCheck))
 @given(facts=FACTS, cut_ms=MOMENTS, field=st.sampled_from(FIELDS))
 def test_any_part_of_a_day(database: sqlite3.Connection, facts: list[Fact], cut_ms: int, field: str) -> None:
     """Half-open ranges: what happened at the very moment belongs to the part that begins there."""
@@ -73,7 +74,7 @@ def test_any_part_of_a_day(database: sqlite3.Connection, facts: list[Fact], cut_
             assert sorted(day.since(DAY * DAY_MS + cut_ms)) == plain([fact for fact in facts if fact[0] >= cut_ms])
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(80, default=30), deadline=None, suppress_health_check=list(HealthCheck))
 @given(facts=FACTS, cut_ms=MOMENTS, length_ms=st.sampled_from([0, 1, 900_000, DAY_MS]))
 def test_who_came_for_the_last_time(
     database: sqlite3.Connection, facts: list[Fact], cut_ms: int, length_ms: int

@@ -252,6 +252,7 @@ def test_sums_of_few_and_of_many_labels(most: int, monkeypatch: pytest.MonkeyPat
                 assert sorted(sums) == sorted((value, *figures) for value, figures in plain.items())
 
 
+@pytest.mark.slow
 def test_memory_of_very_many_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four times as many labels as are held, six times each: a dictionary of them would take 4 MB, their rows 2.4.
 

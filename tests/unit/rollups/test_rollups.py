@@ -44,8 +44,9 @@ from tests.support.rollup_database import (
     make_file,
     wrong_tables,
 )
+from tests.support.selection import examples
 
-EXAMPLES = int(os.environ.get("ROLLUP_EXAMPLES", "250"))
+EXAMPLES = int(os.environ.get("ROLLUP_EXAMPLES") or examples(250, default=30))
 # tests/mutation/faults.py only wants to know whether there is a failure, not the smallest one.
 PHASES = [phase for phase in Phase if phase is not Phase.shrink or not os.environ.get("TALLY_FAULT")]
 # So small that a step is made of nearly every row.

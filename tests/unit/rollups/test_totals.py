@@ -20,6 +20,7 @@ from tally.storage.database import open_database
 from tests.support.app import ManualClock
 from tests.support.cases import cases
 from tests.support.rollup_database import DAY_MS, GAP_MS, MINUTE_MS, Works, label_of, make_file
+from tests.support.selection import examples
 
 DAY = 20_775
 DAY_0_MS = DAY * DAY_MS
@@ -85,7 +86,7 @@ def test_deltas_in_any_order(events: list[Event]) -> None:
     assert by_deltas(events) == by_deltas(events[::-1]) == by_hand(events)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(300, default=60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(
         st.tuples(

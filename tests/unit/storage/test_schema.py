@@ -322,6 +322,7 @@ def killed_at(n: int, call: str, script: str, path: Path) -> bool:
 
 
 @pytest.mark.parametrize("call", CALLS)
+@pytest.mark.slow
 def test_killed_at_any_call_while_a_file_is_made(call: str, tmp_path: Path) -> None:
     """The same for a new file: at the first call of each kind, at the second, and so on until it lives through."""
     for n in count(1):
@@ -338,6 +339,7 @@ def test_killed_at_any_call_while_a_file_is_made(call: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("call", CALLS)
+@pytest.mark.slow
 def test_killed_at_any_call_of_a_migration(call: str, tmp_path: Path) -> None:
     """The same for a migration: what it does is there with its version, or neither is."""
     seen = set()
@@ -374,6 +376,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.slow
 def test_processes_that_make_the_same_file_at_once_all_succeed(tmp_path: Path) -> None:
     """A server and a command, or two commands, may be the first at the same moment: a hundred times over."""
     together = [child(TOGETHER) for _ in range(4)]

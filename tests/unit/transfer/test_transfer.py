@@ -44,6 +44,7 @@ from tests.support.app import NOON_MS, ROOT, App, MakeApp
 from tests.support.cases import cases
 from tests.support.process import Command, Serve, clean_environment, until
 from tests.support.read_api import DAY, FIELDS, custom, event, view
+from tests.support.selection import examples
 
 MINUTE = 60_000
 DAY_MS = 86_400_000
@@ -940,7 +941,7 @@ def expected(sent: Sent) -> dict[tuple[Any, ...], int]:
     return counts
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120, default=25), deadline=None)
 @given(sendings())
 def test_any_imports_leave_what_the_lines_say(sent: Sent) -> None:
     """Exact after every commit: the visits are looked at between any two parts."""
@@ -1207,6 +1208,7 @@ async def test_histories_that_are_exported_and_imported_give_equal_reports(make_
 # --- the command
 
 
+@pytest.mark.slow
 def test_the_commands_beside_a_running_server(serve: Serve, command: Command, tmp_path: Path) -> None:
     """All commands but restore work while the server runs, and the running server sees the result."""
     server = serve()
@@ -1274,6 +1276,7 @@ def test_what_cannot_be_done_is_told(command: Command, tmp_path: Path, arguments
 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "kill"])
+@pytest.mark.slow
 def test_a_process_that_is_ended_can_be_gone_on_with(command: Command, tmp_path: Path, end: signal.Signals) -> None:
     """Lines without ids: each is taken once."""
     many = 60_000
