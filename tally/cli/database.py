@@ -25,8 +25,9 @@ from tally.rollups import visit_pages as visit_days
 from tally.rollups import web_vitals as vital_days
 from tally.rollups.verify import HEATMAPS, HISTOGRAMS, PAGES, TRIALS, Verdict, verdicts
 from tally.settings import BadSetting, Settings
-from tally.storage.connections import lock_file
-from tally.storage.database import BadDatabase, open_unchanged, transaction
+from tally.storage.database import open_unchanged, transaction
+from tally.storage.file_lock import lock_file
+from tally.storage.wal import truncate_wal_without_server
 from tally.timestamps import DAY_MS, iso
 
 # our choice: 2 MB a step, some 10 ms; a server's commits get in between.
@@ -197,25 +198,11 @@ def _compact(given: argparse.Namespace, settings: Settings) -> None:
             progress.show(whole - left)
             time.sleep(time.monotonic() - begun_s)
         progress.end()
-        alone = _empty_log(connection, settings.db)
+        is_truncated = truncate_wal_without_server(connection)
     after = _size(settings.db)
     say(f"{before:,} bytes before, {after:,} now: {max(0, before - after):,} given back")
-    if not alone and whole:
+    if not is_truncated and whole:
         say("a server is running: the file becomes smaller when it next empties its log")
-
-
-def _empty_log(connection: sqlite3.Connection, path: Path) -> bool:
-    """Empties SQLite's log; False where a server is running, whose own that is."""
-    try:
-        lock = lock_file(path)
-    except BadDatabase:
-        return False
-    try:
-        connection.execute("pragma busy_timeout = 0").fetchall()
-        connection.execute("pragma wal_checkpoint(truncate)").fetchall()
-    finally:
-        os.close(lock)
-    return True
 
 
 def _size(path: Path) -> int:

@@ -37,8 +37,8 @@ from tally.ingest.rejected_events import NUMBER_OF, Pending, Sample
 from tally.rollups.heatmap_grid import bin_of, width_of
 from tally.settings import Settings
 from tally.storage import meta as notes
-from tally.storage.connections import lock_file
 from tally.storage.database import BadDatabase, open_database, open_unchanged, transaction
+from tally.storage.file_lock import lock_file
 from tally.storage.labels import Labels
 from tally.timestamps import DAY_MS, BadTime, event_time_ms, iso
 from tally.transfer.files import Source

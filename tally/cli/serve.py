@@ -34,8 +34,8 @@ from tally.ingest.fast_path import ProtocolFactory
 from tally.maintenance import startup as starting
 from tally.maintenance.restore import delete_leftovers
 from tally.settings import UNIX, Settings
-from tally.storage.connections import lock_file
 from tally.storage.database import BadDatabase
+from tally.storage.file_lock import lock_file
 
 # CONTRACT: exit within 10 seconds. First requests under way may end, their bodies included; then aiohttp, which drops
 # what still comes in, may take its time twice.

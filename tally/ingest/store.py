@@ -36,9 +36,10 @@ from tally.maintenance.deletion_worker import DeletionWorker
 from tally.maintenance.rollup_builder import RollupBuilder
 from tally.storage.account_cache import AccountCache, registry, registry_if_changed
 from tally.storage.connections import SERVER, Claim, Readers, Thread
-from tally.storage.database import MOST_LOG_BYTES, transaction
+from tally.storage.database import MAX_WAL_BYTES, transaction
 from tally.storage.health import RETRY_S, Health, refusal
-from tally.storage.recovery import Recovery, empty_log
+from tally.storage.recovery import Recovery
+from tally.storage.wal import truncate_wal
 
 T = TypeVar("T")
 TICK_S = 1.0
@@ -258,12 +259,12 @@ class Store:
     async def empty_log(self) -> None:
         """Empty SQLite's log where it has grown, or where deleted data is in it. Waits for the questions under way."""
         now_ns = self._clock.monotonic_ns()
-        is_wanted = self.log_bytes > MOST_LOG_BYTES or self.deletion_worker.wants_empty_log
+        is_wanted = self.log_bytes > MAX_WAL_BYTES or self.deletion_worker.wants_empty_log
         if is_wanted and self.health.takes_events and now_ns >= self._empty_again_ns:
             # Where it fails, or another process reads, such as a backup, ours are not to be held all the time for that.
             self._empty_again_ns = now_ns + EMPTY_LOG_NS
             async with self.readers.held():
-                if await self._writer.run(empty_log):
+                if await self._writer.run(truncate_wal):
                     self.deletion_worker.wants_empty_log, self._empty_again_ns = False, now_ns
 
     async def _note_uses(self) -> None:
@@ -334,7 +335,7 @@ class Store:
             if state == "gone":
                 # Else it is found beside whatever has taken the database's place. Who still reads soon ends.
                 async with self.readers.held(), asyncio.timeout(CLOSE_S):
-                    while not await self._writer.run(empty_log):
+                    while not await self._writer.run(truncate_wal):
                         await asyncio.sleep(0.02)
 
 

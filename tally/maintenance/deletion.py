@@ -22,6 +22,7 @@ from typing import NamedTuple
 from tally.accounts.usage import month_of
 from tally.events.dimensions import FIELDS
 from tally.storage import event_data
+from tally.storage.database import interrupted_when
 from tally.storage.labels import Labels
 
 # our choice: a step and its commit together stay under 50 ms, in which a collect request may wait for the writer.
@@ -29,7 +30,6 @@ STEP_S = 0.01
 _ROWS = 250
 # A row of what somebody clicked all over has 100 KB and more.
 _LARGE_ROWS = {"heatmap_block": 5}
-_STEPS_BETWEEN_LOOKS = 100_000
 
 TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("event", ("ts", "id")),
@@ -165,13 +165,10 @@ class Reading:
         """Read a column of a website; whether there was one left. About 0.2 µs a row."""
         statement, parameters = next(self._uses, ("", ()))
         if statement:
-            connection.set_progress_handler(self._is_over, _STEPS_BETWEEN_LOOKS)
-            try:
+            with interrupted_when(connection, self._is_over):
                 for (label,) in connection.execute(statement, parameters):
                     if label <= self._last:
                         self._used[label] = 1
-            finally:
-                connection.set_progress_handler(None, 0)
         return bool(statement)
 
     def unused(self, connection: sqlite3.Connection) -> list[int]:

@@ -25,7 +25,7 @@ from tally.events.geoip import Countries, CountryDataError
 from tally.maintenance.backup import backups
 from tally.resources import tally_version
 from tally.settings import Settings
-from tally.storage.database import MOST_LOG_BYTES, BadDatabase
+from tally.storage.database import MAX_WAL_BYTES, BadDatabase
 from tally.storage.health import min_free_bytes
 from tally.timeranges import zone, zone_names
 from tally.timestamps import DAY_MS, HOUR_MS, SECOND_MS
@@ -314,7 +314,7 @@ def _file_size_limit(pid: int | None) -> int | None:
 def log_size(case: Case) -> Iterator[Finding]:
     """Check the size of SQLite's write-ahead log, which is reset at a moment without readers."""
     size = case.log.stat().st_size if case.log.exists() else 0
-    if size <= MOST_LOG_BYTES * 5 // 4:
+    if size <= MAX_WAL_BYTES * 5 // 4:
         yield fine("log", f"{sized(size)} beside the database")
         return
     words = f"{case.log.name} has {sized(size)}: it is reset when no process reads the database"

@@ -4,7 +4,6 @@ A day that is stale is passed over (no question uses it), and so is one whose ra
 count it from); both are told. Each day is compared in one snapshot, so events may arrive meanwhile.
 """
 
-import contextlib
 import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -16,6 +15,7 @@ from tally.rollups import totals as moments
 from tally.rollups import visit_pages as visit_days
 from tally.rollups import web_vitals as vital_days
 from tally.rollups.fields import ALL, KEPT, LEVELS, STALE
+from tally.storage.database import snapshot
 from tally.storage.sql import events as queries
 
 _OF_MOMENT = (
@@ -109,17 +109,8 @@ def _lookups(connection: sqlite3.Connection, statement: str, *place: int) -> Ite
 
 
 def _in_snapshot(connection: sqlite3.Connection, website: int, level: int, block: int) -> Verdict:
-    with _snapshot(connection):
+    with snapshot(connection):
         return _block(connection, website, level, block) if level else _day(connection, website, block)
-
-
-@contextlib.contextmanager
-def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("begin")
-    try:
-        yield
-    finally:
-        connection.execute("rollback")
 
 
 def _day(connection: sqlite3.Connection, website: int, day: int) -> Verdict:
@@ -155,7 +146,7 @@ def _pages(connection: sqlite3.Connection, website: int) -> Iterator[Verdict]:
     statement = "/* verify.built */ select block from rollup_state where website = ? and level = 0 and block >= 0"
     days = [day for (day,) in connection.execute(statement, (website,))]
     for level, block in sorted(visit_days.built(connection, website, days)):
-        with _snapshot(connection):
+        with snapshot(connection):
             known = None if level else rollups.state(connection, website, block)
             # The pages of a day whose events are gone are the data.
             if (
@@ -168,7 +159,7 @@ def _pages(connection: sqlite3.Connection, website: int) -> Iterator[Verdict]:
 
 def _vitals(connection: sqlite3.Connection, website: int, day: int, is_gone: bool) -> Verdict | None:
     """What is wrong with the histograms of web vitals of a day, and of the blocks that begin with it."""
-    with _snapshot(connection):
+    with snapshot(connection):
         if not is_gone and vital_days.of_day(connection, website, day) != vital_days.counted(connection, website, day):
             return Verdict(0, day, HISTOGRAMS)
         for level in vital_days.LEVELS[1:]:
@@ -178,7 +169,7 @@ def _vitals(connection: sqlite3.Connection, website: int, day: int, is_gone: boo
 
 
 def _is_trial_right(connection: sqlite3.Connection, website: int, day: int) -> bool:
-    with _snapshot(connection):
+    with snapshot(connection):
         return trials.of_day(connection, website, day) == trials.counted(connection, website, day)
 
 
@@ -186,10 +177,10 @@ def _heatmaps(connection: sqlite3.Connection, website: int) -> set[tuple[int, in
     """The days, and blocks of them (level, block), whose sums or counts of heatmaps are wrong."""
     wrong: set[tuple[int, int]] = set()
     for page in heat_audit.pages(connection, website):
-        with _snapshot(connection):
+        with snapshot(connection):
             wrong |= heat_audit.of_page(connection, website, page)
     for place in heat_audit.blocks(connection, website):
-        with _snapshot(connection):
+        with snapshot(connection):
             if not heat_audit.is_counted(connection, website, *place):
                 wrong.add(place)
     return wrong

@@ -14,8 +14,6 @@ opened.
 
 import asyncio
 import contextlib
-import fcntl
-import os
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable
@@ -26,7 +24,7 @@ import aiosqlite
 
 from tally.errors import OVERLOADED, ApiError
 from tally.latency_histogram import Histogram
-from tally.storage.database import BadDatabase, connect_reader
+from tally.storage.database import connect_reader, interrupted_when, snapshot
 from tally.storage.fair_queue import FairQueue, QueueFull
 from tally.storage.health import refusal
 
@@ -45,8 +43,6 @@ MAX_WAITING_OF_LINK = 64
 # Connections bound what an account can have waiting, and its bucket does.
 _UNBOUNDED = 1 << 30
 _WAITS_NS = tuple(ms * 1_000_000 for ms in (1, 5, 25, 100, 500, 2_500, 10_000))
-# our choice: a look every few milliseconds costs nothing that could be measured.
-_STEPS_BETWEEN_LOOKS = 100_000
 
 
 class Shut(sqlite3.OperationalError):
@@ -212,19 +208,13 @@ class Readers:
     def _in_snapshot(
         self, connection: sqlite3.Connection, question: Question[T], is_gone: Callable[[], bool], query_s: float
     ) -> T:
-        # Looked at inside the statement: an interrupt from outside could hit the statement after the one it was for.
         end = time.monotonic() + query_s
 
         def is_over() -> bool:
             return self._closing or is_gone() or time.monotonic() > end
 
-        connection.set_progress_handler(is_over, _STEPS_BETWEEN_LOOKS)
-        connection.execute("begin")
-        try:
+        with snapshot(connection), interrupted_when(connection, is_over):
             return question(connection)
-        finally:
-            connection.set_progress_handler(None, 0)
-            connection.execute("rollback")
 
     @contextlib.asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
@@ -250,30 +240,3 @@ async def open_readers(
         threads.append(await on_thread(connect_reader(path), lambda: connect_reader(path)))
         closing.push_async_callback(threads[-1].close)
     return Readers(threads[:READERS], threads[READERS:], query_s, failed)
-
-
-def lock_file(path: Path) -> int:
-    """Takes the lock that says a server holds this database; its file descriptor. Raises BadDatabase.
-
-    A file of its own: closing any descriptor of the database itself would drop SQLite's locks on it.
-    """
-    lock = os.open(f"{path.resolve()}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(lock)
-        raise BadDatabase(
-            f"{path.resolve()} is held by a running server: stop that one, or name another file with --db."
-        ) from None
-    if not _is_named(lock, f"{path.resolve()}.lock"):
-        # A start that failed has deleted the file between the two steps: that lock would hold off nobody.
-        os.close(lock)
-        return lock_file(path)
-    return lock
-
-
-def _is_named(lock: int, name: str) -> bool:
-    try:
-        return os.path.samestat(os.fstat(lock), os.stat(name))
-    except OSError:
-        return False

@@ -1,13 +1,11 @@
-"""The database file: made, recognised, brought up to date.
+"""The database file: create it, recognise it, open connections to it.
 
-`PRAGMA application_id` says that a file is Tally's, `PRAGMA user_version` which version of schema.sql it follows. A new
-file gets schema.sql, an older one the MIGRATIONS it lacks, each in one transaction together with its version number:
-after a crash at any point the file has the one version or the other. A newer file is refused.
+`PRAGMA application_id` identifies a file of Tally, `PRAGMA user_version` its schema version. A new file gets
+schema.sql, an older one the missing migrations (tally/storage/migrations.py). Each step is one transaction together
+with its version number, so that after a crash at any point the file has one version or the other. A newer file is
+refused.
 
-A change of schema.sql after the first release adds a function to MIGRATIONS. Once released it is never changed. It
-contains its statements in full (schema.sql goes on changing) and is quick: the server listens only afterwards.
-
-Every connection of the product is opened here, so that every one has the same settings.
+Every connection is opened here, so that all of them have the same settings.
 """
 
 import contextlib
@@ -21,37 +19,34 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tally.resources import asset
+from tally.storage.migrations import MIGRATIONS, Migration
 
-# From this size on the WAL is emptied and truncated: readers are held until it can start over.
-MOST_LOG_BYTES = 64 * 1_048_576
+# From this size on the write-ahead log is truncated (tally/storage/wal.py); readers wait until that is done.
+MAX_WAL_BYTES = 64 * 1_048_576
 APPLICATION_ID = 0x54414C59  # "TALY"
-
-Migration = Callable[[sqlite3.Connection], None]
-# The n-th brings a file of version n + 1 to n + 2: statements only, no commit. Empty until the first release.
-MIGRATIONS: tuple[Migration, ...] = ()
-
 VERSION = 1 + len(MIGRATIONS)
 
-# our choice: a connection's own cache of pages, beside the system's: a large group fits; a reader found more no faster.
+# Page cache of the writer, beside that of the system. A large group of events fits; a larger cache was not faster.
 CACHE_KIB = 4_000
-# our choice, 16 MB of log, four times SQLite's own: under load the same pages come again and again, and are then copied
-# into the file a quarter as often. A tenth less work for an event.
+# A write-ahead log of 16 MB, four times SQLite's default: under load the same pages are written repeatedly, and are
+# copied into the file a quarter as often, which saves a tenth of the work per event.
 CHECKPOINT_PAGES = 4_000
 READER_CACHE_KIB = 2_000
-# our choice: how long the command waits for somebody else's transaction, and how long the server does, where clients
-# wait for it and an end must come within 10 seconds.
+# How long a command waits for a lock, and how long the server does: its clients wait, and it must stop within 10 s.
 COMMAND_BUSY_S = 10.0
 SERVER_BUSY_S = 2.0
-_ANOTHER = "name another file with --db"
+# How often SQLite calls a progress handler, in instructions of its virtual machine: every few milliseconds.
+PROGRESS_INSTRUCTIONS = 100_000
+_OTHER_FILE = "name another file with --db"
 
 
 class BadDatabase(Exception):
-    """The file cannot be used; the message says which, why, and what to do."""
+    """A database file that cannot be used; the message names the file, the reason and the fix."""
 
 
 def connect_writer(path: Path, busy_s: float = COMMAND_BUSY_S) -> sqlite3.Connection:
-    """A connection that may write. Commits reach the disk before they return (synchronous=FULL)."""
-    # Never a new file in the place of one that has just been taken away.
+    """Return a read-write connection. Commits reach the disk before they return (synchronous=FULL)."""
+    # mode=rw: never create a file in place of one that has just been deleted.
     uri = f"{path.resolve().as_uri()}?mode=rw"
     connection = sqlite3.connect(
         uri, uri=True, timeout=busy_s, isolation_level=None, check_same_thread=False, cached_statements=256
@@ -60,19 +55,19 @@ def connect_writer(path: Path, busy_s: float = COMMAND_BUSY_S) -> sqlite3.Connec
     connection.execute("pragma foreign_keys = on")
     connection.execute("pragma temp_store = memory")
     connection.execute(f"pragma cache_size = -{CACHE_KIB}")
-    connection.execute(f"pragma journal_size_limit = {MOST_LOG_BYTES}")
+    connection.execute(f"pragma journal_size_limit = {MAX_WAL_BYTES}")
     connection.execute(f"pragma wal_autocheckpoint = {CHECKPOINT_PAGES}")
     return connection
 
 
 def connect_reader(path: Path, cache_kib: int = READER_CACHE_KIB) -> sqlite3.Connection:
-    """A connection that cannot write."""
+    """Return a read-only connection."""
     uri = f"{path.resolve().as_uri()}?mode=ro"
     connection = sqlite3.connect(
         uri, uri=True, timeout=SERVER_BUSY_S, isolation_level=None, check_same_thread=False, cached_statements=256
     )
     connection.execute("pragma query_only = on")
-    # Sorting in memory would take 100 MB over 2 million rows; these files have no name and end with their question.
+    # Sorting 2 million rows in memory would take 100 MB. Temporary files are unnamed and end with their query.
     connection.execute("pragma temp_store = file")
     connection.execute(f"pragma cache_size = -{cache_kib}")
     return connection
@@ -80,33 +75,58 @@ def connect_reader(path: Path, cache_kib: int = READER_CACHE_KIB) -> sqlite3.Con
 
 @contextlib.contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """One transaction that may write: committed if all goes well, else undone."""
+    """Run a write transaction: commit it, or roll it back if the block raises."""
     connection.execute("begin immediate")
     try:
         yield
         connection.execute("commit")
     except BaseException:
-        # SQLite itself has undone it after some failures, such as a full disk.
+        # After some errors, such as a full disk, SQLite has rolled it back already.
         if connection.in_transaction:
             connection.execute("rollback")
         raise
 
 
+@contextlib.contextmanager
+def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
+    """Run a read transaction: all queries in the block see the same data."""
+    connection.execute("begin")
+    try:
+        yield
+    finally:
+        connection.execute("rollback")
+
+
+@contextlib.contextmanager
+def interrupted_when(
+    connection: sqlite3.Connection, is_over: Callable[[], bool], instructions: int = PROGRESS_INSTRUCTIONS
+) -> Iterator[None]:
+    """Interrupt statements of the block once `is_over` returns True (SQLITE_INTERRUPT).
+
+    A progress handler is called inside a statement; sqlite3_interrupt from outside could hit the statement after it.
+    """
+    connection.set_progress_handler(is_over, instructions)
+    try:
+        yield
+    finally:
+        connection.set_progress_handler(None, 0)
+
+
 def open_database(
     path: Path, *, create: bool, migrations: Sequence[Migration] = MIGRATIONS, busy_s: float = COMMAND_BUSY_S
 ) -> sqlite3.Connection:
-    """A writing connection to a database of this version, made or migrated where needed. Raises BadDatabase."""
-    _look(path, create)
+    """Return a read-write connection to a database, created or migrated if needed. Raises BadDatabase."""
+    _check_path(path, create)
     refuse_hard_link(path)
     connection = None
     try:
         if not path.exists():
-            # Password and key hashes are in it: nobody else's to read. SQLite gives its log the same mode.
+            # It holds hashes of passwords and keys: readable by its owner only. SQLite gives its log the same mode.
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         connection = connect_writer(path, busy_s)
         if not create and _version(connection, path) == 0:
             raise BadDatabase(f"{path} is empty: start the server once, or name another file with --db.")
-        _bring_up_to_date(connection, path, migrations)
+        _migrate(connection, path, migrations)
     except (sqlite3.Error, OSError) as failure:
         if connection is not None:
             connection.close()
@@ -118,36 +138,36 @@ def open_database(
     return connection
 
 
-def _look(path: Path, create: bool) -> None:
+def _check_path(path: Path, create: bool) -> None:
     if path.is_dir():
-        raise BadDatabase(f"{path} is a folder: name a file in it with --db.")
+        raise BadDatabase(f"{path} is a directory: name a file in it with --db.")
     if not path.exists() and not create:
         raise BadDatabase(f"There is no database at {path}: start the server once, or name another file with --db.")
     if not path.parent.is_dir():
-        raise BadDatabase(f"The folder {path.parent} does not exist: create it, or name another file with --db.")
+        raise BadDatabase(f"The directory {path.parent} does not exist: create it, or name another file with --db.")
     if path.exists() and not os.access(path, os.W_OK):
         raise BadDatabase(
-            f"{path} cannot be written: give this user write permission on the file, or name another with --db."
+            f"{path} is not writable: give this user write permission on the file, or name another with --db."
         )
     if not os.access(path.parent, os.W_OK):
-        raise BadDatabase(f"The folder {path.parent} cannot be written: SQLite keeps its log beside the database.")
+        raise BadDatabase(f"The directory {path.parent} is not writable: SQLite needs it for its log.")
 
 
 def refuse_hard_link(path: Path) -> None:
-    """Raise BadDatabase for a file that has a second name (a hard link)."""
+    """Raise BadDatabase if the file has more than one name (hard links)."""
     try:
         found = path.stat()
     except OSError:
         return
     if found.st_nlink < 2 or not stat.S_ISREG(found.st_mode):
         return
-    # `restore` links the database it replaces for a moment; where it was killed then, the next start ends that.
+    # `restore` briefly links the database it replaces; if it was killed then, the next start removes the link.
     real = path.resolve()
     own = [name for name in real.parent.glob(f"{glob.escape(real.name)}.replaced-*") if _is_same(name, found)]
     if found.st_nlink - len(own) > 1:
         raise BadDatabase(
-            f"{path} has {found.st_nlink - len(own)} names (hard links). SQLite finds its log and Tally its lock by the"
-            " file's name, so using two names damages the database. Find them with"
+            f"{path} has {found.st_nlink - len(own)} names (hard links). The log and the lock are found by the file's"
+            " name, so that using two names damages the database. Find them with"
             f" `find / -xdev -inum {found.st_ino}` and delete all but one; use a symbolic link instead."
         )
 
@@ -160,8 +180,8 @@ def _is_same(name: Path, found: os.stat_result) -> bool:
 
 
 def open_unchanged(path: Path) -> sqlite3.Connection:
-    """A reading connection to a database of this version or an older one, as it is. Raises BadDatabase."""
-    _look(path, create=False)
+    """Return a read-only connection to a database of this version or an older one, unmigrated. Raises BadDatabase."""
+    _check_path(path, create=False)
     try:
         connection = connect_reader(path)
         try:
@@ -174,8 +194,8 @@ def open_unchanged(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def known_version(connection: sqlite3.Connection, path: Path, advice: str = _ANOTHER) -> int:
-    """The version of a database that this program can use. Raises BadDatabase, with that advice."""
+def known_version(connection: sqlite3.Connection, path: Path, advice: str = _OTHER_FILE) -> int:
+    """Return the schema version of a database. Raises BadDatabase, ending with `advice`, if it is unusable."""
     version = _version(connection, path, advice)
     if version == 0:
         raise BadDatabase(f"{path} is empty: start the server once, or {advice}.")
@@ -184,30 +204,30 @@ def known_version(connection: sqlite3.Connection, path: Path, advice: str = _ANO
 
 
 def explained(failure: Exception, path: Path) -> BadDatabase:
-    """What SQLite says of a file, with what to do about it."""
+    """Return a BadDatabase that explains an error of SQLite or the system about a file."""
     name = getattr(failure, "sqlite_errorname", "")
     if name == "SQLITE_NOTADB":
         return BadDatabase(f"{path} is not a SQLite database: name another file with --db.")
     if name.startswith("SQLITE_CORRUPT"):
-        return BadDatabase(f"{path} is damaged: put a backup in its place, or name another file with --db.")
+        return BadDatabase(f"{path} is damaged: restore a backup, or name another file with --db.")
     if isinstance(failure, OSError) or name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")):
-        return BadDatabase(f"{path} cannot be opened for writing: check the permissions of the file and of its folder.")
+        return BadDatabase(f"{path} cannot be opened for writing: check the permissions of the file and its directory.")
     if name.startswith("SQLITE_BUSY"):
-        return BadDatabase(f"{path} is locked by another program: end it, or wait until it is done.")
+        return BadDatabase(f"{path} is locked by another program: stop it, or wait until it is done.")
     return BadDatabase(f"{path} cannot be used: {failure}")
 
 
-def _bring_up_to_date(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration]) -> None:
+def _migrate(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration]) -> None:
     newest = 1 + len(migrations)
     version = _version(connection, path)
     _refuse_newer(version, newest, path)
     if version == 0:
-        # Both only take effect before the first table; incremental lets space be given back in small steps.
+        # Takes effect only before the first table; incremental lets free space be reclaimed in small steps.
         connection.execute("pragma auto_vacuum = incremental")
-    _keep_a_log(connection)
+    _set_wal_mode(connection)
     while version < newest:
         with transaction(connection):
-            # Another process may have been faster between the look and the lock.
+            # Another process may have taken this step before the lock was granted.
             if _version(connection, path) == version:
                 _step(connection, version, migrations)
         version = _version(connection, path)
@@ -216,12 +236,13 @@ def _bring_up_to_date(connection: sqlite3.Connection, path: Path, migrations: Se
 def _refuse_newer(version: int, newest: int, path: Path) -> None:
     if version > newest:
         raise BadDatabase(
-            f"{path} belongs to a newer Tally (its version is {version}, this one knows {newest}): update Tally."
+            f"{path} was written by a newer Tally (schema version {version}, this one supports {newest}): update Tally,"
+            " or restore a backup that was made before the update."
         )
 
 
-def _keep_a_log(connection: sqlite3.Connection) -> None:
-    """Turns WAL on. SQLite does not wait here for another process that is doing the same, so this does."""
+def _set_wal_mode(connection: sqlite3.Connection) -> None:
+    """Turn WAL mode on. SQLite does not wait here for another process that does the same, so this function does."""
     end = time.monotonic() + COMMAND_BUSY_S
     while True:
         try:
@@ -233,19 +254,19 @@ def _keep_a_log(connection: sqlite3.Connection) -> None:
             time.sleep(0.01)
 
 
-def _version(connection: sqlite3.Connection, path: Path, advice: str = _ANOTHER) -> int:
-    """The file's version, 0 where it is empty. Raises BadDatabase for somebody else's database."""
-    # One snapshot for the three: another process may be making the file just now.
-    alone = not connection.in_transaction
-    if alone:
+def _version(connection: sqlite3.Connection, path: Path, advice: str = _OTHER_FILE) -> int:
+    """Return the schema version, 0 for an empty file. Raises BadDatabase for another program's database."""
+    # One snapshot for the three: another process may be creating the file.
+    begins = not connection.in_transaction
+    if begins:
         connection.execute("begin")
     version = int(connection.execute("pragma user_version").fetchone()[0])
     owner = connection.execute("pragma application_id").fetchone()[0]
     tables = connection.execute("/* database.tables */ select count(*) from sqlite_schema").fetchone()[0]
-    if alone:
+    if begins:
         connection.execute("rollback")
     if owner != APPLICATION_ID and (tables or version or owner):
-        raise BadDatabase(f"{path} is another program's database: {advice}.")
+        raise BadDatabase(f"{path} is the database of another program: {advice}.")
     return version
 
 
@@ -256,7 +277,7 @@ def _step(connection: sqlite3.Connection, version: int, migrations: Sequence[Mig
         connection.execute("/* database.key_salt */ insert into meta values ('key_salt', ?)", (secrets.token_hex(16),))
         connection.execute("/* database.next_id */ insert into meta values ('next_id', 1)")
         connection.execute(f"pragma application_id = {APPLICATION_ID}")
-        # schema.sql is always the newest shape.
+        # schema.sql is always the newest version.
         connection.execute(f"pragma user_version = {VERSION}")
     else:
         migrations[version - 1](connection)
@@ -264,7 +285,7 @@ def _step(connection: sqlite3.Connection, version: int, migrations: Sequence[Mig
 
 
 def _statements(script: str) -> list[str]:
-    """The statements of a script one by one: executescript would commit before each run."""
+    """Return the statements of a script: executescript would commit the transaction first."""
     statements, begun = [], ""
     for line in script.splitlines(keepends=True):
         begun += line

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tally.errors import QUERY_TIMEOUT, STORAGE_UNAVAILABLE, ApiError, log
-from tally.storage.database import connect_reader, transaction
+from tally.storage.database import connect_reader, interrupted_when, transaction
 
 # our choice: longer than the writer waits for somebody else's lock, shorter than people wait for an answer.
 STUCK_S = 5.0
@@ -35,7 +35,7 @@ RETRY_S = 5
 LOW_RETRY_S = 60
 # our choice: as much as a request may bring: a single page may still fit where nothing else does.
 TRY_BYTES = 262_144
-_STEPS_BETWEEN_LOOKS = 10_000
+_CHECK_INSTRUCTIONS = 10_000
 
 FAILING, UNSURE, DAMAGED, LOW = "failing", "unsure", "damaged", "low"
 # A file system of less than 20 GB keeps this share of it free in place of 1 GB.
@@ -294,8 +294,8 @@ def look_for_damage(path: Path, seconds: float) -> Look:
     end = time.monotonic() + seconds
     connection = connect_reader(path)
     try:
-        connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS_BETWEEN_LOOKS)
-        ((found,),) = connection.execute("pragma quick_check(1)").fetchall()
+        with interrupted_when(connection, lambda: time.monotonic() > end, _CHECK_INSTRUCTIONS):
+            ((found,),) = connection.execute("pragma quick_check(1)").fetchall()
     except sqlite3.DatabaseError as failure:
         if _name(failure) != "SQLITE_INTERRUPT" and fault_of(failure) != DAMAGED:
             raise

@@ -23,6 +23,7 @@ from typing import Protocol
 
 from tally.storage.connections import Readers, Thread
 from tally.storage.health import DAMAGED, FAILING, TRY_BYTES, Health, look_for_damage, try_to_write
+from tally.storage.wal import truncate_wal
 
 # our choice: a file in which damage was found is not read through again and again.
 CHECK_AGAIN_S = 300.0
@@ -122,7 +123,7 @@ class Recovery:
         is_saved = files.has_own_log() and files.log.stat().st_size == 0
         if not is_saved and not self._is_shut:
             async with self._readers.held():
-                is_saved = await self._writer.run(empty_log)
+                is_saved = await self._writer.run(truncate_wal)
         if self._health.missing == "log" and (is_saved or self._is_shut):
             await self._open_anew()
 
@@ -159,14 +160,3 @@ class Recovery:
         self._quiet_since_s = now_s
         size_bytes = TRY_BYTES if is_tight else IDLE_BYTES
         await self._writer.run(lambda connection: try_to_write(connection, size_bytes))
-
-
-def empty_log(connection: sqlite3.Connection) -> bool:
-    """Copies the log into the database and empties it; False where somebody still reads in it."""
-    # Somebody else, such as a backup, may be reading: then another time, without waiting for it.
-    busy_ms = connection.execute("pragma busy_timeout").fetchone()[0]
-    connection.execute("pragma busy_timeout = 0").fetchall()
-    try:
-        return bool(connection.execute("pragma wal_checkpoint(truncate)").fetchone()[0] == 0)
-    finally:
-        connection.execute(f"pragma busy_timeout = {busy_ms}").fetchall()

@@ -20,6 +20,7 @@ import orjson
 from tally.events.dimensions import FIELDS
 from tally.events.validation import METRICS, TYPES
 from tally.rollups.vitals_histogram import told
+from tally.storage.database import snapshot
 from tally.storage.event_data import STORED
 from tally.timestamps import local_iso
 from tally.transfer.line_format import COLUMNS
@@ -55,15 +56,12 @@ def export_events(
     """Writes a line for each event of a website; how many. `progress` is told how many there are so far."""
     written = 0
     texts = _Texts(connection)
-    connection.execute("begin")
-    try:
+    with snapshot(connection):
         for rows in _batches(connection, website):
             known = texts.of(rows)
             out.write(b"".join([_line(row, known) for row in rows]))
             written += len(rows)
             progress(written)
-    finally:
-        connection.execute("rollback")
     return written
 
 

@@ -17,13 +17,11 @@ Two imports may run at once: a token in `meta` says who wrote last, and who find
 the same file may not: the second ends as soon as it sees that the first goes on.
 """
 
-import os
 import secrets
 import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import NamedTuple
 
 import orjson
@@ -31,9 +29,9 @@ import orjson
 from tally.accounts.api_keys import key_salt
 from tally.accounts.websites import domain_and_origins, website_exists
 from tally.events.validation import APP_EVENT, Rejection
-from tally.storage.connections import lock_file
-from tally.storage.database import MOST_LOG_BYTES, BadDatabase, transaction
+from tally.storage.database import MAX_WAL_BYTES, transaction
 from tally.storage.labels import Labels
+from tally.storage.wal import truncate_wal_without_server
 from tally.timestamps import DAY_MS
 from tally.transfer.files import BadFile, Source
 from tally.transfer.import_writer import Check, Part
@@ -211,7 +209,7 @@ class _Import:
         fitting = int(self._part_lines * _PART_S / took_s)
         self._part_lines = min(max(fitting, _FEWEST_PART_LINES), self._sizes.part_lines)
         chunks.ahead(self._part_lines)
-        _empty_log(self._connection)
+        truncate_wal_without_server(self._connection, MAX_WAL_BYTES)
         self._progress(self._source.position)
         time.sleep(max(0.0, took_s / 2 - (time.perf_counter() - begun)))
 
@@ -338,19 +336,3 @@ class _BadLines:
         if self._more:
             reasons = ", ".join(f"{lines:,} {reason}" for reason, lines in self._more.most_common())
             self._told(f"and {self._more.total():,} more rejected lines: {reasons}")
-
-
-def _empty_log(connection: sqlite3.Connection) -> None:
-    """Empties SQLite's log where it has grown and no server is there to do it: two at that at once must not be."""
-    path = Path(connection.execute("pragma database_list").fetchone()[2])
-    log = path.with_name(path.name + "-wal")
-    if not log.exists() or log.stat().st_size < MOST_LOG_BYTES:
-        return
-    try:
-        lock = lock_file(path)
-    except BadDatabase:
-        return
-    try:
-        connection.execute("pragma wal_checkpoint(truncate)").fetchall()
-    finally:
-        os.close(lock)

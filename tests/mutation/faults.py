@@ -305,7 +305,7 @@ FAULTS = (
     Fault(
         "a log that is not copied before it is forgotten",
         "tally/storage/recovery.py",
-        "                is_saved = await self._writer.run(empty_log)\n",
+        "                is_saved = await self._writer.run(truncate_wal)\n",
         "                is_saved = True\n",
         "tests/robustness/test_failing_disk.py::test_a_database_that_is_moved_away",
     ),
@@ -383,10 +383,10 @@ FAULTS = (
     Fault(
         "a snapshot that is left behind",
         "tally/storage/connections.py",
-        '            connection.set_progress_handler(None, 0)\n            connection.execute("rollback")',
-        "            connection.set_progress_handler(None, 0)\n            connection.execute('commit')\n"
-        "            connection.execute('begin')\n            connection.execute('select 1 from meta').fetchone()\n"
-        "            self._left = connection.execute('select 1 from label')",
+        "            return question(connection)\n",
+        "            answer = question(connection)\n"
+        "        connection.execute('begin')\n        connection.execute('select 1 from meta').fetchone()\n"
+        "        self._left = connection.execute('select 1 from label')\n        return answer\n",
         "tests/robustness/test_concurrency.py",
     ),
     Fault(

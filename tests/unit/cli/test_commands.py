@@ -1220,7 +1220,7 @@ def test_a_text_file_is_no_database(here: Command, command: Command, tmp_path: P
     with closing(sqlite3.connect(tmp_path / "theirs.db")) as theirs:
         theirs.execute("pragma application_id = 7")
         theirs.execute("create table a (b)")
-    refused(command("serve", "--port", "0", "--db", "theirs.db"), 1, "is another program's database")
+    refused(command("serve", "--port", "0", "--db", "theirs.db"), 1, "is the database of another program")
     assert made(tmp_path) == ["README.md", "theirs.db"]
 
 

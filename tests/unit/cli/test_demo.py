@@ -162,7 +162,7 @@ def test_a_demo_that_is_there_is_kept(demo: Demo, folder: Path, command: Command
     """Its events stay, the password is another one; while it is served nothing changes."""
     busy = command("demo", "--no-serve", cwd=folder)
     assert busy.returncode == 1
-    assert "is held by a running server" in busy.stderr
+    assert "is in use by a running server" in busy.stderr
     assert "password" not in busy.stderr
     before = stored(folder / "two.db")
     again = command("demo", "--no-serve", "--db", "two.db", cwd=folder)

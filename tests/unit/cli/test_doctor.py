@@ -28,8 +28,8 @@ from tally.accounts.websites import add_website
 from tally.clock import Note
 from tally.maintenance.backup import make_dated
 from tally.storage import meta as notes
-from tally.storage.connections import lock_file
 from tally.storage.database import VERSION, open_database, transaction
+from tally.storage.file_lock import lock_file
 from tests.robustness.test_clock_changes import need_faketime
 from tests.support import proxies
 from tests.support.aged_database import said
@@ -203,10 +203,10 @@ def foreign(path: Path) -> None:
 
 NO_DATABASE: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "none": (lambda path: None, "There is no database", "start the server once"),
-    "a folder": (lambda path: path.mkdir(), "is a folder", "name a file in it"),
+    "a folder": (lambda path: path.mkdir(), "is a directory", "name a file in it"),
     "empty": (lambda path: path.touch(), "is empty", "start the server once"),
     "text": (lambda path: path.write_text("text" * 999), "is not a SQLite database", "name another file"),
-    "another program's": (foreign, "is another program's database", "name another file"),
+    "another program's": (foreign, "is the database of another program", "name another file"),
 }
 
 

@@ -301,7 +301,7 @@ async def test_a_log_that_has_grown_is_emptied(app: App, monkeypatch: pytest.Mon
     grown = app.store.log_bytes
     await app.store.tick()
     assert app.store.log_bytes == grown > 0
-    monkeypatch.setattr("tally.ingest.store.MOST_LOG_BYTES", 0)
+    monkeypatch.setattr("tally.ingest.store.MAX_WAL_BYTES", 0)
     await app.store.tick()
     assert app.store.log_bytes == 0
     assert (await app.collect(view(website, "/20"))).status == 202
@@ -357,7 +357,7 @@ async def test_a_file_that_is_gone_takes_no_events(app: App) -> None:
 
 async def test_somebody_elses_reading_does_not_hold_up_the_chores(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     """A backup pins the log for as long as it takes: it is emptied another time, and nobody waits for that."""
-    monkeypatch.setattr("tally.ingest.store.MOST_LOG_BYTES", 0)
+    monkeypatch.setattr("tally.ingest.store.MAX_WAL_BYTES", 0)
     website = await app.website()
     assert (await app.collect(view(website))).status == 202
     reader = sqlite3.connect(app.db, isolation_level=None)
@@ -387,8 +387,8 @@ async def test_a_log_that_cannot_be_emptied_is_not_tried_all_the_time(
 
     website = await app.website()
     assert (await app.collect(view(website))).status == 202
-    monkeypatch.setattr("tally.ingest.store.MOST_LOG_BYTES", 0)
-    monkeypatch.setattr("tally.ingest.store.empty_log", fail)
+    monkeypatch.setattr("tally.ingest.store.MAX_WAL_BYTES", 0)
+    monkeypatch.setattr("tally.ingest.store.truncate_wal", fail)
     for _ in range(20):
         with suppress(sqlite3.Error):
             await app.store.tick()

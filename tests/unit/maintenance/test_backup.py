@@ -25,8 +25,8 @@ from tally.accounts.accounts import create_account
 from tally.maintenance import restore
 from tally.maintenance.backup import BackupError, Cancelled, delete_leftovers, make_backup, make_dated
 from tally.maintenance.scheduled_backup import RETRY_NS, ScheduledBackup
-from tally.storage.connections import lock_file
 from tally.storage.database import open_database
+from tally.storage.file_lock import lock_file
 from tally.timestamps import DAY_MS, SECOND_MS
 from tests.support.aged_database import built, sql
 from tests.support.app import NOON_MS, ROOT, ManualClock
@@ -505,7 +505,7 @@ def test_restore_without_a_database(db: Path, copy: Path, tmp_path: Path, capsys
 def test_restore_is_refused_while_a_server_runs(serve: Serve, run: Run, db: Path, copy: Path) -> None:
     server = serve(db=db)
     before = content(db)
-    refused(run("restore", copy), 1, f"{db} is held by a running server: stop that one")
+    refused(run("restore", copy), 1, f"{db} is in use by a running server: stop the server")
     assert content(db) == before
     assert server.request("GET", "/healthz").status == 200
     assert server.terminate() == 0

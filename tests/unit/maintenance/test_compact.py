@@ -164,7 +164,7 @@ def test_beside_somebody_who_reads_for_long(db: Path, command: Command, sender: 
 def test_a_path_that_holds_no_database(tmp_path: Path, capsys: pytest.CaptureFixture[str], word: str) -> None:
     """Each says which file it uses, and that it is none."""
     (tmp_path / "notes.txt").write_text("no database " * 1000)
-    for name, words in (("none.db", "no database at"), ("notes.txt", "not a SQLite database"), (".", "is a folder")):
+    for name, words in (("none.db", "no database at"), ("notes.txt", "not a SQLite database"), (".", "is a directory")):
         status, out, err = said(main, capsys, word, "--db", str(tmp_path / name))
         assert (status, out) == (1, "")
         assert str((tmp_path / name).resolve()) in err

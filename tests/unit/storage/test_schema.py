@@ -286,6 +286,32 @@ def test_killed_in_the_middle_of_a_migration(when: bytes, path: Path) -> None:
     assert rows(path, "select name from sqlite_schema where name = 'heatmap_point'") == []
 
 
+TWO_VERSIONS = CHILD.replace(
+    "migrations=(*MIGRATIONS, slow)",
+    "migrations=(*MIGRATIONS, lambda connection: connection.execute('create table first (n integer)'), slow)",
+)
+
+
+def test_killed_between_two_migrations(path: Path) -> None:
+    """A process that is killed during the second migration leaves the first; the next start runs the second alone."""
+
+    def create_first(connection: sqlite3.Connection) -> None:
+        connection.execute("create table first (n integer)")
+
+    make(path)
+    with child(TWO_VERSIONS, str(path)) as process:
+        assert process.stdout is not None
+        while (line := process.stdout.readline()) != b"9000\n":
+            assert line, process.stderr and process.stderr.read()
+        process.kill()
+        process.communicate()
+    names = "select name from sqlite_schema where name in ('first', 'added') order by 1"
+    assert (value(path, "pragma user_version"), rows(path, names)) == (VERSION + 1, [("first",)])
+    make(path, (*MIGRATIONS, create_first, add_many))
+    assert (value(path, "pragma user_version"), rows(path, names)) == (VERSION + 2, [("added",), ("first",)])
+    assert value(path, "select count(*) from added") == 30_000
+
+
 NEW = """
 import sys
 from pathlib import Path
