@@ -26,11 +26,10 @@ from tally.storage.database import open_database
 from tally.storage.event_data import INLINE_BYTES
 from tests.support.app import App
 from tests.support.cases import cases
-from tests.support.process import Serve, Server
+from tests.support.process import NO_RATE_LIMITS, Serve, Server
 
 # Around each edge of a part, and the greatest.
 SIZES = [0, 60, 119, 120, 121, *range(470, 484), 958, 959, 960, 961, 962, 1_440, 1_441, 2_000, 4_000, 4_086]
-UNLIMITED = ("--client-per-minute", "1000000", "--website-per-minute", "1000000")
 
 
 @cases("character", ["x", "\u00e9", "\u20ac", "\U0001f600", 'x"\\'])
@@ -173,7 +172,7 @@ def test_a_hostile_client_costs_about_the_bytes_of_its_bodies(tmp_path: Path, se
         owner = create_account(connection, "owner@example.com", "business", None, 0)
         add = partial(add_website, connection, owner, "example.com", "example.com", (), 0)
         websites = {make: add() for make in (labels, paths, data, points, trials)}
-    server = serve(*UNLIMITED, "--max-new-values", "41", "--max-new-names", "4", db=db)
+    server = serve(*NO_RATE_LIMITS, "--max-new-values", "41", "--max-new-names", "4", db=db)
     shares = {}
     for make, website in websites.items():
         before = database_bytes(db)

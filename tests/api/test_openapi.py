@@ -43,7 +43,7 @@ from tally.ingest import rejected_events as left_out
 from tally.storage.database import open_database
 from tests.support.app import OWNER, ROOT
 from tests.support.cases import cases
-from tests.support.process import Server, until
+from tests.support.process import NO_RATE_LIMITS, Server, until
 from tests.support.selection import examples as amount_of_examples
 
 DOCUMENT: dict[str, Any] = yaml.safe_load(
@@ -368,7 +368,6 @@ STORED: list[dict[str, Any]] = [
     {"type": "ab_convert", "experiment": "headline", "goal": "signup", "value": 29.9},
 ]
 # So many that no limit but the one under test is met.
-UNLIMITED = ("--client-per-minute=1000000", "--website-per-minute=1000000", "--key-per-minute=1000000")
 
 
 class Site(NamedTuple):
@@ -419,7 +418,7 @@ def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sites]:
 @pytest.fixture(scope="module")
 def site(sites: Sites) -> Site:
     """A site without limits in the way, with an event of each type. One for all tests: none needs it empty."""
-    started = sites.start(*UNLIMITED)
+    started = sites.start(*NO_RATE_LIMITS)
     stored = ask(started, "POST", "/api/collect", body={"website_id": WEBSITE, "events": STORED})
     assert stored.json() == {"ok": True, "accepted": len(STORED), "rejected": 0}
     return started
@@ -546,7 +545,7 @@ def test_an_answer_is_as_described(
 @cases("name", [*FILTERED, *FOLLOWED])
 def test_events_that_are_gone_are_described(sites: Sites, name: str) -> None:
     """The rule: "answered 400 `beyond_retention`, saying from when it can be asked"."""
-    site = sites.start(*UNLIMITED)
+    site = sites.start(*NO_RATE_LIMITS)
     with closing(open_database(site.db, create=False)) as connection:
         # Day 20,000, 2024-10-04, is kept as rollups alone: state 3.
         connection.execute("insert into rollup_state select number, 0, 20000, 3, 20001 * 86400000, 1 from website")

@@ -13,34 +13,18 @@ from tests.browser.browsers import OpenPage
 from tests.browser.customer_site import Pages
 from tests.browser.owner import EMAIL, PASSWORD, ask, setup_link
 from tests.support.process import Server
-from tests.support.proxies import Proxy
+from tests.support.proxies import Proxy, nginx
 
-KEPT = """daemon off;
-master_process off;
-USER
-pid FOLDER/nginx.pid;
-error_log FOLDER/error.log;
-events { worker_connections 256; }
-http {
-  access_log off;
-  client_body_temp_path FOLDER/body;
-  proxy_temp_path FOLDER/proxy;
-  fastcgi_temp_path FOLDER/fastcgi;
-  uwsgi_temp_path FOLDER/uwsgi;
-  scgi_temp_path FOLDER/scgi;
-  server {
-    listen 127.0.0.1:PORT;
-    location /stats {
+KEPT = nginx(
+    """location /stats {
       proxy_pass http://UPSTREAM;
       proxy_http_version 1.1;
       proxy_set_header Host $http_host;
       proxy_set_header X-Forwarded-For $remote_addr;
       proxy_set_header X-Forwarded-Proto $scheme;
       proxy_set_header X-Forwarded-Prefix "";
-    }
-  }
-}
-"""
+    }"""
+)
 REMOVED = """{
   admin off
   auto_https off

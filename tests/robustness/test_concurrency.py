@@ -23,9 +23,8 @@ from tally.accounts.websites import add_website
 from tally.api.auth import MOST_WAITING
 from tally.storage.database import open_database
 from tests.support.app import CHROME
-from tests.support.ledgers import UNLIMITED
 from tests.support.page_client import OWN_PAGE, PASSWORD, PASSWORD_HASH
-from tests.support.process import Serve, Server, until
+from tests.support.process import UNLIMITED, Serve, Server, until
 
 OWNER = "owner@example.com"
 

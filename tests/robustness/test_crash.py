@@ -22,7 +22,6 @@ import pytest
 from tests.support.app import ROOT
 from tests.support.ledgers import (
     KILLS_A_FILE,
-    UNLIMITED,
     Ledger,
     chance_of,
     check_dead,
@@ -34,7 +33,7 @@ from tests.support.ledgers import (
     sending,
     unlike_raw_rows,
 )
-from tests.support.process import Serve, clean_environment, need_strace, until
+from tests.support.process import UNLIMITED, Serve, clean_environment, need_strace, until
 
 
 @pytest.fixture

@@ -29,7 +29,6 @@ from tally.storage.database import connect_reader, open_database, transaction
 from tally.storage.sql.events import Scope
 from tests.support.app import ROOT
 from tests.support.ledgers import (
-    UNLIMITED,
     Ledger,
     broken,
     chance_of,
@@ -44,7 +43,7 @@ from tests.support.ledgers import (
     sending,
     unlike_raw_rows,
 )
-from tests.support.process import Serve, Server, clean_environment, until
+from tests.support.process import UNLIMITED, Serve, Server, clean_environment, until
 from tests.support.rollup_database import DAY_MS, Plain, fill, wrong_tables
 
 

@@ -33,12 +33,11 @@ from tally.ingest.engine import WriteRequest
 from tally.ingest.writer import WriteResult
 from tally.storage.database import open_database
 from tally.storage.health import DAMAGED, FAILING, UNSURE, fault_of
-from tests.support import ledgers
 from tests.support.app import ROOT, Answer, App
-from tests.support.process import Serve, Server, clean_environment, need_strace, until
+from tests.support.process import UNLIMITED, Serve, Server, clean_environment, need_strace, until
 
 # What happens on a disk that is full: nothing is to be refused before.
-UNLIMITED = (*ledgers.UNLIMITED, "--min-free-disk", "0")
+OPTIONS = (*UNLIMITED, "--min-free-disk", "0")
 FAULTS = int(os.environ.get("TALLY_FAULTS", "0"))
 
 
@@ -67,7 +66,7 @@ class Ledger:
         self._number = 0
         # A server that is just ending says so in words of its own.
         self.is_ending = False
-        self.server: Server = serve(*UNLIMITED, db=db)
+        self.server: Server = serve(*OPTIONS, db=db)
         assert self.goes_on()
 
     def send(self, events: int = 1, of_bytes: int = 0) -> Answer:
@@ -238,7 +237,7 @@ def test_a_part_of_the_disk_that_cannot_be_read(ledger: Ledger, serve: Serve) ->
     """What needs it is 503, on either side; that is no damage, and over when it can be read again."""
     need_strace()
     assert ledger.server.terminate() == 0
-    ledger.server = serve(*UNLIMITED)
+    ledger.server = serve(*OPTIONS)
     path = f"/api/v1/websites/{ledger.website}/events"
     with failing(ledger, "pread64", "error=EIO", "when=1+", only=ledger.server.db) as faults:
         until(lambda: ledger.send(2).status == 503)
@@ -445,7 +444,7 @@ def test_a_database_that_is_replaced(with_log: bool, posting: Ledger, serve: Ser
     assert posting.end() == 0
     log = Path(f"{db}-wal")
     assert (log.exists() and log.stat().st_size > 0) == with_log, "none of ours is left to be taken for the new one's"
-    other.server = serve(*UNLIMITED, db=db)
+    other.server = serve(*OPTIONS, db=db)
     other.recovers()
     other.server.terminate()
     other.compare()
@@ -485,7 +484,7 @@ def damaged(serve: Serve, db: Path) -> Iterator[Ledger]:
     for _ in range(20):
         ledger.send(50)
     assert ledger.server.terminate() == 0
-    ledger.server = serve(*UNLIMITED)
+    ledger.server = serve(*OPTIONS)
     with noise(db, "event"):
         yield ledger
 

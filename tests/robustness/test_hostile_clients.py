@@ -29,9 +29,8 @@ import pytest
 from tally.accounts.accounts import create_account
 from tally.accounts.websites import add_website
 from tally.storage.database import open_database
-from tests.support.process import Serve, Server, until
+from tests.support.process import NO_RATE_LIMITS, Serve, Server, until
 
-UNLIMITED = ("--client-per-minute", "10000000", "--website-per-minute", "10000000")
 # An attack and the server share two cores here: the median may be this many times what it was, and a moment more.
 SLOWER, JUST_ANSWERED_S = 20, 0.05
 MB = 1_048_576
@@ -171,7 +170,7 @@ def many(wanted: int) -> int:
 
 
 def test_10_000_idle_connections(serve: Serve, website: str) -> None:
-    server = serve(*UNLIMITED, "--max-connections", "12000")
+    server = serve(*NO_RATE_LIMITS, "--max-connections", "12000")
     honest, count = Honest(server, website), many(10_000)
     with crowd(server, count // 2) as first:
         honest.goes_on()
@@ -190,7 +189,7 @@ def test_10_000_idle_connections(serve: Serve, website: str) -> None:
 
 def test_2_000_half_open(serve: Serve, website: str) -> None:
     """L6: heads, bodies and readers that stop. All are closed by the server, and honest clients notice nothing."""
-    server = serve(*UNLIMITED)
+    server = serve(*NO_RATE_LIMITS)
     honest = Honest(server, website)
     with (
         crowd(server, 1_000, HALF_HEAD) as heads,
@@ -217,7 +216,7 @@ def test_2_000_half_open(serve: Serve, website: str) -> None:
 
 def test_bodies_that_never_come_whole(serve: Serve, website: str) -> None:
     """Each could fill 64 KB; beyond 1,000 the oldest is told to come again, and who is quick notices nothing."""
-    server = serve(*UNLIMITED)
+    server = serve(*NO_RATE_LIMITS)
     honest = Honest(server, website)
     with crowd(server, 1_000, HALF_BODY) as first:
         honest.goes_on()
@@ -233,7 +232,7 @@ def test_bodies_that_never_come_whole(serve: Serve, website: str) -> None:
 
 def test_a_slow_reader_of_much(serve: Serve, website: str) -> None:
     """L8: what is not read is bounded for all together: the first who do not read go."""
-    server = serve(*UNLIMITED)
+    server = serve(*NO_RATE_LIMITS)
     honest = Honest(server, website)
     with crowd(server, 1_500, BIG * 4, buffer_bytes=4_096):
         honest.goes_on()
@@ -253,7 +252,7 @@ def answered(client: socket.socket) -> bool:
 
 def test_at_the_bound_the_longest_idle_go(serve: Serve, website: str) -> None:
     """Those who never asked anything before those who did, and of each kind the oldest."""
-    server = serve(*UNLIMITED, "--max-connections", "40")
+    server = serve(*NO_RATE_LIMITS, "--max-connections", "40")
     honest = Honest(server, website)
     with crowd(server, 5) as askers, crowd(server, 20) as silent, ExitStack() as stack:
         for client in askers:
@@ -289,7 +288,7 @@ def test_at_the_bound_newcomers_are_refused_where_all_are_busy(serve: Serve) -> 
 
 def test_at_the_bound_no_answer_is_lost(serve: Serve, website: str, db: Path) -> None:
     """Who is sent away has not been taken: 24 clients at once where there is room for 8."""
-    server = serve(*UNLIMITED, "--max-connections", "8")
+    server = serve(*NO_RATE_LIMITS, "--max-connections", "8")
     body = json.dumps(view(website)).encode()
     post = b"POST /api/collect HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
     found = Counter[int]()
@@ -328,7 +327,7 @@ def test_connections_of_one_client(serve: Serve, trusted: bool) -> None:
 
 def test_256_file_descriptors(serve: Serve, website: str) -> None:
     """L7: there is always one left for the database and for the next client."""
-    server = serve(*UNLIMITED, prefix=["prlimit", "--nofile=256:256"])
+    server = serve(*NO_RATE_LIMITS, prefix=["prlimit", "--nofile=256:256"])
     honest = Honest(server, website)
     with crowd(server, 100), crowd(server, 500, HALF_HEAD):
         honest.goes_on(20)
@@ -353,7 +352,7 @@ def test_the_soft_limit_is_raised(serve: Serve) -> None:
 
 def test_10_000_pipelined_requests(serve: Serve, website: str) -> None:
     """L9: all answered in order, to one who reads; held back from one who does not."""
-    server = serve(*UNLIMITED)
+    server = serve(*NO_RATE_LIMITS)
     honest = Honest(server, website)
     body = json.dumps(view(website, "/pipelined")).encode()
     post = b"POST /api/collect HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
@@ -387,7 +386,7 @@ def one_answer(stream: Any) -> int:
 
 def test_bombs(serve: Serve, website: str) -> None:
     """Figure 11: 200 compressed ones at once, and bodies in chunks that have no end, or nothing but extensions."""
-    server = serve(*UNLIMITED)
+    server = serve(*NO_RATE_LIMITS)
     honest = Honest(server, website)
     start = b"POST /api/collect HTTP/1.1\r\nHost: x\r\n"
     packed = gzip.compress(bytes(60 * MB), 9)[:65_536]
@@ -407,7 +406,7 @@ def test_bombs(serve: Serve, website: str) -> None:
 
 def test_long_heads(serve: Serve, website: str) -> None:
     """I14: the documented limits; and heads that never end are held for nobody."""
-    server = serve(*UNLIMITED)
+    server = serve(*NO_RATE_LIMITS)
     honest = Honest(server, website)
     cases = {
         "a target of 32,768 bytes": (b"GET /healthz?" + b"x" * 32_759 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 200),
@@ -434,7 +433,7 @@ def test_long_heads(serve: Serve, website: str) -> None:
 
 def test_unknown_websites(serve: Serve, website: str) -> None:
     """A flood of ids that do not exist, from ever new addresses, is kept nowhere and holds nobody up."""
-    server = serve(*UNLIMITED)
+    server = serve(*NO_RATE_LIMITS)
     honest = Honest(server, website)
     at, chance, found = urlsplit(server.url), random.Random(1), Counter[int]()
     with closing(http.client.HTTPConnection(at.hostname or "", at.port or 0, timeout=60)) as connection:
@@ -486,7 +485,7 @@ def garbage(chance: random.Random) -> bytes:
 
 def test_garbage_10_000_times(serve: Serve, website: str) -> None:
     """Figure 8 and I15: no failure, and next to nothing in the log."""
-    server = serve(*UNLIMITED)
+    server = serve(*NO_RATE_LIMITS)
     honest, chance = Honest(server, website), random.Random(2)
     found = Counter[bytes]()
     said = len(server.stderr())

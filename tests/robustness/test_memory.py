@@ -16,12 +16,11 @@ from pathlib import Path
 import aiohttp
 
 from tests.support.app import ROOT
-from tests.support.process import Command, Serve, Server, clean_environment
+from tests.support.process import NO_RATE_LIMITS, Command, Serve, Server, clean_environment
 
 VISITORS = 100_000
 BATCH = 50
 MOST_BYTES = 120_000_000
-UNLIMITED = ("--client-per-minute", "10000000", "--website-per-minute", "10000000")
 
 
 async def visit(server: Server, website: str) -> None:
@@ -51,7 +50,7 @@ def metric(server: Server, name: str) -> float:
 def test_100_000_visitors(serve: Serve, command: Command) -> None:
     website = command("website", "add", "example.com").stdout.strip()
     key = command("key", "create").stdout.strip()
-    server = serve(*UNLIMITED)
+    server = serve(*NO_RATE_LIMITS)
     asyncio.run(visit(server, website))
     assert metric(server, "tally_events_accepted_total") == VISITORS
     assert metric(server, "tally_identities") == VISITORS

@@ -26,12 +26,11 @@ from tally.accounts.accounts import create_account
 from tally.accounts.websites import add_website
 from tally.storage.database import open_database
 from tests.support.power_loss import ROOT, Recording, State, names, states
-from tests.support.process import Serve, need_strace, until
+from tests.support.process import NO_RATE_LIMITS, Serve, need_strace, until
 
 REQUESTS = int(os.environ.get("TALLY_CUTS", "36"))
 CLIENTS, EVENTS = 3, 3
 PAGES = 60
-UNLIMITED = ("--client-per-minute", "10000000", "--website-per-minute", "10000000")
 
 
 class Verdict(NamedTuple):
@@ -74,7 +73,7 @@ def recorded(serve: Serve, db: Path, synchronous: str, requests: int) -> Recordi
         owner = create_account(connection, "owner@example.com", "business", None, 0)
         website = add_website(connection, owner, "example.com", "example.com", (), 0)
     prefix = [sys.executable, str(ROOT / "tests" / "support" / "power_loss.py"), synchronous, str(PAGES), "--"]
-    server = serve(*UNLIMITED, db=db, prefix=prefix)
+    server = serve(*NO_RATE_LIMITS, db=db, prefix=prefix)
     recording = Recording(server.pid, db, db.with_name("trace"))
     try:
         until(recording.is_on)

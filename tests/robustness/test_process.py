@@ -33,8 +33,7 @@ from tally.accounts.api_keys import create_api_key
 from tally.accounts.websites import add_website
 from tally.storage.database import open_database
 from tests.support.app import CHROME, ROOT, Answer
-from tests.support.ledgers import UNLIMITED
-from tests.support.process import Command, Serve, Server, clean_environment, need_strace, until
+from tests.support.process import UNLIMITED, Command, Serve, Server, clean_environment, need_strace, until
 
 OWNER = "owner@example.com"
 

@@ -50,8 +50,6 @@ KILLS_A_FILE = 20
 # 1,000 kills of one file would make each check slower than the one before: each part has a file of its own.
 parts = pytest.mark.parametrize("part", range(max(1, KILLS // KILLS_A_FILE)), ids=lambda part: f"part {part}")
 
-_LIMITS = ("client-per-minute", "website-per-minute", "key-per-minute", "max-new-values", "max-new-names")
-UNLIMITED = tuple(word for name in _LIMITS for word in (f"--{name}", "10000000"))
 OWNER = "owner@example.com"
 IMPORTED = "line-"
 """How the names of lines begin, that no ledger knows."""

@@ -23,6 +23,10 @@ def clean_environment(**more: str) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("ANALYTICS_")} | more
 
 
+# Options of a server on whose limits a test is not to depend: of requests, and of new texts a day as well.
+NO_RATE_LIMITS = tuple(word for name in ("client", "website", "key") for word in (f"--{name}-per-minute", "10000000"))
+UNLIMITED = (*NO_RATE_LIMITS, "--max-new-values", "10000000", "--max-new-names", "10000000")
+
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 

@@ -31,8 +31,8 @@ http://:PORT {
   }
 }
 """
-# One process: no worker outlives it.
-NGINX = """daemon off;
+# One process: no worker outlives it. LOCATION is what its server does.
+_NGINX = """daemon off;
 master_process off;
 USER
 pid FOLDER/nginx.pid;
@@ -48,17 +48,27 @@ http {
   upstream tally { server UPSTREAM; keepalive 2; }
   server {
     listen 127.0.0.1:PORT;
-    location / { proxy_pass http://tally; PROXY }
+    LOCATION
   }
 }
 """
-NGINX_SHARED = f"""
+
+
+def nginx(location: str) -> str:
+    """Return a configuration of nginx with one location."""
+    return _NGINX.replace("LOCATION", location)
+
+
+NGINX = nginx(
+    f"""location / {{
+      proxy_pass http://tally;
       proxy_http_version 1.1;
       proxy_set_header Connection "";
       proxy_set_header Host $http_host;
       proxy_set_header Origin {ORIGIN};
       proxy_request_buffering off;
-"""
+    }}"""
+)
 HAPROXY = """defaults
   mode http
   timeout connect 5s
@@ -79,12 +89,12 @@ COMMANDS = {
     "haproxy": ["haproxy", "-db", "-f"],
 }
 # What a first configuration of nginx often is: no headers, and HTTP/1.0.
-BARE_NGINX = NGINX.replace("PROXY", "").replace("http://tally", "http://UPSTREAM")
+BARE_NGINX = nginx("location / { proxy_pass http://UPSTREAM; }")
 # The same from nginx 1.29.7 on, by its defaults: HTTP/1.1, no header of its own, the upstream's address as Host.
-HIDDEN_NGINX = BARE_NGINX.replace(
-    "http://UPSTREAM;", 'http://UPSTREAM; proxy_http_version 1.1; proxy_set_header Connection "";'
+HIDDEN_NGINX = nginx(
+    'location / { proxy_pass http://UPSTREAM; proxy_http_version 1.1; proxy_set_header Connection ""; }'
 )
-SHARING = {"caddy": CADDY, "nginx": NGINX.replace("PROXY", NGINX_SHARED), "haproxy": HAPROXY}
+SHARING = {"caddy": CADDY, "nginx": NGINX, "haproxy": HAPROXY}
 
 
 class Proxy:

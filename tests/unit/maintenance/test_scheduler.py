@@ -28,7 +28,7 @@ from tally.rollups.fields import FOLD_AFTER_MS
 from tally.storage.database import transaction
 from tests.support.aged_database import a_past, sql, take, writing
 from tests.support.app import ROOT, ManualClock
-from tests.support.process import Serve, Server, need_strace, until
+from tests.support.process import NO_RATE_LIMITS, Serve, Server, need_strace, until
 from tests.support.rollup_database import DAY_MS, HOUR_MS, Works, make_file
 
 # --- turns
@@ -253,7 +253,6 @@ def everything_to_do(path: Path) -> str:
     return str(website)
 
 
-UNLIMITED = ("--client-per-minute", "1000000", "--website-per-minute", "1000000")
 DONE = (
     ("stale days are built", "select not exists (select 1 from rollup_state where level = 0 and state = 0)"),
     ("new events are folded", f"select exists (select 1 from open_day_visitor where website = {BUSY})"),
@@ -275,7 +274,7 @@ def test_everything_is_done_while_events_arrive(
     """Sent one after another, so that the writer is always busy, and on the slower disk four a second."""
     db = tmp_path / "analytics.db"
     website = everything_to_do(db)
-    server = serve(*UNLIMITED, env={"LD_PRELOAD": slow_disk, "SLOW_SYNC_MS": str(sync_ms)})
+    server = serve(*NO_RATE_LIMITS, env={"LD_PRELOAD": slow_disk, "SLOW_SYNC_MS": str(sync_ms)})
     with events_arriving(server, website, pause_s) as sent:
         until(lambda: all(sql(db, statement) == [(1,)] for _, statement in DONE), 100)
         before = len(sent)
