@@ -216,7 +216,10 @@ async def _rooms(
         app[READER] = Reader(store, clock, Buckets(settings.key_per_minute), settings.base_url)
         token = secrets.token_urlsafe(24)
         app[AUTH] = Auth(store, clock, settings.base_url, trusted, settings.key_per_minute, token)
-        store.each_second += [lambda _: app[COLLECTOR].salts.expire(clock.sure_ms()), app[READER].remembered.sweep]
+        store.each_second += [
+            lambda _: app[COLLECTOR].salts.expire(clock.deletion_time_ms()),
+            app[READER].remembered.sweep,
+        ]
         nightly = app[ops.SCHEDULED_BACKUP] = _nightly(settings, clock)
         if nightly is not None:
             store.each_second.append(nightly.start_if_due)

@@ -11,7 +11,7 @@ _PREFIX = re.compile(r"((?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]{0,63}){1,8})/?")
 
 
 def normal_prefix(text: str) -> str | None:
-    """Return a prefix without a slash at its end, '' for the root, None for what is no well-formed path."""
+    """Return a prefix without a slash at its end, '' for the root, None if it is malformed."""
     if text in ("", "/"):
         return ""
     match = _PREFIX.fullmatch(text)

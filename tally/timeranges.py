@@ -1,20 +1,20 @@
-"""Ranges of time: from, to, interval and tz of a question become instants and the edges of buckets.
+"""Time ranges: parse from, to, interval and tz into timestamps and the bounds of buckets.
 
-Pure: no clock is read here (now comes in), and only files of the package tzdata are ever opened. The machine's own time
-zone database, which may be older, damaged or missing, plays no part: an answer is the same on every machine.
+Pure: no clock is read (the present is passed in), and only files of the package tzdata are opened. The machine's own
+time zone database, which may be older, damaged or missing, is not used: an answer is the same on every machine.
 
-Rules (CONTRACT.md, Read API):
-- A range is half-open, [from, to), in integer milliseconds. Precision beyond that is rounded up, which among
-  events of whole milliseconds finds exactly those that were asked for.
-- A day runs from its first existing local instant to the next existing day's: 23, 23.5, 24, 24.5 or 25 hours.
+Rules (docs/reference/read-api.md):
+- A range is half-open, [from, to), in integer milliseconds. Higher precision is rounded up, which selects the same
+  events, because their timestamps are whole milliseconds.
+- A day runs from its first existing local time to that of the next existing day: 23, 23.5, 24, 24.5 or 25 hours.
   Where clocks go back over midnight, the repeated end of the old day counts with the new one.
 - An hour begins at every full local hour and at every change of the offset from UTC.
 - Buckets tile their range without gap or overlap; only the first and the last are cut.
-- A zone's name is looked up in a list before it comes near a file system. Case counts.
+- The name of a zone is looked up in a list before any file is opened. It is case-sensitive.
 
-How: zoneinfo tells the offset of an instant but not when it changes. `_spans` probes and bisects, and so cuts
-a stretch of time into spans of one offset each, in which days and hours are plain arithmetic. Nothing is kept
-between calls: probing a year costs 0.2 ms, 365 days of buckets 0.9 ms, 8,760 hours 8 ms.
+How it works: zoneinfo returns the offset at a timestamp but not when it changes. `_spans` finds the changes by probing
+and bisection and cuts a range into spans of one offset each, in which days and hours are plain arithmetic. Nothing is
+cached between calls: probing a year takes 0.2 ms, 365 days of buckets 0.9 ms, 8,760 hours 8 ms.
 """
 
 from bisect import bisect_left, bisect_right
@@ -32,25 +32,26 @@ from tally.timestamps import DAY_MS, EPOCH, HOUR_MS, SECOND_MS, BadTime, Written
 
 Interval = Literal["day", "hour"]
 
-_FIRST_YEAR, _LAST_YEAR = 1970, 2100  # contract: from, to
-_DEFAULT_MS = 7 * DAY_MS  # seed: the last 7 days
-_MOST_BUCKETS = 10_000  # contract: timeseries
+# docs/reference/read-api.md: the years of from and to, the default range, the buckets of a series.
+_FIRST_YEAR, _LAST_YEAR = 1970, 2100
+_DEFAULT_MS = 7 * DAY_MS
+_MAX_BUCKETS = 10_000
 
-# Shorter than any spell of an offset, or a change and its undoing would hide between two probes. The shortest
+# Shorter than any offset lasts, or a change and its reversal between two probes would be missed. The shortest
 # since 1970 last 7 days less an hour (Boa Vista 2000, Gaza 2040); test_timerange looks at all zones.
 _PROBE_S = 2 * DAY_MS // SECOND_MS
-# Reaches from any instant past the beginning of its local day, whatever the clocks do, even leave out a day.
+# From any time this reaches past the start of its local day, even where a zone skips a day.
 _MARGIN_MS = 3 * DAY_MS
 _DAMAGED = "the zones of the package tzdata cannot be read: install it again, `pip install --force-reinstall tzdata`"
 
 
 class ZoneDataError(ValueError):
-    """The time zone data cannot be read; the message says what to do."""
+    """The time zone data cannot be read; the message says how to fix it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What a question asks about: [from_ms, to_ms), with from_ms < to_ms, seen in tz."""
+    """The range of a query: [from_ms, to_ms), with from_ms < to_ms, in the time zone tz."""
 
     from_ms: int
     to_ms: int
@@ -59,7 +60,7 @@ class Range:
 
 
 class Bucket(NamedTuple):
-    """One row of a series: [from_ms, to_ms) lies in the range, `time` is the bucket's own local start."""
+    """One row of a series: [from_ms, to_ms) within the range; `time` is the local start of the uncut bucket."""
 
     from_ms: int
     to_ms: int
@@ -68,7 +69,7 @@ class Bucket(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """A stretch of time with one offset from UTC."""
+    """A period with one offset from UTC."""
 
     start_ms: int
     end_ms: int
@@ -76,7 +77,7 @@ class _Span:
 
 
 def zone(name: str) -> ZoneInfo:
-    """Give the IANA time zone of this exact name; BadTime for every other text."""
+    """Return the IANA time zone of exactly this name. Raises BadTime."""
     if name not in zone_names():
         raise BadTime("tz", "tz must be the exact name of an IANA time zone, such as Europe/Berlin or UTC")
     return _loaded(name)
@@ -84,26 +85,26 @@ def zone(name: str) -> ZoneInfo:
 
 @cache
 def zone_names() -> frozenset[str]:
-    """Give the names that `zone` takes, about 600."""
+    """Return the names that `zone` accepts, about 600."""
     try:
         names = files("tzdata").joinpath("zones").read_text("ascii").split()
     except (ImportError, OSError, ValueError) as failure:
         raise ZoneDataError(_DAMAGED) from failure
-    # Factory is the name of no zone.
+    # "Factory" is a placeholder of tzdata, not a zone.
     return frozenset(names) - {"Factory"}
 
 
-@cache  # at most one entry a name in the list; nobody else keeps what was read from a file
+@cache  # at most one entry per name of the list; from_file itself does not cache
 def _loaded(name: str) -> ZoneInfo:
     try:
         with files("tzdata").joinpath("zoneinfo", *name.split("/")).open("rb") as source:
             return ZoneInfo.from_file(source, key=name)
-    except Exception as failure:  # noise fails in many ways
+    except Exception as failure:  # a damaged file raises many types
         raise ZoneDataError(_DAMAGED) from failure
 
 
 def parse_range(raw_from: str | None, raw_to: str | None, tz_name: str | None, now_ms: int) -> Range:
-    """Read the parameters from, to and tz, None where one was not sent; BadTime names the one to blame."""
+    """Parse the parameters from, to and tz (None if not sent). Raises BadTime, which names the invalid one."""
     tz = zone("UTC" if tz_name is None else tz_name)
     first = None if raw_from is None else _read("from", raw_from)
     last = None if raw_to is None else _read("to", raw_to)
@@ -117,7 +118,7 @@ def parse_range(raw_from: str | None, raw_to: str | None, tz_name: str | None, n
 
 
 def parse_days(raw_from: str | None, raw_to: str | None, tz_name: str | None, now_ms: int) -> Range:
-    """The same for what is told by whole days: from and to are dates, the last one is today where it is not sent."""
+    """Parse the parameters of a report by whole days: from and to are dates; `to` defaults to today."""
     tz = zone("UTC" if tz_name is None else tz_name)
     first = None if raw_from is None else _read_day("from", raw_from)
     last = _today(tz, now_ms) if raw_to is None else _read_day("to", raw_to)
@@ -132,7 +133,7 @@ def parse_days(raw_from: str | None, raw_to: str | None, tz_name: str | None, no
 def _read_day(field: str, raw: str) -> date:
     written = _read(field, raw)
     if written.second is not None:
-        raise BadTime(field, f"{field} is a date here, such as 2026-11-01: this is told by whole days (of tz)")
+        raise BadTime(field, f"{field} is a date here, such as 2026-11-01: this report is by whole days (of tz)")
     return written.day
 
 
@@ -160,8 +161,8 @@ def _start_ms(written: Written, tz: ZoneInfo) -> int:
     rounded_up = 1 if written.finer else 0
     if written.offset_s is not None:
         return written.wall_ms() - written.offset_s * SECOND_MS + rounded_up
-    # Without fold, zoneinfo takes the first of two, and in a gap the offset before it: forward by its length.
-    # Asked for the whole second: rounding up may reach the change of the clock, and must not read beyond it.
+    # Without fold, zoneinfo uses the first of two equal local times, and in a gap the offset before the gap.
+    # Looked up at the whole second: rounding up may reach a clock change and must not use the offset after it.
     local = datetime.combine(written.day, time(), tz) + timedelta(seconds=written.second)
     return (local - EPOCH) // timedelta(milliseconds=1) + written.ms + rounded_up
 
@@ -173,7 +174,7 @@ def _end_ms(written: Written, tz: ZoneInfo) -> int:
 
 
 def _day_start_ms(day: date, tz: ZoneInfo) -> int:
-    """Give the first instant of a local day, or of the next one where the day does not exist."""
+    """Return the start of a local day, or of the next one where the zone skips the day."""
     number = (day - EPOCH.date()).days
     midnight_ms = number * DAY_MS
     starts = _day_starts(_spans(tz, midnight_ms - _MARGIN_MS, midnight_ms + _MARGIN_MS))
@@ -181,9 +182,9 @@ def _day_start_ms(day: date, tz: ZoneInfo) -> int:
 
 
 def previous(asked: Range) -> tuple[int, int]:
-    """Give [from, to) of the range to compare with: just before, of equal length, or of as many local days.
+    """Return [from, to) of the previous range: directly before, of the same length or number of local days.
 
-    A day that does not exist counts as none, just as it has no row in a series.
+    A skipped day does not count, as it has no row in a series.
     """
     length_ms = asked.to_ms - asked.from_ms
     if asked.days is None:
@@ -194,30 +195,32 @@ def previous(asked: Range) -> tuple[int, int]:
     return starts[first - (len(starts) - first)], asked.from_ms
 
 
-def buckets(asked: Range, interval: Interval, most: int = _MOST_BUCKETS) -> list[Bucket]:
-    """Give the buckets of a range in order, cut to it; BadTime where they are more than `most`."""
+def buckets(asked: Range, interval: Interval, max_buckets: int = _MAX_BUCKETS) -> list[Bucket]:
+    """Return the buckets of a range in order, cut to it. Raises BadTime for more than `max_buckets`."""
     length_ms = asked.to_ms - asked.from_ms
-    # No bucket lasts two hours or two days, so this refuses nothing that the count below would take,
-    # and leaves it at most about twice too much to count.
-    if length_ms > 2 * most * (HOUR_MS if interval == "hour" else DAY_MS):
-        raise _too_many(interval, most)
+    # No bucket lasts two hours or two days, so this refuses nothing that the exact count below accepts,
+    # and bounds the work of that count.
+    if length_ms > 2 * max_buckets * (HOUR_MS if interval == "hour" else DAY_MS):
+        raise _too_many(interval, max_buckets)
     spans = _spans(asked.tz, asked.from_ms - _MARGIN_MS, asked.to_ms)
     starts = list(_hour_starts(spans) if interval == "hour" else _day_starts(spans))
     del starts[: bisect_right(starts, asked.from_ms, key=itemgetter(0)) - 1]
-    if len(starts) > most:
-        raise _too_many(interval, most)
+    if len(starts) > max_buckets:
+        raise _too_many(interval, max_buckets)
     edges = [asked.from_ms, *(start for start, _ in starts[1:]), asked.to_ms]
-    # As Bucket(...) does, in half the time: a year has 8,760 hours.
+    # Half the time of Bucket(...) for each: a year has 8,760 hours.
     return list(map(tuple.__new__, repeat(Bucket), zip(edges, edges[1:], local_isos(starts), strict=False)))
 
 
-def _too_many(interval: Interval, most: int) -> BadTime:
+def _too_many(interval: Interval, max_buckets: int) -> BadTime:
     wider = " or ask for interval=day" if interval == "hour" else ""
-    return BadTime("interval", f"more than {most} buckets by {interval}: move from and to closer together{wider}")
+    return BadTime(
+        "interval", f"more than {max_buckets} buckets by {interval}: move from and to closer together{wider}"
+    )
 
 
 def _day_starts(spans: list[_Span]) -> Iterator[tuple[int, int]]:
-    """Give (instant, offset) of every local day's beginning, but not of the day under way at the edge."""
+    """Yield (start_ms, offset_ms) of every local day that begins in the spans."""
     latest = (spans[0].start_ms + spans[0].offset_ms) // DAY_MS
     for span in spans:
         last = (span.end_ms - 1 + span.offset_ms) // DAY_MS
@@ -228,7 +231,7 @@ def _day_starts(spans: list[_Span]) -> Iterator[tuple[int, int]]:
 
 
 def _hour_starts(spans: list[_Span]) -> Iterator[tuple[int, int]]:
-    """Give (instant, offset) of every full local hour, every change of the offset, and the edge."""
+    """Yield (start_ms, offset_ms) of every full local hour, every change of the offset, and the first span."""
     for span in spans:
         into_hour_ms = (span.start_ms + span.offset_ms) % HOUR_MS
         if into_hour_ms:
@@ -238,7 +241,7 @@ def _hour_starts(spans: list[_Span]) -> Iterator[tuple[int, int]]:
 
 
 def _spans(tz: ZoneInfo, from_ms: int, to_ms: int) -> list[_Span]:
-    """Cut [from_ms, to_ms) into spans of one offset each. Every known change lies on a whole second."""
+    """Cut [from_ms, to_ms) into spans of one offset each. All changes in tzdata are at whole seconds."""
     spans = []
     start_ms, offset = from_ms, _offset(tz, from_ms // SECOND_MS)
     probe, end = from_ms // SECOND_MS, -(-to_ms // SECOND_MS)
@@ -255,7 +258,7 @@ def _spans(tz: ZoneInfo, from_ms: int, to_ms: int) -> list[_Span]:
 
 
 def _first_other(tz: ZoneInfo, offset: timedelta, same: int, other: int) -> int:
-    """Give the second of a change away from `offset`, which holds at `same` and no more at `other`."""
+    """Return the second at which the offset changes: it is `offset` at `same` and another at `other`."""
     while other - same > 1:
         middle = (same + other) // 2
         if _offset(tz, middle) == offset:

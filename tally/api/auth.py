@@ -132,7 +132,7 @@ class Auth:
     async def session(self, request: web.Request) -> Session:
         """Who is logged in. Raises ApiError 401, and 403 for what another site's page asks for."""
         self.admit(request)
-        found, now_ms = self.found(request), self.clock.steady_ms()
+        found, now_ms = self.found(request), self.clock.monotonic_wall_ms()
         if found is None:
             raise ApiError(errors.NOT_LOGGED_IN)
         if found.login.is_worn(now_ms):
@@ -159,7 +159,7 @@ class Auth:
             return None
         digest = logins.digest_of(value, self.store.key_salt)
         login = registry.logins.get(digest)
-        if login is None or login.ends_ms <= self.clock.steady_ms():
+        if login is None or login.ends_ms <= self.clock.monotonic_wall_ms():
             return None
         return Session(registry.owners[login.account], digest, login)
 
@@ -168,7 +168,7 @@ class Auth:
 
         Raises ApiError 401 where the password that was given has been changed meanwhile.
         """
-        now_ms, value = self.clock.steady_ms(), logins.new_value()
+        now_ms, value = self.clock.monotonic_wall_ms(), logins.new_value()
         digest, login = logins.digest_of(value, self.store.key_salt), Login(account, now_ms, now_ms + LASTS_MS)
         device_value, device = logins.new_value(), Login(account, now_ms, now_ms + DEVICE_LASTS_MS)
         device_digest = logins.device_digest_of(device_value, self.store.key_salt)
@@ -190,8 +190,8 @@ class Auth:
 
     def _over(self, known: Mapping[bytes, Login], account: int, before: bytes | None) -> list[bytes]:
         """What ends where another session or device of an account begins: expired ones, this browser's, the oldest."""
-        sure_ms = self.clock.sure_ms()
-        over = [one for one, other in known.items() if other.ends_ms <= sure_ms] + ([before] if before else [])
+        deletion_time_ms = self.clock.deletion_time_ms()
+        over = [one for one, other in known.items() if other.ends_ms <= deletion_time_ms] + ([before] if before else [])
         return over + logins.of_account(known, account)[: 1 - MOST_OF_ACCOUNT]
 
     def _device(self, request: web.Request) -> bytes | None:
@@ -199,7 +199,7 @@ class Auth:
         value = request.cookies.get(self._cookie_name(request, DEVICE_COOKIE))
         digest = logins.device_digest_of(value, self.store.key_salt) if value else b""
         device = self.store.registry.devices.get(digest)
-        return digest if device is not None and device.ends_ms > self.clock.steady_ms() else None
+        return digest if device is not None and device.ends_ms > self.clock.monotonic_wall_ms() else None
 
     async def log_out(self, request: web.Request, step: Callable[[sqlite3.Connection], None]) -> None:
         """Ends sessions, this one among them; the browser forgets its cookie, and that of a device that is not known

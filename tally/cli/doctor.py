@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tally.cli.console import Failure, add_command, add_setting, now_ms, say
-from tally.clock import STEP_MS, STOP_MS
+from tally.clock import MAX_STEP_MS, MAX_TRUSTED_STOP_MS
 from tally.ingest.clock_watch import HELD, in_words
 from tally.maintenance.doctor_checks import (
     Case,
@@ -134,32 +134,32 @@ def _damaged(words: str) -> Finding:
 
 
 def _clock(connection: sqlite3.Connection, case: Case) -> Iterator[Finding]:
-    noted = notes.clock_note(connection)
+    noted = notes.clock_state(connection)
     now = iso(case.now_ms)[:16].replace("T", " ")
     if noted is None:
         yield note("clock", f"{now} UTC; no server has noted the time in this file yet")
         return
-    behind_ms = noted.steady_ms - case.now_ms
-    if behind_ms > STEP_MS:
+    behind_ms = noted.monotonic_wall_ms - case.now_ms
+    if behind_ms > MAX_STEP_MS:
         yield fault(
             "clock",
             f"{now} UTC, which is {in_words(behind_ms)} before what the server has noted",
             "compare with a clock that is right and set this one (timedatectl, chrony); if it is right now, it was"
             f" wrong before: the server believes it after {HELD} of running",
         )
-    elif abs(noted.lead_ms) > STEP_MS:
+    elif abs(noted.ahead_ms) > MAX_STEP_MS:
         yield fault(
             "clock",
-            f"was set {'forward' if noted.lead_ms > 0 else 'back'} by {in_words(noted.lead_ms)} while the server ran",
+            f"was set {'forward' if noted.ahead_ms > 0 else 'back'} by {in_words(noted.ahead_ms)} while the server ran",
             "compare with a clock that is right; if this one is wrong, set it now. Nothing is deleted by the new time"
-            f" until it has held for {HELD} of running, so far {in_words(noted.held_ms)}",
+            f" until it has held for {HELD} of running, so far {in_words(noted.confirmed_ms)}",
         )
-    elif noted.owed_ms > STOP_MS and case.pid is not None:
+    elif noted.unconfirmed_ms > MAX_TRUSTED_STOP_MS and case.pid is not None:
         yield note(
             "clock",
-            f"{now} UTC; the server was off for {in_words(noted.owed_ms)}, or the clock was set forward meanwhile",
+            f"{now} UTC; the server was off for {in_words(noted.unconfirmed_ms)}, or the clock was set forward",
             f"compare with a clock that is right. Nothing is deleted by the new time until it has held for {HELD} of"
-            f" running, so far {in_words(noted.held_ms)}",
+            f" running, so far {in_words(noted.confirmed_ms)}",
         )
     else:
         yield fine("clock", f"{now} UTC; the server noted the time {in_words(behind_ms)} ago")

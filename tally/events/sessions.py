@@ -147,13 +147,13 @@ class Sessions:
         self._put(identity, _pack(visitor, day, mask | 1 << ts_ms % DAY_MS // QUARTER_MS, [*far, now]), old)
         return _make(SessionUpdate, (visitor, now, tuple(near), mask))
 
-    def keep(self, sure_ms: int) -> None:
+    def keep(self, deletion_time_ms: int) -> None:
         """The transaction is committed: changes hold. Once a UTC day, forgets what is surely over."""
         self._before.clear()
-        day = sure_ms // DAY_MS
+        day = deletion_time_ms // DAY_MS
         if day != self._swept_day:
             self._swept_day = day
-            for identity in [i for i, p in self._packed.items() if is_over(_HEAD.unpack_from(p)[1], sure_ms)]:
+            for identity in [i for i, p in self._packed.items() if is_over(_HEAD.unpack_from(p)[1], deletion_time_ms)]:
                 del self._packed[identity]
 
     def undo(self) -> None:

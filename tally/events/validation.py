@@ -157,10 +157,11 @@ def read_event(
     type_: int,
     context: Mapping[str, Any],
     now_ms: int,
-    doubt_ms: int = 0,
+    large_skew_ms: int = 0,
     origins: Collection[str] = (),
 ) -> Event | Rejection:
-    """The fields of an item of a known type, checked. `now_ms`: when it arrived; `doubt_ms`: how far that is ahead of
+    """The fields of an item of a known type, checked. `now_ms`: when it arrived; `large_skew_ms`: how far that is ahead
+    of
     another clock that may be right as well, and then a timestamp that is good for either is taken. `origins`: the extra
     origins that the website allows; pages of other schemes than http and https are only taken from these."""
     rules = RULES[type_]
@@ -190,21 +191,21 @@ def read_event(
         if VITALS <= type_ <= HEATMAP:
             _read_flat(item, type_, kept)
         field = "timestamp"
-        kept[1] = _arrival(item.get(field), now_ms, doubt_ms)
+        kept[1] = _arrival(item.get(field), now_ms, large_skew_ms)
     except Fault as fault:
         return Rejection(fault.code, fault.message, fault.field or field)
     # As Event(*kept), in a third of the time.
     return tuple.__new__(Event, kept)
 
 
-def _arrival(value: Any, now_ms: int, doubt_ms: int) -> int:
+def _arrival(value: Any, now_ms: int, large_skew_ms: int) -> int:
     if value is None:
         return now_ms
     try:
         ts_ms = event_time_ms(value)
     except ValueError:
         raise Fault("invalid_field", "timestamp is whole milliseconds since 1970, or ISO 8601 text.") from None
-    early_ms, late_ms = (now_ms - doubt_ms, now_ms) if doubt_ms > 0 else (now_ms, now_ms - doubt_ms)
+    early_ms, late_ms = (now_ms - large_skew_ms, now_ms) if large_skew_ms > 0 else (now_ms, now_ms - large_skew_ms)
     if ts_ms < early_ms - OLDEST_MS:
         raise Fault("timestamp_too_old", "timestamp is more than 72 hours old: too late to be counted.")
     if ts_ms > late_ms + AHEAD_MS:

@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Callable
 from typing import Any
 
-from tally.clock import HELD_MS, STEP_MS, STOP_MS, Clock
+from tally.clock import CONFIRMED_AFTER_MS, MAX_STEP_MS, MAX_TRUSTED_STOP_MS, Clock
 from tally.errors import log
 from tally.storage import meta as notes
 from tally.storage.connections import Thread
@@ -21,7 +21,7 @@ from tally.timestamps import HOUR_MS
 # our choice: a killed server loses no more than this of its note, far less than a stop that is believed at once.
 NOTE_NS = 600_000_000_000
 _MINUTE_NS = 60_000_000_000
-HELD = f"{HELD_MS // HOUR_MS} hours"
+HELD = f"{CONFIRMED_AFTER_MS // HOUR_MS} hours"
 
 
 class ClockWatch:
@@ -37,28 +37,28 @@ class ClockWatch:
 
     async def begin(self) -> None:
         """Goes on from the file's note. Raises sqlite3.Error."""
-        noted = await self._writer.run(notes.clock_note)
+        noted = await self._writer.run(notes.clock_state)
         if noted is None:
             return
-        self._clock.go_on(noted)
-        self._is_away = abs(self._clock.lead_ms) > STEP_MS
+        self._clock.resume(noted)
+        self._is_away = abs(self._clock.ahead_ms) > MAX_STEP_MS
         if self._is_away:
             log.warning(
                 "the system's clock is %s before the last note in the database: if it is wrong, set it right",
-                in_words(self._clock.lead_ms),
+                in_words(self._clock.ahead_ms),
             )
-        elif self._clock.owed_ms > STOP_MS:
+        elif self._clock.unconfirmed_ms > MAX_TRUSTED_STOP_MS:
             log.info(
                 "the last note in the database is %s old: nothing is deleted by the new time until it has held for %s",
-                in_words(self._clock.owed_ms),
+                in_words(self._clock.unconfirmed_ms),
                 HELD,
             )
 
     def look(self, now_ms: int) -> None:
         """To be called every second."""
-        clock, before_ms = self._clock, self._clock.lead_ms
-        has_jumped = clock.look()
-        is_away = abs(clock.lead_ms) > STEP_MS
+        clock, before_ms = self._clock, self._clock.ahead_ms
+        has_jumped = clock.check()
+        is_away = abs(clock.ahead_ms) > MAX_STEP_MS
         if has_jumped:
             self._noted_ns -= NOTE_NS
             now_ns = clock.monotonic_ns()
@@ -67,12 +67,12 @@ class ClockWatch:
                 log.warning(
                     "the system's clock was set %s by %s: events are dated by it, and nothing is deleted by it until it"
                     " has held for %s; if it is wrong, set it right",
-                    "forward" if clock.lead_ms > 0 else "back",
-                    in_words(clock.lead_ms),
+                    "forward" if clock.ahead_ms > 0 else "back",
+                    in_words(clock.ahead_ms),
                     HELD,
                 )
         if self._is_away and not is_away:
-            is_back = abs(before_ms) <= STEP_MS
+            is_back = abs(before_ms) <= MAX_STEP_MS
             log.info("the system's clock is %s", "back" if is_back else f"believed: it has held for {HELD}")
         self._is_away = is_away
 
@@ -85,7 +85,7 @@ class ClockWatch:
 
     async def note(self) -> None:
         """Writes down what the next start is to know, if the file takes it."""
-        noted, proxies = self._clock.note(), self.proxies()
+        noted, proxies = self._clock.state(), self.proxies()
 
         def write(connection: sqlite3.Connection) -> None:
             with transaction(connection):

@@ -205,7 +205,7 @@ class Collector:
         """Checks 5 to 7. Raises ApiError; Refusal where no event is valid."""
         places, websites = _refuse_origins(given, sender.page)
         now_ms, now_ns = self.clock.wall_ms(), self.clock.monotonic_ns()
-        doubt_ms = self.clock.doubt_ms(now_ms, now_ns)
+        large_skew_ms = self.clock.large_skew_ms(now_ms, now_ns)
         # Plain loops here: most requests hold one event, and a comprehension costs half as much as judging one.
         client = sender.caller.client
         bucket_keys: list[bytes] = []
@@ -220,7 +220,7 @@ class Collector:
         verdicts: list[PreparedEvent | Rejection] = []
         events: list[PreparedEvent] = []
         for item, place in zip(batch.items, places, strict=True):
-            verdict = self._judge(item, place, batch, sender, context, is_crawler, now_ms, doubt_ms)
+            verdict = self._judge(item, place, batch, sender, context, is_crawler, now_ms, large_skew_ms)
             verdicts.append(verdict)
             if type(verdict) is PreparedEvent:
                 events.append(verdict)
@@ -278,7 +278,7 @@ class Collector:
         context: RequestContext,
         is_crawler: bool,
         now_ms: int,
-        doubt_ms: int,
+        large_skew_ms: int,
     ) -> PreparedEvent | Rejection:
         """Check 7 for one item: its first fault, or the event with its dimensions and identity."""
         type_ = type_of(item)
@@ -286,7 +286,7 @@ class Collector:
             return type_
         if isinstance(place, Rejection):
             return place
-        event = read_event(item, type_, batch.context, now_ms, doubt_ms, place.origins)
+        event = read_event(item, type_, batch.context, now_ms, large_skew_ms, place.origins)
         if isinstance(event, Rejection):
             return event
         if is_crawler:

@@ -174,7 +174,7 @@ class RejectedEvents:
             now_ns = self._clock.monotonic_ns()
             if now_ns - self._forgot_ns >= _FORGET_NS:
                 # One step a second, until there is nothing left for an hour.
-                changed = await writer.run(partial(_in_transaction, forget_old, self._clock.sure_ms()))
+                changed = await writer.run(partial(_in_transaction, forget_old, self._clock.deletion_time_ms()))
                 self._have_changed(changed)
                 if not changed:
                     self._forgot_ns = now_ns
@@ -254,9 +254,12 @@ def add(connection: sqlite3.Connection, pending: Pending) -> None:
         )
 
 
-def forget_old(connection: sqlite3.Connection, sure_ms: int) -> set[int]:
-    """Deletes some of what is older than it is kept; of which websites. `sure_ms`: what deletions believe."""
-    quarter, sample_ms = (sure_ms - KEPT_DAYS * DAY_MS) // QUARTER_MS, sure_ms - SAMPLES_KEPT_DAYS * DAY_MS
+def forget_old(connection: sqlite3.Connection, deletion_time_ms: int) -> set[int]:
+    """Deletes some of what is older than it is kept; of which websites. `deletion_time_ms`: what deletions believe."""
+    quarter, sample_ms = (
+        (deletion_time_ms - KEPT_DAYS * DAY_MS) // QUARTER_MS,
+        deletion_time_ms - SAMPLES_KEPT_DAYS * DAY_MS,
+    )
     changed: set[int] = set()
     left = _ROWS_A_STEP
     for (website,) in connection.execute("/* rejected_events.websites */ select number from website").fetchall():
@@ -274,7 +277,7 @@ def forget_old(connection: sqlite3.Connection, sure_ms: int) -> set[int]:
             (website, sample_ms),
         ).rowcount
         left -= len(old)
-        samples += value_limits.forget_old(connection, website, sure_ms // DAY_MS - KEPT_DAYS)
+        samples += value_limits.forget_old(connection, website, deletion_time_ms // DAY_MS - KEPT_DAYS)
         if old or samples:
             changed.add(website)
     return changed

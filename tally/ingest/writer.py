@@ -125,7 +125,7 @@ class EventWriter:
             self.value_limits.forget()
             self._next_id, self.ids_end = ids
             raise
-        self.sessions.keep(self.clock.sure_ms())
+        self.sessions.keep(self.clock.deletion_time_ms())
         self.labels.keep()
         self.value_limits.count(group.check)
         return WriteResult(outcomes, group.used, self._next_id - 1, group.visits)
@@ -163,8 +163,8 @@ class EventWriter:
 
     def chores(self, connection: sqlite3.Connection) -> None:
         """Forgets what is over, also where nobody sends anything: identities, and event_ids in small steps."""
-        self.sessions.keep(self.clock.sure_ms())
-        forget_old(connection, self.clock.sure_ms())
+        self.sessions.keep(self.clock.deletion_time_ms())
+        forget_old(connection, self.clock.deletion_time_ms())
 
 
 class _Group:
@@ -174,7 +174,7 @@ class _Group:
         self._writer = writer
         self._connection = connection
         # Not by the wall, which may jump: an event_id is neither to be forgotten early nor to be kept for years.
-        self._steady_ms, self._oldest_ms = writer.clock.steady_ms(), writer.clock.sure_ms() - OLDEST_MS
+        self._steady_ms, self._oldest_ms = writer.clock.monotonic_wall_ms(), writer.clock.deletion_time_ms() - OLDEST_MS
         rows = [row for request in requests for row in request.events]
         self._months = _months(requests)
         self._used_before = _used(
@@ -434,11 +434,11 @@ class _Group:
         return first.variant if first else 0
 
 
-def forget_old(connection: sqlite3.Connection, sure_ms: int, most: int = 2_000) -> int:
+def forget_old(connection: sqlite3.Connection, deletion_time_ms: int, most: int = 2_000) -> int:
     """Delete up to `most` event_ids of which no copy came for 72 hours; return how many."""
     old = connection.execute(
         "/* writer.old */ select website, digest from event_id where arrived_ms < ? order by arrived_ms limit ?",
-        (sure_ms - OLDEST_MS, most),
+        (deletion_time_ms - OLDEST_MS, most),
     ).fetchall()
     if old:
         with transaction(connection):

@@ -66,12 +66,12 @@ def keep_days_of(connection: sqlite3.Connection, website: int, default: int) -> 
     return default if row is None or row[0] is None else int(row[0])
 
 
-def let_go(connection: sqlite3.Connection, website: int, default: int, sure_ms: int) -> bool:
-    """A step towards it; whether there may be more to do. `sure_ms`: the time as deletions may believe it."""
+def let_go(connection: sqlite3.Connection, website: int, default: int, deletion_time_ms: int) -> bool:
+    """A step towards it; whether there may be more to do. `deletion_time_ms`: the time as deletions may believe it."""
     keep_days = keep_days_of(connection, website, default)
     if not keep_days:
         return False
-    end = first_kept(max(keep_days, LEAST_DAYS), sure_ms)
+    end = first_kept(max(keep_days, LEAST_DAYS), deletion_time_ms)
     row = connection.execute(
         "/* retention.next */ select block, state, exists (select 1 from visit_page as page"
         " where page.website = rollup_state.website and page.level = 0 and page.block = rollup_state.block"
@@ -105,7 +105,7 @@ def let_go(connection: sqlite3.Connection, website: int, default: int, sure_ms: 
     return False
 
 
-def next_day(connection: sqlite3.Connection, website: int, default: int, sure_ms: int) -> int | None:
+def next_day(connection: sqlite3.Connection, website: int, default: int, deletion_time_ms: int) -> int | None:
     """The day that is to go next and whose pages (tally/rollups/visit_pages.py) are still to be counted."""
     keep_days = keep_days_of(connection, website, default)
     if not keep_days:
@@ -115,7 +115,7 @@ def next_day(connection: sqlite3.Connection, website: int, default: int, sure_ms
         " and state = 2"
         " and not exists (select 1 from visit_page as page where page.website = rollup_state.website and page.level = 0"
         " and page.block = rollup_state.block and page.value = 0) order by block limit 1",
-        (website, first_kept(max(keep_days, LEAST_DAYS), sure_ms)),
+        (website, first_kept(max(keep_days, LEAST_DAYS), deletion_time_ms)),
     ).fetchone()
     return int(row[0]) if row else None
 

@@ -56,7 +56,7 @@ class Moment(NamedTuple):
     """The time of a round: of the wall clock, and as deletions may believe it (tally/clock.py). In milliseconds."""
 
     wall_ms: int
-    sure_ms: int
+    deletion_time_ms: int
 
 
 class RollupBuilder:
@@ -90,7 +90,7 @@ class RollupBuilder:
 
     async def turns(self) -> list[Turn]:
         """Return a turn for each kind of work and website."""
-        now = Moment(self._clock.wall_ms(), self._clock.sure_ms())
+        now = Moment(self._clock.wall_ms(), self._clock.deletion_time_ms())
         websites = await self._write(_websites)
         self._blocks_built.intersection_update(websites)
         self._pages_built.intersection_update(websites)
@@ -106,7 +106,7 @@ class RollupBuilder:
 
     async def close(self, website: int, now: Moment) -> bool:
         """Take a step towards making an open day final, once no event of it can arrive any more."""
-        closed = await self._write(_close, website, now.sure_ms)
+        closed = await self._write(_close, website, now.deletion_time_ms)
         if closed is FINISHED:
             self._look_at_blocks(website)
         return closed is not None
@@ -115,20 +115,20 @@ class RollupBuilder:
         """Build the oldest stale day."""
         days = await self._write(rollups.unfinished, website, STALE, 1)
         for day, _ in days:
-            await self._build(website, day, now.sure_ms)
+            await self._build(website, day, now.deletion_time_ms)
         return bool(days)
 
     def _look_at_blocks(self, website: int) -> None:
         self._blocks_built.discard(website)
         self._pages_built.discard(website)
 
-    async def _build(self, website: int, day: int, sure_ms: int) -> None:
+    async def _build(self, website: int, day: int, deletion_time_ms: int) -> None:
         """Make a stale day right."""
         while await self._write(rollups.drop_values, website, 0, day) or await self._write(
             rollups.drop_visitors, website, day
         ):
             pass
-        state = FINAL if rollups.is_final(day, sure_ms) else OPEN
+        state = FINAL if rollups.is_final(day, deletion_time_ms) else OPEN
         try:
             version = await self._write(_begin, self._reader, website, day, state)
             totals = await self._reader.run(lambda connection: moments.counted(connection, website, day))
@@ -161,7 +161,7 @@ class RollupBuilder:
         """Build one block of days, from the blocks below it."""
         if website in self._blocks_built:
             return False
-        found = await self._write(rollups.next_block, website, now.sure_ms)
+        found = await self._write(rollups.next_block, website, now.deletion_time_ms)
         if found is None:
             self._blocks_built.add(website)
             return False
@@ -172,7 +172,7 @@ class RollupBuilder:
         """Build one block of entry and exit pages."""
         if website in self._pages_built:
             return False
-        found = await self._write(visit_days.next_block, website, now.sure_ms)
+        found = await self._write(visit_days.next_block, website, now.deletion_time_ms)
         # Where a day changed meanwhile it is stale now, and looked at again once it is built.
         if found is not None and await self._pages(website, *found):
             return True
@@ -202,10 +202,10 @@ class RollupBuilder:
 
     async def retention(self, website: int, now: Moment) -> bool:
         """Delete some of the events whose time is over; a day's pages are counted before its events go."""
-        day = await self._write(retention.next_day, website, self._keep_days, now.sure_ms)
+        day = await self._write(retention.next_day, website, self._keep_days, now.deletion_time_ms)
         if day is not None and not await self._pages(website, 0, day):
             return False
-        if not await self._write(retention.let_go, website, self._keep_days, now.sure_ms):
+        if not await self._write(retention.let_go, website, self._keep_days, now.deletion_time_ms):
             return False
         self._changed(website)
         return True
@@ -284,10 +284,10 @@ def _fold(connection: sqlite3.Connection, website: int, now_ms: int) -> bool:
     return False
 
 
-def _close(connection: sqlite3.Connection, website: int, sure_ms: int) -> bool | None:
+def _close(connection: sqlite3.Connection, website: int, deletion_time_ms: int) -> bool | None:
     """Take a step towards making an open day final: UNDER_WAY or FINISHED; None where there is no such day."""
     for day, known in rollups.unfinished(connection, website, OPEN):
-        if rollups.is_final(day, sure_ms) and known.folded_ms >= (day + 1) * DAY_MS:
+        if rollups.is_final(day, deletion_time_ms) and known.folded_ms >= (day + 1) * DAY_MS:
             if rollups.drop_visitors(connection, website, day):
                 return UNDER_WAY
             rollups.finish_day(connection, website, day)

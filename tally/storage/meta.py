@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from tally.clock import Note
+from tally.clock import ClockState
 
 CLOCK, PROXIES = "clock", "proxies"
 DEMO = "demo"
@@ -38,9 +38,9 @@ def demo_until(connection: sqlite3.Connection) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def clock_note(connection: sqlite3.Connection) -> Note | None:
+def clock_state(connection: sqlite3.Connection) -> ClockState | None:
     """What the clock knew when the file was told last; None for a file that was never told."""
     found = read(connection, CLOCK)
-    if not isinstance(found, list) or len(found) != len(Note._fields) or not all(type(n) is int for n in found):
+    if not isinstance(found, list) or len(found) != len(ClockState._fields) or not all(type(n) is int for n in found):
         return None
-    return Note(*found)
+    return ClockState(*found)

@@ -81,7 +81,7 @@ class Figures(MetricsCollector):
         sessions = store.event_writer.sessions
         yield _gauge("tally_identities", "Visitors kept in memory.", len(sessions))
         yield _counter("tally_identities_evicted", "Visitors forgotten for want of room.", sessions.evictions)
-        early = desk.clients.turned_early + desk.client_websites.turned_early
+        early = desk.clients.rotated_early + desk.client_websites.rotated_early
         yield _counter("tally_buckets_turned_early", "Times that a flood of clients emptied the token buckets.", early)
         yield from _clock(desk.clock)
         yield from _backups(self._nightly, desk.clock.wall_ms())
@@ -185,9 +185,9 @@ def _sizes(store: Store) -> Iterator[Metric]:
 
 def _clock(clock: Clock) -> Iterator[Metric]:
     lead = "How far the system's clock is ahead of where it stood before it was set; below 0 where it was set back."
-    yield _gauge("tally_clock_lead_seconds", lead, clock.lead_ms / 1000)
+    yield _gauge("tally_clock_lead_seconds", lead, clock.ahead_ms / 1000)
     behind = "How far deletions are behind the system's clock, since it has not held for long enough."
-    yield _gauge("tally_clock_unbelieved_seconds", behind, (clock.wall_ms() - clock.sure_ms()) / 1000)
+    yield _gauge("tally_clock_unbelieved_seconds", behind, (clock.wall_ms() - clock.deletion_time_ms()) / 1000)
 
 
 def _backups(nightly: ScheduledBackup | None, now_ms: int) -> Iterator[Metric]:

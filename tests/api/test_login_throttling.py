@@ -23,7 +23,7 @@ from tally.accounts.sign_in import (
     TooManyTries,
 )
 from tally.api.auth import AUTH, MOST_WAITING, Auth
-from tally.rate_limit import MOST_BUCKETS, SLOTS, HashedBuckets
+from tally.rate_limit import MAX_BUCKETS, SLOTS, HashedBuckets
 from tests.support.app import OWNER, ROOT, App, MakeApp, ManualClock
 from tests.support.page_client import PASSWORD, Browser, account, logged_in
 from tests.support.process import Command
@@ -416,7 +416,7 @@ async def test_floods_tell_nothing_of_whether_an_account_exists(app: App) -> Non
                 answers.append((*outcome(answer), answer.body))
 
     await both(1, TRIES_A_MINUTE + 2)
-    for number in range(2 * MOST_BUCKETS + 2):
+    for number in range(2 * MAX_BUCKETS + 2):
         gate._sign_in.take(b"%d" % number, f"{number}@example.net", None, app.clock.monotonic_ns)
     await both(1, 2)
     app.clock.advance(60)

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tally.clock import HELD_MS, STEP_MS, STOP_MS, Note
+from tally.clock import CONFIRMED_AFTER_MS, MAX_STEP_MS, MAX_TRUSTED_STOP_MS, ClockState
 from tally.maintenance import retention
 from tally.rollups.verify import verdicts
 from tally.storage import meta as notes
@@ -43,18 +43,18 @@ def run(clock: ManualClock, seconds: float, step: float = 60) -> None:
     """Time goes by, and the clock is looked at as the server does, if not as often."""
     for _ in range(round(seconds / step)):
         clock.advance(step)
-        clock.look()
+        clock.check()
 
 
 def times(clock: ManualClock) -> tuple[int, int]:
     """Steady and sure."""
-    return clock.steady_ms(), clock.sure_ms()
+    return clock.monotonic_wall_ms(), clock.deletion_time_ms()
 
 
 def test_without_a_jump_all_times_are_one(clock: ManualClock) -> None:
     run(clock, 200_000, 500)
     assert times(clock) == (clock.wall_ms(), clock.wall_ms())
-    assert (clock.lead_ms, clock.owed_ms) == (0, 0)
+    assert (clock.ahead_ms, clock.unconfirmed_ms) == (0, 0)
 
 
 @by_jump
@@ -63,23 +63,23 @@ def test_deletions_never_believe_a_jump_forward_and_always_one_back(clock: Manua
     clock.set_wall(before + jump_ms)
     # At once, before anybody has looked.
     assert times(clock) == (before, before + min(jump_ms, 0))
-    assert clock.look()
-    assert not clock.look()
-    run(clock, HELD_MS / 1000 - 60)
-    assert clock.lead_ms == jump_ms
+    assert clock.check()
+    assert not clock.check()
+    run(clock, CONFIRMED_AFTER_MS / 1000 - 60)
+    assert clock.ahead_ms == jump_ms
     run(clock, 60)
     assert times(clock) == (clock.wall_ms(), clock.wall_ms())
-    assert clock.lead_ms == 0
+    assert clock.ahead_ms == 0
 
 
 @by_jump
 def test_forth_and_back_is_as_if_nothing_had_been(clock: ManualClock, jump_ms: int) -> None:
     for _ in range(5):
         clock.set_wall(clock.wall_ms() + jump_ms)
-        run(clock, HELD_MS / 2000)
+        run(clock, CONFIRMED_AFTER_MS / 2000)
         clock.set_wall(clock.wall_ms() - jump_ms)
-        run(clock, HELD_MS / 2000)
-        assert clock.lead_ms == 0
+        run(clock, CONFIRMED_AFTER_MS / 2000)
+        assert clock.ahead_ms == 0
     assert times(clock) == (clock.wall_ms(), clock.wall_ms())
 
 
@@ -87,10 +87,10 @@ def test_small_steps_do_not_walk_away_with_the_time(clock: ManualClock) -> None:
     """Each of them alone is as good as none; in a day they come to no more than one."""
     start = clock.wall_ms()
     for _ in range(1_000):
-        clock.set_wall(clock.wall_ms() + STEP_MS)
+        clock.set_wall(clock.wall_ms() + MAX_STEP_MS)
         run(clock, 60)
     assert clock.wall_ms() - start > 80 * HOUR_MS
-    assert clock.sure_ms() - start <= 1_000 * MINUTE_MS + STEP_MS
+    assert clock.deletion_time_ms() - start <= 1_000 * MINUTE_MS + MAX_STEP_MS
 
 
 def test_a_clock_that_is_corrected_now_and_then_is_followed(clock: ManualClock) -> None:
@@ -98,56 +98,56 @@ def test_a_clock_that_is_corrected_now_and_then_is_followed(clock: ManualClock) 
     for _ in range(100):
         clock.set_wall(clock.wall_ms() + 10 * SECOND_MS)
         run(clock, 3_600, 600)
-    assert clock.wall_ms() - clock.sure_ms() <= STEP_MS
+    assert clock.wall_ms() - clock.deletion_time_ms() <= MAX_STEP_MS
 
 
 # What the file says, how long ago it said so by the clock of the start; lead, owed then, and after a day of running.
 STARTS = {
-    "a restart": (Note(0, 0, 0, 0), 5 * SECOND_MS, 0, 0),
-    "a stop that is believed": (Note(0, 0, 0, 0), STOP_MS, 0, 0),
-    "a longer one": (Note(0, 0, 0, 0), STOP_MS + 1, 0, STOP_MS + 1),
-    "a month": (Note(0, 0, 0, 0), 30 * DAY_MS, 0, 30 * DAY_MS),
-    "set back a little": (Note(0, 0, 0, 0), -STEP_MS, 0, 0),
-    "set back": (Note(0, 0, 0, 0), -HOUR_MS, -HOUR_MS, 0),
-    "a clock of 1970": (Note(0, 0, 0, 0), -NOON_MS, -NOON_MS, 0),
-    "in the middle of a jump": (Note(0, 40 * DAY_MS, 0, HOUR_MS), 40 * DAY_MS + 1, 0, 40 * DAY_MS + 1),
-    "after a jump was undone": (Note(0, 40 * DAY_MS, 0, HOUR_MS), 2 * SECOND_MS, 0, 2 * SECOND_MS),
-    "in the middle of a jump back": (Note(0, -HOUR_MS, 0, HOUR_MS), -HOUR_MS, -HOUR_MS, 0),
-    "before the last stop was believed": (Note(0, 0, DAY_MS, HOUR_MS), 2 * SECOND_MS, 0, DAY_MS + 2 * SECOND_MS),
+    "a restart": (ClockState(0, 0, 0, 0), 5 * SECOND_MS, 0, 0),
+    "a stop that is believed": (ClockState(0, 0, 0, 0), MAX_TRUSTED_STOP_MS, 0, 0),
+    "a longer one": (ClockState(0, 0, 0, 0), MAX_TRUSTED_STOP_MS + 1, 0, MAX_TRUSTED_STOP_MS + 1),
+    "a month": (ClockState(0, 0, 0, 0), 30 * DAY_MS, 0, 30 * DAY_MS),
+    "set back a little": (ClockState(0, 0, 0, 0), -MAX_STEP_MS, 0, 0),
+    "set back": (ClockState(0, 0, 0, 0), -HOUR_MS, -HOUR_MS, 0),
+    "a clock of 1970": (ClockState(0, 0, 0, 0), -NOON_MS, -NOON_MS, 0),
+    "in the middle of a jump": (ClockState(0, 40 * DAY_MS, 0, HOUR_MS), 40 * DAY_MS + 1, 0, 40 * DAY_MS + 1),
+    "after a jump was undone": (ClockState(0, 40 * DAY_MS, 0, HOUR_MS), 2 * SECOND_MS, 0, 2 * SECOND_MS),
+    "in the middle of a jump back": (ClockState(0, -HOUR_MS, 0, HOUR_MS), -HOUR_MS, -HOUR_MS, 0),
+    "before the last stop was believed": (ClockState(0, 0, DAY_MS, HOUR_MS), 2 * SECOND_MS, 0, DAY_MS + 2 * SECOND_MS),
 }
 
 
-@pytest.mark.parametrize(("noted", "off_ms", "lead_ms", "owed_ms"), STARTS.values(), ids=STARTS)
-def test_a_start(noted: Note, off_ms: int, lead_ms: int, owed_ms: int) -> None:
+@pytest.mark.parametrize(("noted", "off_ms", "ahead_ms", "unconfirmed_ms"), STARTS.values(), ids=STARTS)
+def test_a_start(noted: ClockState, off_ms: int, ahead_ms: int, unconfirmed_ms: int) -> None:
     clock = ManualClock()
-    clock.go_on(noted._replace(steady_ms=clock.wall_ms() - off_ms))
-    assert (clock.lead_ms, clock.owed_ms) == (lead_ms, owed_ms)
-    assert clock.sure_ms() == min(clock.wall_ms(), clock.steady_ms() - owed_ms)
-    run(clock, HELD_MS / 1000)
-    assert (clock.lead_ms, clock.owed_ms) == (0, 0)
+    clock.resume(noted._replace(monotonic_wall_ms=clock.wall_ms() - off_ms))
+    assert (clock.ahead_ms, clock.unconfirmed_ms) == (ahead_ms, unconfirmed_ms)
+    assert clock.deletion_time_ms() == min(clock.wall_ms(), clock.monotonic_wall_ms() - unconfirmed_ms)
+    run(clock, CONFIRMED_AFTER_MS / 1000)
+    assert (clock.ahead_ms, clock.unconfirmed_ms) == (0, 0)
 
 
 def test_hours_of_running_add_up_over_nights_off() -> None:
     """A machine that runs eight hours a day never runs for 24, and its clock is believed all the same."""
-    noted, wall_ms, days = Note(NOON_MS, 0, 0, 0), NOON_MS, 0
+    noted, wall_ms, days = ClockState(NOON_MS, 0, 0, 0), NOON_MS, 0
     while days < 10:
         wall_ms += 16 * HOUR_MS
         clock = ManualClock(wall_ms)
-        clock.go_on(noted)
+        clock.resume(noted)
         run(clock, 8 * 3_600)
-        wall_ms, noted, days = clock.wall_ms(), clock.note(), days + 1
-        if clock.owed_ms == 0:
+        wall_ms, noted, days = clock.wall_ms(), clock.state(), days + 1
+        if clock.unconfirmed_ms == 0:
             break
-        assert clock.owed_ms == days * 16 * HOUR_MS
+        assert clock.unconfirmed_ms == days * 16 * HOUR_MS
     assert days == 3
 
 
 def test_hours_do_not_add_up_over_a_stop_of_days() -> None:
     """Or a clock would be believed for what another one had done."""
     clock = ManualClock()
-    clock.go_on(Note(clock.wall_ms() - 40 * DAY_MS, 0, HOUR_MS + 1, HELD_MS - MINUTE_MS))
-    run(clock, HELD_MS / 1000 - 60)
-    assert clock.owed_ms > 40 * DAY_MS
+    clock.resume(ClockState(clock.wall_ms() - 40 * DAY_MS, 0, HOUR_MS + 1, CONFIRMED_AFTER_MS - MINUTE_MS))
+    run(clock, CONFIRMED_AFTER_MS / 1000 - 60)
+    assert clock.unconfirmed_ms > 40 * DAY_MS
 
 
 # --- the application
@@ -333,16 +333,16 @@ async def test_the_note_outlives_a_kill(life: Life) -> None:
     app.clock.advance(700)
     await life.app.store.clock_watch.note()
     connection = sqlite3.connect(app.db)
-    found = notes.clock_note(connection)
+    found = notes.clock_state(connection)
     connection.close()
     assert found is not None
-    assert found.steady_ms == app.clock.wall_ms()
+    assert found.monotonic_wall_ms == app.clock.wall_ms()
 
 
 @pytest.mark.parametrize("value", ["", "[]", "[1, 2, 3]", '[1, 2, 3, "4"]', "{}", 7, b"\xff", "[1, 2, 3, 4, 5]", "nul"])
 async def test_a_note_that_cannot_be_read_is_none(app: App, value: object) -> None:
     await app.admin(lambda run: run.execute("insert or replace into meta values ('clock', ?)", (value,)))
-    assert await app.admin(notes.clock_note) is None
+    assert await app.admin(notes.clock_state) is None
 
 
 @by_jump

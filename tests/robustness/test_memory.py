@@ -120,7 +120,7 @@ def flood(settings):
                 buckets.take(key, now_ns)
     figures |= {
         "waits": max(waits), "buckets": len(clients) + len(client_websites),
-        "early": min(clients.turned_early, client_websites.turned_early), "flooded": resident(),
+        "early": min(clients.rotated_early, client_websites.rotated_early), "flooded": resident(),
     }
 
     taken = 0

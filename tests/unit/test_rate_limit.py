@@ -131,23 +131,23 @@ def test_a_minute_is_remembered(other_s: int) -> None:
 
 def test_bounded() -> None:
     """A flood of fresh clients keeps the memory bounded, and is counted."""
-    buckets = Buckets(10, most=100)
+    buckets = Buckets(10, max_buckets=100)
     largest = 0
     for n in range(5_000):
         assert ask(buckets, b"%d" % n, START_NS + n)
         largest = max(largest, len(buckets))
     assert largest <= 200
-    assert buckets.turned_early > 0
+    assert buckets.rotated_early > 0
 
 
 def test_an_honest_crowd_is_not_forgotten_early() -> None:
     """Below the bound nothing is forgotten that matters."""
-    buckets = Buckets(1, most=100)
+    buckets = Buckets(1, max_buckets=100)
     for n in range(90):
         assert ask(buckets, b"%d" % n, START_NS + n * SECOND_NS // 2)
     for n in range(90):
         assert not ask(buckets, b"%d" % n, START_NS + 45 * SECOND_NS)
-    assert buckets.turned_early == 0
+    assert buckets.rotated_early == 0
 
 
 def test_old_buckets_go() -> None:

@@ -25,7 +25,7 @@ import pytest
 from analytics_server import main
 from tally.accounts.accounts import create_account
 from tally.accounts.websites import add_website
-from tally.clock import Note
+from tally.clock import ClockState
 from tally.maintenance.backup import make_dated
 from tally.storage import meta as notes
 from tally.storage.database import VERSION, open_database, transaction
@@ -477,21 +477,27 @@ def test_a_log_that_somebody_holds(doctor: Doctor, db: Path) -> None:
 # --- the clock
 
 
-CLOCKS: dict[str, tuple[int, Note, str, str, str]] = {
-    "set back": (2 * HOUR_MS, Note(0, 0, 0, 0), "FAULT", "2 h 0 min before what the server has noted", "timedatectl"),
-    "a small step": (-60_000, Note(0, 0, 0, 0), "ok", "noted the time 1 min ago", ""),
-    "long off": (-90 * DAY_MS, Note(0, 0, 0, 0), "ok", "noted the time 90 d 0 h ago", ""),
-    "jumped": (0, Note(0, 40 * DAY_MS, 0, 3 * HOUR_MS), "FAULT", "set forward by 40 d 0 h", "so far 3 h 0 min"),
-    "jumped back": (0, Note(0, -HOUR_MS, 0, 0), "FAULT", "set back by 1 h 0 min", "24 hours"),
-    "was off, not believed yet": (0, Note(0, 0, 3 * DAY_MS, 0), "note", "was off for 3 d 0 h", "24 hours"),
+CLOCKS: dict[str, tuple[int, ClockState, str, str, str]] = {
+    "set back": (
+        2 * HOUR_MS,
+        ClockState(0, 0, 0, 0),
+        "FAULT",
+        "2 h 0 min before what the server has noted",
+        "timedatectl",
+    ),
+    "a small step": (-60_000, ClockState(0, 0, 0, 0), "ok", "noted the time 1 min ago", ""),
+    "long off": (-90 * DAY_MS, ClockState(0, 0, 0, 0), "ok", "noted the time 90 d 0 h ago", ""),
+    "jumped": (0, ClockState(0, 40 * DAY_MS, 0, 3 * HOUR_MS), "FAULT", "set forward by 40 d 0 h", "so far 3 h 0 min"),
+    "jumped back": (0, ClockState(0, -HOUR_MS, 0, 0), "FAULT", "set back by 1 h 0 min", "24 hours"),
+    "was off, not believed yet": (0, ClockState(0, 0, 3 * DAY_MS, 0), "note", "was off for 3 d 0 h", "24 hours"),
 }
 
 
 @pytest.mark.parametrize(("at_ms", "note", "mark", "words", "todo"), CLOCKS.values(), ids=CLOCKS)
 def test_what_the_server_noted_of_the_clock(
-    doctor: Doctor, db: Path, at_ms: int, note: Note, mark: str, words: str, todo: str
+    doctor: Doctor, db: Path, at_ms: int, note: ClockState, mark: str, words: str, todo: str
 ) -> None:
-    noted(db, notes.CLOCK, list(note._replace(steady_ms=now_ms() + at_ms)))
+    noted(db, notes.CLOCK, list(note._replace(monotonic_wall_ms=now_ms() + at_ms)))
     lock = lock_file(db)  # as if a server ran
     try:
         line = doctor().the("clock")

@@ -555,5 +555,5 @@ def test_doctor_says_which_engine_reads(tmp_path: Path) -> None:
         ).stdout
         for hide in ("", "sys.modules['ua_parser_rs'] = None; ")
     ]
-    assert "ok     agents       User-Agents are read by the compiled engine" in said[0]
+    assert "ok     agents       User-Agents are parsed by the compiled ua-parser-rs" in said[0]
     assert "note   agents       User-Agents are read by the engine in Python" in said[1]

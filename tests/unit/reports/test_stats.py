@@ -148,7 +148,7 @@ def nothing(works: Works) -> None:
 def import_that_is_built_in_already(works: Works) -> None:
     """The day is final again, as one of another version."""
     works.bring(seen_on(0, OTHER))
-    at_once(works.builder._build(works.websites[0].number, DAY, works.clock.sure_ms()))
+    at_once(works.builder._build(works.websites[0].number, DAY, works.clock.deletion_time_ms()))
     assert works.days()[DAY].state == FINAL
 
 

@@ -446,7 +446,7 @@ def administer(connection: sqlite3.Connection) -> None:
     key_salt(connection)
     has_account(connection)
     logins.forget_devices(connection, [bytes(32)])
-    notes.clock_note(connection)
+    notes.clock_state(connection)
     doctor.newest_ms(connection, NOON_MS)
     demo._add_usage(connection, owner, Counter({202611: 1}))
     demo._add_heat(connection, all_websites(connection)[0].number, SITES[0], NOON_MS, 0.01)
