@@ -556,4 +556,4 @@ def test_doctor_says_which_engine_reads(tmp_path: Path) -> None:
         for hide in ("", "sys.modules['ua_parser_rs'] = None; ")
     ]
     assert "ok     agents       User-Agents are parsed by the compiled ua-parser-rs" in said[0]
-    assert "note   agents       User-Agents are read by the engine in Python" in said[1]
+    assert "note   agents       User-Agents are parsed in Python" in said[1]
