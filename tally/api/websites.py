@@ -112,9 +112,7 @@ async def add(request: web.Request) -> web.Response:
     """
     gate = request.app[AUTH]
     session, sent = await gate.asked(request, ("domain", "name", "origins", "again"))
-    owner, again = session.owner, sent.get("again", False)
-    if not isinstance(again, bool):
-        raise invalid("again", "again is true or false.")
+    owner, again = session.owner, _again(sent)
     domain, notes = await _domain(sent)
     name = _name(sent) if sent.get("name") else domain
     origins, now_ms = _origins(sent) if "origins" in sent else [], gate.clock.wall_ms()
@@ -128,15 +126,30 @@ async def add(request: web.Request) -> web.Response:
     try:
         id = await gate.store.change(write)
     except DomainTaken as taken:
-        message = f"{domain} is already one of your websites ({taken.id}). Send again: true to add it a second time."
-        raise ApiError(errors.WEBSITE_EXISTS, message, field="domain", more={"website_id": taken.id}) from None
+        raise _exists(domain, taken) from None
     return await _one(gate, id, notes, 201)
 
 
+def _again(sent: dict[str, Any]) -> bool:
+    again = sent.get("again", False)
+    if not isinstance(again, bool):
+        raise invalid("again", "again is true or false.")
+    return again
+
+
+def _exists(domain: str, taken: DomainTaken) -> ApiError:
+    message = f"{domain} is already one of your websites ({taken.id}). Send again: true to use it a second time."
+    return ApiError(errors.WEBSITE_EXISTS, message, field="domain", more={"website_id": taken.id})
+
+
 async def change(request: web.Request) -> web.Response:
-    """PATCH /api/account/websites/{id}: name, domain, the whole list of origins."""
+    """PATCH /api/account/websites/{id}: name, domain, the whole list of origins.
+
+    A new domain that another website of the account has is refused with 409, unless `again` is true.
+    """
     gate = request.app[AUTH]
-    session, sent = await gate.asked(request, ("name", "domain", "origins"))
+    session, sent = await gate.asked(request, ("name", "domain", "origins", "again"))
+    owner, again = session.owner, _again(sent)
     website = await request.app[READER].website(request, session.owner.number)
     domain, notes = await _domain(sent) if "domain" in sent else (website.domain, [])
     # A website that is called by its domain goes on to be.
@@ -145,9 +158,14 @@ async def change(request: web.Request) -> web.Response:
 
     def write(connection: sqlite3.Connection) -> None:
         _look_for(connection, website)
+        if domain != website.domain and not again:
+            check_domain_unused(connection, owner.number, domain)
         update_website(connection, website.number, name or domain, domain, origins)
 
-    await gate.store.change(write)
+    try:
+        await gate.store.change(write)
+    except DomainTaken as taken:
+        raise _exists(domain, taken) from None
     gate.store.rejected_events.origins.forget(website.number, frozenset(origins))
     return await _one(gate, website.id, notes)
 

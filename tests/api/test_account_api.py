@@ -530,6 +530,22 @@ async def test_a_domain_is_added_once(app: App) -> None:
     assert (await other("POST", "/api/account/websites", {"domain": "example.com"})).status == 201
 
 
+async def test_a_domain_of_another_website_is_refused_in_a_change(app: App) -> None:
+    browser = await logged_in(app)
+    first = (await browser("POST", "/api/account/websites", {"domain": "example.com"})).json["data"]["id"]
+    second = (await browser("POST", "/api/account/websites", {"domain": "example.org"})).json["data"]["id"]
+    path = f"/api/account/websites/{second}"
+    taken = await browser("PATCH", path, {"domain": "www.example.com"})
+    refused(taken, 409, "website_exists", "domain")
+    assert taken.json["website_id"] == first
+    refused(await browser("PATCH", path, {"domain": "example.com", "again": "yes"}), 400, "invalid_field", "again")
+    assert (await browser("PATCH", path, {"domain": "example.org", "name": "Shop"})).status == 200
+    meant = await browser("PATCH", path, {"domain": "example.com", "again": True})
+    assert (meant.status, meant.json["data"]["domain"]) == (200, "example.com")
+    # A website keeps a domain that it has, also where another one has it.
+    assert (await browser("PATCH", path, {"domain": "example.com"})).status == 200
+
+
 # --- shared links
 
 

@@ -19,6 +19,7 @@ from tests.support.app import NOON_MS, OWNER, App
 from tests.support.cases import cases
 from tests.support.page_client import logged_in
 
+CLIENT = b"\x7f\0\0\1"
 VIEW = {"type": "pageview", "url": "http://localhost:9000/"}
 
 
@@ -60,32 +61,53 @@ async def test_a_refused_origin_is_named_until_it_is_allowed(app: App) -> None:
 )
 def test_an_origin_that_cannot_or_should_not_be_shown_is_not_kept(sent: str) -> None:
     origins = RefusedOrigins()
-    origins.record(1, sent, NOON_MS)
+    origins.record(1, sent, CLIENT, NOON_MS)
     assert origins.newest(1, NOON_MS) == []
 
 
 @pytest.mark.parametrize("sent", ["http://127.0.0.1:3000", "http://192.168.1.7", "http://[::1]:8000", "app://local"])
 def test_addresses_of_ones_own_network_and_apps_are_kept(sent: str) -> None:
     origins = RefusedOrigins()
-    origins.record(1, sent, NOON_MS)
+    origins.record(1, sent, CLIENT, NOON_MS)
     assert [one.origin for one in origins.newest(1, NOON_MS)] == [sent]
 
 
 def test_strangers_fill_no_memory() -> None:
     origins = RefusedOrigins()
     for n in range(20):
-        origins.record(1, f"http://{n}.example", NOON_MS)
+        origins.record(1, f"http://{n}.example", CLIENT, NOON_MS)
     assert [one.origin for one in origins.newest(1, NOON_MS)] == [f"http://{n}.example" for n in range(19, 14, -1)]
     assert MAX_ORIGINS == 5
     for website in range(2, MAX_WEBSITES + 2):
-        origins.record(website, "http://a.example", NOON_MS)
+        origins.record(website, "http://a.example", CLIENT, NOON_MS)
     assert origins.newest(1, NOON_MS) == []
     assert len(origins.newest(2, NOON_MS)) == 1
     # One that is used again stays.
-    origins.record(2, "http://a.example", NOON_MS)
-    origins.record(10_000, "http://a.example", NOON_MS)
+    origins.record(2, "http://a.example", CLIENT, NOON_MS)
+    origins.record(10_000, "http://a.example", CLIENT, NOON_MS)
     assert origins.newest(2, NOON_MS)[0].events == 2
     assert origins.newest(2, NOON_MS + refused_origins.KEEP_MS) == []
+
+
+@pytest.mark.parametrize("flood", ["http://{}.example", "http://localhost:{}"])
+def test_one_client_does_not_displace_the_origins_of_others(flood: str) -> None:
+    """Before: five origins of a stranger were all that an owner saw."""
+    origins = RefusedOrigins()
+    origins.record(1, "http://localhost:9000", CLIENT, NOON_MS)
+    origins.record(1, "https://partner.example", b"partner!", NOON_MS)
+    for n in range(20):
+        origins.record(1, flood.format(n + 1), b"stranger", NOON_MS)
+    assert {one.origin for one in origins.newest(1, NOON_MS)} > {"http://localhost:9000", "https://partner.example"}
+
+
+@pytest.mark.parametrize("own", ["http://localhost:9000", "http://192.168.1.7:3000", "capacitor://localhost"])
+def test_many_clients_do_not_displace_a_local_origin(own: str) -> None:
+    origins = RefusedOrigins()
+    origins.record(1, own, CLIENT, NOON_MS)
+    for n in range(20):
+        origins.record(1, f"http://{n}.example", bytes([n]), NOON_MS)
+    found = [one.origin for one in origins.newest(1, NOON_MS)]
+    assert found == [*(f"http://{n}.example" for n in range(19, 15, -1)), own]
 
 
 # --- counts

@@ -1692,8 +1692,8 @@ FAULTS = (
     Fault(
         "public addresses among refused origins",
         "tally/ingest/refused_origins.py",
-        'return origin if any(address in network for network in PRIVATE_NETWORKS) else ""',
-        "return origin",
+        "    return (origin, True) if any(address in network for network in PRIVATE_NETWORKS) else None",
+        "    return origin, True",
         "tests/api/test_refused_origins.py",
     ),
     Fault(
