@@ -20,7 +20,7 @@ run: setup  ## start a server on http://127.0.0.1:8000
 demo: setup  ## start a server with half a year of generated traffic
 	$(BIN)/analytics-server demo
 
-test: setup  ## run the tests of every day
+test: setup  ## run the quick part of the tests
 	$(BIN)/python -m pytest
 
 test-all: setup  ## run all tests
