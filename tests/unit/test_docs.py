@@ -166,3 +166,19 @@ def test_the_changelog_has_the_version_of_pyproject() -> None:
 def test_every_named_file_exists(source: Path) -> None:
     named = re.findall(r"`((?:tally|tests|static|deploy|docs|bench|\.ci|\.github)/[\w./-]*)`", source.read_text())
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_every_page_named_in_the_code_exists() -> None:
+    suffixes = (".py", ".js", ".sql", ".c", ".toml", ".yaml", ".service", ".socket", ".sh")
+    sources = [path for path in tracked_files() if path.suffix in suffixes]
+    assert len(sources) > 200
+    named = {(path, name) for path in sources for name in re.findall(r"\bdocs/[\w/-]+\.md", path.read_text())}
+    assert len(named) > 20
+    assert [(str(path.relative_to(ROOT)), name) for path, name in named if not (ROOT / name).exists()] == []
+
+
+def tracked_files() -> list[Path]:
+    """The files of the repository, without what tools and builds leave in it."""
+    names = ("tally", "tests", "static", "deploy", "docs", "bench")
+    found = [path for name in names for path in (ROOT / name).rglob("*") if path.is_file()]
+    return [path for path in found if not {"node_modules", "__pycache__", "vendor"} & set(path.parts)]
