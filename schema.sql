@@ -263,7 +263,7 @@ create table total_15m (
   primary key (website, quarter)
 ) strict, without rowid;
 
--- Counts by value of each field over blocks of days, for top lists (tally/rollups/fields.py). Level 1 is not used.
+-- Counts by value of each field over blocks of days, for top lists (tally/rollups/field_values.py). Level 1 is not used.
 -- field 14 is event_name, of events and app events only; its value 0 counts all traffic.
 create table rollup (
   website    integer not null,

@@ -27,7 +27,7 @@ from traffic import DAY_MS, DOMAIN, EVENTS_A_VISITOR, Traffic, quieter, texts
 from tally.accounts.accounts import FIRST_ACCOUNT, create_account, find_account
 from tally.accounts.api_keys import create_api_key
 from tally.accounts.websites import add_website, all_websites
-from tally.rollups import fields as rollups
+from tally.rollups import rollup_state
 from tally.rollups import visit_pages as visit_days
 from tally.rollups import web_vitals as vital_days
 from tally.storage import database as schema
@@ -44,8 +44,8 @@ EVENT_ID_MS = 72 * 3_600_000
 _POLL_S = 0.5
 # A step takes a second or so; this is for a machine that is busy otherwise.
 MOST_IDLE_S = 300.0
-# What is folded later than this is a backlog (tally/rollups/fields.py FOLD_AFTER_MS is 10 s, plus its pause and its
-# step).
+# What is rolled up later than this is a backlog (ROLL_UP_AFTER_MS in tally/rollups/field_values.py is 10 s, plus its
+# pause and its step).
 BEHIND_MS = 60_000
 
 
@@ -96,7 +96,7 @@ def drop(db: Path) -> None:
 
 def _marks(events: int) -> dict[str, object]:
     drawn = {"asked": events, "seed": SEED, "days": DAYS, "shape": SHAPE}
-    return drawn | {"schema": schema.VERSION, "levels": list(rollups.LEVELS)}
+    return drawn | {"schema": schema.VERSION, "levels": list(rollup_state.LEVELS)}
 
 
 def mark(folder: Path, marks: dict[str, object], known: DataSet) -> None:
@@ -262,7 +262,7 @@ def _expected(days: list[tuple[int, int, int, int]]) -> set[tuple[int, int, int]
         expected |= {
             (website, level, day >> level)
             for day, _ in own
-            for level in rollups.LEVELS[1:]
+            for level in rollup_state.LEVELS[1:]
             if (day >> level) + 1 <= ready >> level
         }
     return expected

@@ -19,8 +19,8 @@ from tally.maintenance import backup as backups
 from tally.maintenance import restore as restoring
 from tally.maintenance import retention
 from tally.rollups import experiments as trials
-from tally.rollups import fields as rollups
 from tally.rollups import heatmaps_verify as heat_audit
+from tally.rollups import rollup_state
 from tally.rollups import visit_pages as visit_days
 from tally.rollups import web_vitals as vital_days
 from tally.rollups.verify import HEATMAPS, HISTOGRAMS, PAGES, TRIALS, Verdict, verdicts
@@ -157,7 +157,7 @@ def _verify_one(connection: sqlite3.Connection, website: Website, repair: bool) 
     if repair and wrong:
         with transaction(connection):
             # A day takes the blocks above it along.
-            rollups.mark_stale(
+            rollup_state.mark_stale(
                 connection,
                 website.number,
                 {verdict.first_day for verdict in wrong if verdict.fault not in (HISTOGRAMS, PAGES, TRIALS, HEATMAPS)},

@@ -15,7 +15,7 @@ A visit's row is written as it is after the group; where its begin moved or two 
 the events of the one that was swallowed are renumbered (rare: only an event that arrives late can join visits).
 
 Totals of quarters of an hour follow every commit (tally/rollups/totals.py); top lists follow a little later, but for
-late events (tally/rollups/fields.py).
+late events (tally/rollups/rollup_state.py).
 
 Ids are taken from the file in blocks, so that they grow over restarts without a write each time. Another process that
 writes takes its ids behind the block and uses them in the same transaction (tally/transfer/import_writer.py); the
@@ -49,7 +49,7 @@ from tally.events.validation import (
 from tally.events.visits import Visit
 from tally.ingest.engine import DUPLICATE, MONTH_FULL, NO_ASSIGNMENT, Outcomes, PreparedEvent, WriteRequest
 from tally.rollups import experiments as trials
-from tally.rollups import fields as rollups
+from tally.rollups import field_values, rollup_state
 from tally.rollups import heatmap_grid as heat
 from tally.rollups import totals as moments
 from tally.rollups import vitals_histogram as vitals
@@ -362,19 +362,19 @@ class _Group:
         for row in self._events:
             of_day.setdefault((row[0], row[1] // DAY_MS), []).append(row)
         for (website, day), rows in of_day.items():
-            now = rollups.state(self._connection, website, day)
+            now = rollup_state.day_state(self._connection, website, day)
             if now is None:
-                rollups.open_day(self._connection, website, day)
-            elif now.state == rollups.OPEN:
+                rollup_state.open_day(self._connection, website, day)
+            elif now.state == rollup_state.OPEN:
                 # Of a row: ts, type, visitor, the fields and event_name.
-                late = [(row[4], row[3], *row[6:21]) for row in rows if row[1] < now.folded_ms]
+                late = [(row[4], row[3], *row[6:21]) for row in rows if row[1] < now.rolled_up_to_ms]
                 if late:
-                    rollups.fold_late(self._connection, website, day, late)
-            elif now.state == rollups.FINAL or (
-                now.state == rollups.STALE and any(row[1] < now.folded_ms for row in rows)
+                    field_values.roll_up_late(self._connection, website, day, late)
+            elif now.state == rollup_state.FINAL or (
+                now.state == rollup_state.STALE and any(row[1] < now.rolled_up_to_ms for row in rows)
             ):
                 # Only where the system's clock was set back by days.
-                rollups.mark_stale(self._connection, website, (day,))
+                rollup_state.mark_stale(self._connection, website, (day,))
 
     def _place(self, row: PreparedEvent) -> tuple[int, int, int]:
         return row.website.number, row.event.ts_ms, self._writer.take_id(self._connection)

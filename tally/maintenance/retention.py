@@ -12,7 +12,7 @@ goes: the rows of event, visit, vitals, ab, assignment, conversion and import_id
 import sqlite3
 from typing import NamedTuple
 
-from tally.rollups.fields import FINAL, FINAL_AFTER_MS, KEPT, ROWS_A_STEP
+from tally.rollups.rollup_state import FINAL, FINAL_AFTER_MS, KEPT, ROWS_PER_STEP
 from tally.storage import event_data
 from tally.timestamps import DAY_MS
 
@@ -126,7 +126,7 @@ def _delete(connection: sqlite3.Connection, website: int, end: int) -> bool:
         old = connection.execute(
             f"/* retention.old */ select {', '.join(key)} from {table} where website = ? and {column} < ?"
             f" order by {column} limit ?",
-            (website, end if column == "day" else end * DAY_MS, ROWS_A_STEP),
+            (website, end if column == "day" else end * DAY_MS, ROWS_PER_STEP),
         ).fetchall()
         if old:
             if table == "event":

@@ -29,13 +29,13 @@ from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 from tally.clock import Clock
 from tally.maintenance import retention
 from tally.maintenance.scheduler import Scheduler, Turn
-from tally.rollups import fields as rollups
+from tally.rollups import field_values, rollup_state
 from tally.rollups import heatmaps as heat_days
 from tally.rollups import totals as moments
 from tally.rollups import visit_pages as visit_days
 from tally.rollups import web_vitals as vital_days
 from tally.rollups.counts import Counts
-from tally.rollups.fields import FINAL, OPEN, STALE
+from tally.rollups.rollup_state import FINAL, OPEN, STALE
 from tally.storage.connections import Thread
 from tally.storage.database import transaction
 from tally.timestamps import DAY_MS
@@ -113,7 +113,7 @@ class RollupBuilder:
 
     async def build(self, website: int, now: Moment) -> bool:
         """Build the oldest stale day."""
-        days = await self._write(rollups.unfinished, website, STALE, 1)
+        days = await self._write(rollup_state.unfinished, website, STALE, 1)
         for day, _ in days:
             await self._build(website, day, now.deletion_time_ms)
         return bool(days)
@@ -124,44 +124,44 @@ class RollupBuilder:
 
     async def _build(self, website: int, day: int, deletion_time_ms: int) -> None:
         """Make a stale day right."""
-        while await self._write(rollups.drop_values, website, 0, day) or await self._write(
-            rollups.drop_visitors, website, day
+        while await self._write(field_values.delete_values, website, 0, day) or await self._write(
+            field_values.delete_visitors, website, day
         ):
             pass
-        state = FINAL if rollups.is_final(day, deletion_time_ms) else OPEN
+        state = FINAL if rollup_state.is_final(day, deletion_time_ms) else OPEN
         try:
             version = await self._write(_begin, self._reader, website, day, state)
             totals = await self._reader.run(lambda connection: moments.counted(connection, website, day))
         finally:
             await self._reader.run(_forget_snapshot)
         if state == FINAL:
-            for field in range(rollups.ALL + 1):
+            for field in range(field_values.ALL + 1):
                 await self._values(website, day, field)
         if await self._write(_end, website, day, version, state, totals):
             self._look_at_blocks(website)
 
     async def _values(self, website: int, day: int, field: int) -> None:
         """Writes a field's values of a day that is over."""
-        rows = await self._reader.run(lambda connection: rollups.counted(connection, website, day, field))
-        for start in range(0, len(rows), rollups.ROWS_A_STEP):
-            part = rows[start : start + rollups.ROWS_A_STEP]
-            await self._write(rollups.add_values, (website, field, 0, day), part)
+        rows = await self._reader.run(lambda connection: field_values.count_day(connection, website, day, field))
+        for start in range(0, len(rows), rollup_state.ROWS_PER_STEP):
+            part = rows[start : start + rollup_state.ROWS_PER_STEP]
+            await self._write(field_values.add_values, (website, field, 0, day), part)
 
     async def _block(self, website: int, level: int, block: int) -> None:
         """Adds the blocks below one up."""
-        while await self._write(rollups.drop_values, website, level, block):
+        while await self._write(field_values.delete_values, website, level, block):
             pass
-        for field in range(rollups.ALL + 1):
+        for field in range(field_values.ALL + 1):
             after = -1
-            while after < rollups.LAST_VALUE:
-                after = await self._write(rollups.merge, website, field, level, block, after)
-        await self._write(rollups.set_block, website, level, block)
+            while after < field_values.LAST_VALUE:
+                after = await self._write(field_values.merge, website, field, level, block, after)
+        await self._write(rollup_state.finish_block, website, level, block)
 
     async def blocks(self, website: int, now: Moment) -> bool:
         """Build one block of days, from the blocks below it."""
         if website in self._blocks_built:
             return False
-        found = await self._write(rollups.next_block, website, now.deletion_time_ms)
+        found = await self._write(rollup_state.next_block, website, now.deletion_time_ms)
         if found is None:
             self._blocks_built.add(website)
             return False
@@ -193,8 +193,8 @@ class RollupBuilder:
             counts = await self._count_pages(place, part)
             without_view = counts.pop(0, without_view)
             rows = list(counts.items())
-            for start in range(0, len(rows), rollups.ROWS_A_STEP):
-                await self._write(visit_days.add, place, rows[start : start + rollups.ROWS_A_STEP])
+            for start in range(0, len(rows), rollup_state.ROWS_PER_STEP):
+                await self._write(visit_days.add, place, rows[start : start + rollup_state.ROWS_PER_STEP])
         return await self._write(visit_days.end, place, before, without_view)
 
     async def _count_pages(self, place: tuple[int, int, int], part: visit_days.Part) -> Counts:
@@ -276,21 +276,21 @@ def _websites(connection: sqlite3.Connection) -> list[int]:
 
 def _fold(connection: sqlite3.Connection, website: int, now_ms: int) -> bool:
     """Fold a step's worth of the oldest open day that has any; whether there was one."""
-    for day, known in rollups.unfinished(connection, website, OPEN):
-        end_ms = rollups.fold_end(connection, website, day, known.folded_ms, now_ms)
-        if end_ms > known.folded_ms:
-            rollups.fold(connection, website, day, known.folded_ms, end_ms)
+    for day, known in rollup_state.unfinished(connection, website, OPEN):
+        end_ms = field_values.roll_up_end(connection, website, day, known.rolled_up_to_ms, now_ms)
+        if end_ms > known.rolled_up_to_ms:
+            field_values.roll_up(connection, website, day, known.rolled_up_to_ms, end_ms)
             return True
     return False
 
 
 def _close(connection: sqlite3.Connection, website: int, deletion_time_ms: int) -> bool | None:
     """Take a step towards making an open day final: UNDER_WAY or FINISHED; None where there is no such day."""
-    for day, known in rollups.unfinished(connection, website, OPEN):
-        if rollups.is_final(day, deletion_time_ms) and known.folded_ms >= (day + 1) * DAY_MS:
-            if rollups.drop_visitors(connection, website, day):
+    for day, known in rollup_state.unfinished(connection, website, OPEN):
+        if rollup_state.is_final(day, deletion_time_ms) and known.rolled_up_to_ms >= (day + 1) * DAY_MS:
+            if field_values.delete_visitors(connection, website, day):
                 return UNDER_WAY
-            rollups.finish_day(connection, website, day)
+            rollup_state.finish_day(connection, website, day)
             return FINISHED
     return None
 
@@ -306,7 +306,7 @@ def _begin(connection: sqlite3.Connection, reader: Thread, website: int, day: in
         " where website = ? and level = 0 and block = ? and state = 0",
         ((day + (state == FINAL)) * DAY_MS, website, day),
     )
-    known = rollups.state(connection, website, day)
+    known = rollup_state.day_state(connection, website, day)
     return -1 if known is None else known.version
 
 
@@ -319,7 +319,7 @@ def _end(
     connection: sqlite3.Connection, website: int, day: int, version: int, state: int, totals: moments.Totals
 ) -> bool:
     """Mark the day as right; False where it has been marked stale again."""
-    if not rollups.set_day(connection, website, day, version, state):
+    if not rollup_state.finish_rebuild(connection, website, day, version, state):
         return False
     moments.add(connection, moments.rows_of(website, totals))
     return True

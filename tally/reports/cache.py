@@ -1,11 +1,11 @@
 """What was counted of complete days, remembered: the same ranges are asked for again, and what is over stays so.
 
-Arrays of numbers, by what they are figures of. The versions of the days (tally/rollups/fields.py), or their sum, have
-to be a part of that (or tally/rollups/web_vitals.py `versions`): a version grows whenever its day changes, by a late
-event or an import, and a sum with each new day. Used by the readers' threads at once; bounded, least recently used go
-first, and what nobody asked for in an hour goes too: what the owner has had deleted is not to live on here. Nothing
-here says who it was: counts, numbers of labels in the order of time, and values of event_data. Of a key only a digest
-is kept: a filter may be 8 KB long.
+Arrays of numbers, by what they are figures of. The versions of the days (tally/rollups/rollup_state.py), or their sum,
+have to be a part of that (or tally/rollups/web_vitals.py `versions`): a version grows whenever its day changes, by a
+late event or an import, and a sum with each new day. Used by the readers' threads at once; bounded, least recently
+used go first, and what nobody asked for in an hour goes too: what the owner has had deleted is not to live on here.
+Nothing here says who it was: counts, numbers of labels in the order of time, and values of event_data. Of a key only a
+digest is kept: a filter may be 8 KB long.
 """
 
 import threading

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tally.events.dimensions import FIELDS
-from tally.rollups import fields as rollups
-from tally.rollups.fields import FINAL, KEPT, STALE, Blocks, Day
+from tally.rollups import rollup_state
+from tally.rollups.rollup_state import FINAL, KEPT, STALE, Blocks, Day
 from tally.storage.sql import events as queries
 from tally.storage.sql.events import Query, Scope
 from tally.timestamps import DAY_MS
@@ -82,7 +82,7 @@ class Coverage:
         """The day that a span is, where it is a whole one and folded to its end: its version changes with each event
         that still comes."""
         day = self.known.days[span[0] // DAY_MS]
-        is_whole = span[1] - span[0] == DAY_MS == day.folded_ms - span[0]
+        is_whole = span[1] - span[0] == DAY_MS == day.rolled_up_to_ms - span[0]
         return day if day.state != STALE and is_whole else None
 
     def raw(self, span: Span, filtered: bool = False) -> Scope:
@@ -109,7 +109,7 @@ def refuse_gone(connection: sqlite3.Connection, scope: Scope) -> None:
 def ground_of(connection: sqlite3.Connection, scope: Scope) -> Coverage:
     """Looks up what is right of a scope's days; `connection` reads one snapshot."""
     first, end = scope.from_ms // DAY_MS, -(-scope.to_ms // DAY_MS)
-    known = rollups.blocks(connection, scope.website, first, end)
+    known = rollup_state.blocks(connection, scope.website, first, end)
     return Coverage(connection, scope, known, [day for day, of in known.days.items() if of.state == KEPT])
 
 
@@ -148,7 +148,9 @@ def _covered(ground: Coverage) -> tuple[set[int], set[int]]:
         whole &= {day for day in days if found.get(day, 0) == folded.get(day, 0)}
         none |= {day for day in days if day not in found}
     stale = {day for day, known in days.items() if known.state == STALE}
-    partial = {day for day, known in days.items() if known.state != STALE and known.folded_ms < (day + 1) * DAY_MS}
+    partial = {
+        day for day, known in days.items() if known.state != STALE and known.rolled_up_to_ms < (day + 1) * DAY_MS
+    }
     whole = {day for day in whole - stale if day not in partial or _rest_matches(ground, day, all_of_it=True)}
     none = {day for day in none - stale if day not in partial or _rest_matches(ground, day, all_of_it=False)}
     return whole, none
@@ -156,6 +158,6 @@ def _covered(ground: Coverage) -> tuple[set[int], set[int]]:
 
 def _rest_matches(ground: Coverage, day: int, all_of_it: bool) -> bool:
     """Whether of the part of a day that is not folded yet all events match the filters, or none does."""
-    span = (ground.known.days[day].folded_ms, (day + 1) * DAY_MS)
+    span = (ground.known.days[day].rolled_up_to_ms, (day + 1) * DAY_MS)
     matching = ground.number(queries.traffic(ground.raw(span, filtered=True)))
     return matching == (ground.number(queries.traffic(ground.raw(span))) if all_of_it else 0)

@@ -24,7 +24,7 @@ import orjson
 
 from tally.reports.cache import ResultCache, packed, unpacked
 from tally.reports.coverage import Coverage
-from tally.rollups.fields import FINAL
+from tally.rollups.rollup_state import FINAL
 from tally.storage.sql import events as queries
 from tally.timestamps import DAY_MS
 

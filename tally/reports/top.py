@@ -13,8 +13,8 @@ from tally.reports import partial_days as cuts
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import Coverage, Span, ground_of, parts_of
 from tally.reports.ranking import Sums, first
-from tally.rollups import fields as rollups
-from tally.rollups.fields import number_of
+from tally.rollups import rollup_state
+from tally.rollups.field_values import field_number
 from tally.storage.sql import events as queries
 from tally.storage.sql.events import Scope
 from tally.storage.visitor_values import NAMES
@@ -77,22 +77,22 @@ def _complete(ground: Coverage, stretch: Span) -> tuple[list[tuple[int, int]], i
         span = (max(stretch[0], day * DAY_MS), min(stretch[1], (day + 1) * DAY_MS))
         if span[0] >= span[1]:
             continue
-        if span[1] - span[0] == DAY_MS == known.folded_ms - day * DAY_MS:
+        if span[1] - span[0] == DAY_MS == known.rolled_up_to_ms - day * DAY_MS:
             version += known.version
         else:
-            tiles += rollups.cover(ground.known, start, day)
+            tiles += rollup_state.cover(ground.known, start, day)
             start = day + 1
             rest.append(span)
-    return tiles + rollups.cover(ground.known, start, end), version, rest
+    return tiles + rollup_state.cover(ground.known, start, end), version, rest
 
 
 def _piece(ground: Coverage, field: str, span: Span, remembered: ResultCache) -> list[Sequence[Sequence[int]]]:
     """The values of a day that is not complete, or of a part of one."""
-    day, number = span[0] // DAY_MS, number_of(field)
+    day, number = span[0] // DAY_MS, field_number(field)
     known = ground.known.days[day]
-    if span[0] == day * DAY_MS < known.folded_ms <= span[1]:
+    if span[0] == day * DAY_MS < known.rolled_up_to_ms <= span[1]:
         folded = queries.sums(ground.website, number, [(0, day)])
-        rest = queries.not_folded(ground.website, number, day, known.folded_ms, span[1])
+        rest = queries.not_folded(ground.website, number, day, known.rolled_up_to_ms, span[1])
         return [ground.rows(folded), ground.rows(rest)]
     scope, is_begin, is_end = ground.raw(span), span[0] == day * DAY_MS, span[1] == (day + 1) * DAY_MS
     listed = cuts.day_of(ground, remembered, field, day) if is_begin or is_end else None
@@ -124,7 +124,7 @@ def _counted(ground: Coverage, field: str, span: Span) -> Iterable[Sequence[int]
 def _add_tiles(
     sums: Sums, ground: Coverage, field: str, tiles: list[tuple[int, int]], version: int, remembered: ResultCache
 ) -> None:
-    number = number_of(field)
+    number = field_number(field)
 
     def count(own: Sums) -> None:
         for start in range(0, len(tiles), _TILES_A_STATEMENT):

@@ -16,7 +16,7 @@ from tally.reports.cache import ResultCache
 from tally.reports.coverage import Coverage, Span, ground_of, parts_of
 from tally.reports.ranking import Sums, first
 from tally.rollups import visit_pages as visit_days
-from tally.rollups.fields import PAGE_LEVELS
+from tally.rollups.rollup_state import PAGE_LEVELS
 from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS
 
@@ -61,7 +61,7 @@ def _complete(ground: Coverage, stretches: Iterable[Span]) -> tuple[list[Span], 
         for day, known in ground.known.days.items():
             span = (max(stretch[0], day * DAY_MS), min(stretch[1], (day + 1) * DAY_MS))
             if span[0] < span[1]:
-                is_whole = span[1] - span[0] == DAY_MS == known.folded_ms - day * DAY_MS
+                is_whole = span[1] - span[0] == DAY_MS == known.rolled_up_to_ms - day * DAY_MS
                 (whole if is_whole else rest).append(span)
     return whole, rest
 

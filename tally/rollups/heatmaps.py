@@ -23,8 +23,8 @@ from itertools import chain, groupby
 
 import orjson
 
-from tally.rollups.fields import tiles
 from tally.rollups.heatmap_grid import WIDTHS, Cells, add, cell_of, packed
+from tally.rollups.rollup_state import tiles
 
 LEVELS = (0, 3, 6)
 COUNT_LEVELS = tuple(range(9))

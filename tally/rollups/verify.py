@@ -9,12 +9,13 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from tally.rollups import experiments as trials
-from tally.rollups import fields as rollups
+from tally.rollups import field_values, rollup_state
 from tally.rollups import heatmaps_verify as heat_audit
 from tally.rollups import totals as moments
 from tally.rollups import visit_pages as visit_days
 from tally.rollups import web_vitals as vital_days
-from tally.rollups.fields import ALL, KEPT, LEVELS, STALE
+from tally.rollups.field_values import ALL
+from tally.rollups.rollup_state import KEPT, LEVELS, STALE
 from tally.storage.database import snapshot
 from tally.storage.sql import events as queries
 
@@ -114,7 +115,7 @@ def _in_snapshot(connection: sqlite3.Connection, website: int, level: int, block
 
 
 def _day(connection: sqlite3.Connection, website: int, day: int) -> Verdict:
-    known = rollups.state(connection, website, day)
+    known = rollup_state.day_state(connection, website, day)
     if known is None:
         return Verdict(0, day, "the record")
     if known.state == STALE:
@@ -124,9 +125,9 @@ def _day(connection: sqlite3.Connection, website: int, day: int) -> Verdict:
     if _totals(connection, website, day) != _without_zeros(moments.counted(connection, website, day)):
         return Verdict(0, day, "totals")
     for field in range(ALL + 1):
-        counted = rollups.counted(connection, website, day, field, known.folded_ms)
+        counted = field_values.count_day(connection, website, day, field, known.rolled_up_to_ms)
         if sorted(counted) != _values(connection, website, field, 0, (day,)):
-            return Verdict(0, day, f"values of {rollups.name_of(field)}")
+            return Verdict(0, day, f"values of {field_values.field_name(field)}")
     return Verdict(0, day)
 
 
@@ -137,7 +138,7 @@ def _block(connection: sqlite3.Connection, website: int, level: int, block: int)
         parts = _values(connection, website, field, below, range(block << step, (block + 1) << step))
         found = _values(connection, website, field, level, (block,))
         if parts != found:
-            return Verdict(level, block, f"values of {rollups.name_of(field)}")
+            return Verdict(level, block, f"values of {field_values.field_name(field)}")
     return Verdict(level, block)
 
 
@@ -147,7 +148,7 @@ def _pages(connection: sqlite3.Connection, website: int) -> Iterator[Verdict]:
     days = [day for (day,) in connection.execute(statement, (website,))]
     for level, block in sorted(visit_days.built(connection, website, days)):
         with snapshot(connection):
-            known = None if level else rollups.state(connection, website, block)
+            known = None if level else rollup_state.day_state(connection, website, block)
             # The pages of a day whose events are gone are the data.
             if (
                 (known is None or known.state != KEPT)

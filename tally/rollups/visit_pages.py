@@ -3,7 +3,7 @@
 A block is of 8 or 64 whole UTC days (level 3, 6); of single days (0) only those are kept whose events are about to go,
 since any other is counted within 10 ms. A block is there once it has its row of value 0, visits without a view: that
 row comes last, if no day has changed since the block was counted. Whoever makes a day stale takes the row away
-(tally/rollups/fields.py), and the block is built anew once the day is over for good again.
+(tally/rollups/rollup_state.py), and the block is built anew once the day is over for good again.
 
 Somebody may make up a million pages: then a block is counted in parts by label, each of which walks over the same
 visits and holds its own pages. The second way below holds the visits of a day as well, however many parts there are.
@@ -19,9 +19,9 @@ from collections.abc import Iterable, Sequence
 import orjson
 
 from tally.events.dimensions import FIELDS
-from tally.rollups import fields as rollups
+from tally.rollups import rollup_state
 from tally.rollups.counts import Counts, merge
-from tally.rollups.fields import FINAL_AFTER_MS, KEPT, PAGE_LEVELS
+from tally.rollups.rollup_state import FINAL_AFTER_MS, KEPT, PAGE_LEVELS
 from tally.storage.sql import events as queries
 from tally.storage.sql import visits as visiting
 from tally.storage.sql.events import Scope
@@ -167,7 +167,7 @@ def drop(connection: sqlite3.Connection, website: int, level: int, block: int) -
     old = connection.execute(
         "/* visit_pages.old */ select website, level, block, value from visit_page"
         " where website = ? and level = ? and block = ? limit ?",
-        (website, level, block, rollups.ROWS_A_STEP),
+        (website, level, block, rollup_state.ROWS_PER_STEP),
     ).fetchall()
     connection.executemany(
         "/* visit_pages.drop */ delete from visit_page where website = ? and level = ? and block = ? and value = ?", old

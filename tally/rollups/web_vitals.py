@@ -23,7 +23,7 @@ import orjson
 
 from tally.events.dimensions import FIELDS
 from tally.events.validation import METRICS
-from tally.rollups.fields import is_final, tiles
+from tally.rollups.rollup_state import is_final, tiles
 from tally.rollups.vitals_histogram import EVENTS, SLOTS, Cells, added, is_poor, packed, plus, slots_of, unpacked
 from tally.storage.sql import events as queries
 from tally.timestamps import DAY_MS
@@ -41,7 +41,7 @@ CUTS = {"device": DEVICE, "pathname": PATHNAME}
 _COUNTED = ", ".join(("events", *(f"poor_{metric}" for metric in METRICS)))
 # Of a row of table web_vitals: website, ts, id, the fields, the metrics.
 _PATHNAME_AT, _DEVICE_AT = (3 + FIELDS.index(field) for field in ("pathname", "device"))
-# Events come for 72 hours past the end of their day (tally/rollups/fields.py `is_final`).
+# Events come for 72 hours past the end of their day (tally/rollups/rollup_state.py `is_final`).
 _UNSETTLED_DAYS = 4
 # our choice: 10 to 20 ms.
 _VALUES_A_STEP = 200

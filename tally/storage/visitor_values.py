@@ -3,10 +3,11 @@
 A rollup counts visitors by value, so an event that is folded in adds one only where its visitor did not have that value
 on that day before. Most visitors have one value in nearly every field. So a row of open_day_visitor holds the values of
 one event of the visitor, and open_day_visitor_value only those that differ from it: 55 bytes for a visitor with one
-event, where a row for each field took 340. The rows of a day are deleted when it is final (tally/rollups/fields.py).
+event, where a row for each field took 340. The rows of a day are deleted when it is final
+(tally/rollups/rollup_state.py).
 
-The statements here are parts of transactions of tally/rollups/fields.py. `temp.fresh` holds the events to be folded in,
-with columns visitor, type, the 14 fields and event_name.
+The statements here are parts of transactions of tally/rollups/field_values.py. `temp.fresh` holds the events to be
+rolled up, with columns visitor, type, the 14 fields and event_name.
 """
 
 import sqlite3

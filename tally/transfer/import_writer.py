@@ -21,7 +21,7 @@ import orjson
 from tally.events.dimensions import FIELDS
 from tally.events.validation import AB_ASSIGN, AB_CONVERT, APP_EVENT, HEATMAP, METRICS, SCREEN_VIEW, VITALS, Rejection
 from tally.rollups import experiments as trials
-from tally.rollups import fields as rollups
+from tally.rollups import rollup_state
 from tally.rollups import vitals_histogram as vitals
 from tally.rollups import web_vitals as vital_days
 from tally.storage import event_data, value_limits
@@ -218,7 +218,7 @@ class Part:
         vital_days.add(self._connection, measured)
         insert(self._connection, "import_writer", "experiment_event", ab)
         trials.convert(self._connection, converted)
-        rollups.mark_stale(self._connection, website, sorted({row[1] // DAY_MS for row in events}))
+        rollup_state.mark_stale(self._connection, website, sorted({row[1] // DAY_MS for row in events}))
 
     def _touch(self, traffic: Sequence[Line]) -> dict[int, Iterator[int]]:
         """Puts visits right; for each visitor the visits of its lines, in their order."""

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from tally.reports import event_data as properties
-from tally.rollups.fields import KEPT
+from tally.rollups.rollup_state import KEPT
 from tally.storage.database import open_database
 from tests.support.app import App
 from tests.support.cases import cases

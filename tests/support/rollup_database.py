@@ -32,10 +32,11 @@ from tally.reports import top as toplists
 from tally.reports import visit_pages as visit_figures
 from tally.reports.cache import ResultCache
 from tally.reports.stats import Stats
-from tally.rollups import fields as rollups
+from tally.rollups import field_values, rollup_state
 from tally.rollups import totals as moments
 from tally.rollups import visit_pages as visit_days
-from tally.rollups.fields import ALL, KEPT, LEVELS, OPEN, STALE
+from tally.rollups.field_values import ALL
+from tally.rollups.rollup_state import KEPT, LEVELS, OPEN, STALE
 from tally.storage.connections import Thread
 from tally.storage.database import connect_reader, open_database, transaction
 from tally.storage.sql.events import Scope
@@ -49,7 +50,7 @@ HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
 LATE_MS = 72 * HOUR_MS  # at most 72 hours old
 GAP_MS = 30 * MINUTE_MS  # a gap of exactly 30:00.000 joins
-FINAL = range(rollups.FINAL, KEPT + 1)
+FINAL = range(rollup_state.FINAL, KEPT + 1)
 
 
 # --- the second answer
@@ -352,7 +353,7 @@ class Works:
                 days = {ts // DAY_MS for ts, *_ in facts}
                 for day in sorted(days):
                     self._bring_day(connection, number, [fact for fact in facts if fact[0] // DAY_MS == day])
-                rollups.mark_stale(connection, number, sorted(days))
+                rollup_state.mark_stale(connection, number, sorted(days))
         finally:
             connection.close()
 
@@ -453,13 +454,13 @@ class Works:
         unset, found = self.ask(lambda run: visit_figures.pages(run, scope, side, limit, self.remembered))
         return unset, [tuple(page) for page in found]
 
-    def days(self, website: int = 0) -> dict[int, rollups.Day]:
+    def days(self, website: int = 0) -> dict[int, rollup_state.Day]:
         """What `rollup_state` says of the days."""
         rows = self.reader.execute(
             "select block, state, rolled_up_to_ms, version from rollup_state where website = ? and level = 0",
             (self.websites[website].number,),
         )
-        return {day: rollups.Day(*rest) for day, *rest in rows}
+        return {day: rollup_state.Day(*rest) for day, *rest in rows}
 
 
 def label_of(connection: sqlite3.Connection, text: str) -> int:
@@ -485,7 +486,7 @@ def fill(path: Path, website: int, days: Sequence[int], events_a_day: int) -> No
                 row = (website, ts, id_, 0, visitor, 0, paths[n], 0, 0, 0, systems[n % 3], *([0] * 10))
                 connection.execute(f"insert into event values ({', '.join('?' * 21)}, null)", row)
                 connection.execute("insert into visit values (?, ?, ?, 0, 0, 1, 0)", (website, ts, visitor))
-        rollups.mark_stale(connection, website, days)
+        rollup_state.mark_stale(connection, website, days)
     connection.close()
 
 
@@ -496,7 +497,7 @@ Values = dict[tuple[int, int, int], dict[int, tuple[int, ...]]]
 
 
 def wrong_tables(connection: sqlite3.Connection, website: int) -> list[str]:
-    """What of moment, rollup and built is not what moments.counted and rollups.counted give from raw rows.
+    """What of moment, rollup and built is not what moments.counted and field_values.count_day give from raw rows.
 
     For days that are not stale; those whose raw rows are gone cannot be counted.
     """
@@ -528,9 +529,9 @@ def wrong_tables(connection: sqlite3.Connection, website: int) -> list[str]:
         if totals[day] != moments.counted(connection, website, day):
             wrong.append(f"totals of day {day}: {totals[day]} {moments.counted(connection, website, day)}")
         for field in range(ALL + 1):
-            want = rollups.counted(connection, website, day, field, folded_ms if state == OPEN else None)
+            want = field_values.count_day(connection, website, day, field, folded_ms if state == OPEN else None)
             if values[field, 0, day] != {value: tuple(row) for value, *row in want}:
-                wrong.append(f"values of {rollups.name_of(field)} on day {day}")
+                wrong.append(f"values of {field_values.field_name(field)} on day {day}")
     wrong += _wrong_blocks(connection, website, days, values)
     for level, block in visit_days.built(connection, website, sorted(days)):
         of_days = {state for day, (state, _) in days.items() if day >> level == block}
@@ -558,7 +559,7 @@ def _wrong_blocks(
                 for value, row in values[field, 0, day].items():
                     sums[value] = tuple(map(sum, zip(row, sums.get(value, (0, 0, 0)), strict=True)))
             if values[field, level, block] != sums:
-                wrong.append(f"values of {rollups.name_of(field)} in block {block} of level {level}")
+                wrong.append(f"values of {field_values.field_name(field)} in block {block} of level {level}")
     return wrong
 
 

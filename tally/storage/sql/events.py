@@ -228,7 +228,7 @@ def how_many_of(website: int, from_ms: int, to_ms: int, visitors: Sequence[int])
     )
 
 
-# --- values over whole days (tally/rollups/fields.py)
+# --- values over whole days (tally/rollups/rollup_state.py)
 
 
 def sums(website: int, field: int, tiles: Sequence[tuple[int, int]]) -> Query:

@@ -23,7 +23,7 @@ from tally.accounts.api_keys import create_api_key
 from tally.accounts.websites import all_websites
 from tally.clock import Clock
 from tally.maintenance import rollup_builder as building
-from tally.rollups import fields as rollups
+from tally.rollups import field_values, rollup_state
 from tally.rollups import visit_pages as visit_days
 from tally.storage.database import open_database, transaction
 from tally.timeranges import Range, buckets
@@ -43,7 +43,7 @@ from tests.support.rollup_database import (
 DAY = 20_772  # a multiple of 4
 DAY_0_MS = DAY * DAY_MS
 NOW_MS = DAY_0_MS + 40 * DAY_MS + 15 * HOUR_MS
-FOLD_EVENTS, ROWS_A_STEP = 3, 4
+ROLL_UP_EVENTS, ROWS_PER_STEP = 3, 4
 
 
 def event(day: int, minute: int, session: int = 0, value: str = "/a") -> tuple[int, int, str, tuple[str, ...]]:
@@ -86,8 +86,9 @@ Start = Callable[[], Works]
 @pytest.fixture
 def start(begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     """Copies of that file at work, with the smallest limits."""
-    monkeypatch.setattr(rollups, "FOLD_EVENTS", FOLD_EVENTS)
-    monkeypatch.setattr(rollups, "ROWS_A_STEP", ROWS_A_STEP)
+    monkeypatch.setattr(field_values, "ROLL_UP_EVENTS", ROLL_UP_EVENTS)
+    monkeypatch.setattr(field_values, "ROWS_PER_STEP", ROWS_PER_STEP)
+    monkeypatch.setattr(rollup_state, "ROWS_PER_STEP", ROWS_PER_STEP)
     monkeypatch.setattr(visit_days, "MOST_PAGES", 2)
     started: list[Works] = []
 
@@ -148,7 +149,7 @@ def test_the_work_takes_many_steps(start: Start) -> None:
     assert steps_of(works) > 200
     assert steps_of(works) < 30
     states = Counter(day.state for day in works.days().values())
-    assert states == {rollups.FINAL: 3, rollups.OPEN: 3}
+    assert states == {rollup_state.FINAL: 3, rollup_state.OPEN: 3}
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -199,7 +200,7 @@ def test_overtaken_at_any_step(start: Start, what: Callable[[Works], None]) -> N
         assert not works.meanwhile
         same(works)
         works.build()
-        assert not [day for day in works.days().values() if day.state == rollups.STALE]
+        assert not [day for day in works.days().values() if day.state == rollup_state.STALE]
         same(works)
         all_right(works)
         works.close()
@@ -207,7 +208,7 @@ def test_overtaken_at_any_step(start: Start, what: Callable[[Works], None]) -> N
 
 # --- how much a step writes
 
-FIELDS_A_ROLLUP = rollups.ALL + 2  # the last one is all of the traffic, and event_name
+FIELDS_A_ROLLUP = field_values.ALL + 2  # the last one is all of the traffic, and event_name
 # What one transaction may write, by step. A fold writes a value of each field and of its visitor for each event,
 # gathers the events and empties what was gathered before; a day has 96 quarters.
 MOST_ROWS = {
@@ -215,21 +216,21 @@ MOST_ROWS = {
     "unfinished": 0,
     "next_block": 0,
     "let_go": 0,
-    "drop_values": ROWS_A_STEP,
-    "drop_visitors": ROWS_A_STEP,
-    "add_values": ROWS_A_STEP,
-    "merge": ROWS_A_STEP + 2,
-    "_close": ROWS_A_STEP,
-    "set_block": 1,
+    "delete_values": ROWS_PER_STEP,
+    "delete_visitors": ROWS_PER_STEP,
+    "add_values": ROWS_PER_STEP,
+    "merge": ROWS_PER_STEP + 2,
+    "_close": ROWS_PER_STEP,
+    "finish_block": 1,
     "_begin": 97,
     "_end": 97,
     # tally/rollups/web_vitals.py's own are weighed by test_web_vitals.py.
     "due": 0,  # and tally/rollups/heatmaps.py's by test_heatmaps.py
     # tally/rollups/visit_pages.py
-    **dict.fromkeys(("drop", "add"), ROWS_A_STEP),
+    **dict.fromkeys(("drop", "add"), ROWS_PER_STEP),
     "end": 1,
     **dict.fromkeys(("version", "next_day"), 0),
-    "_fold": FOLD_EVENTS * (2 * FIELDS_A_ROLLUP + 2) + 1,
+    "_fold": ROLL_UP_EVENTS * (2 * FIELDS_A_ROLLUP + 2) + 1,
 }
 
 
@@ -249,7 +250,7 @@ class Weighed(building.RollupBuilder):
 
 
 def test_no_step_writes_much(start: Start) -> None:
-    """tally/rollups/fields.py: "nothing takes long: a step folds FOLD_EVENTS or deletes or writes ROWS_A_STEP rows"."""
+    """A step rolls up ROLL_UP_EVENTS events, or deletes or writes ROWS_PER_STEP rows."""
     works = start()
     works.builder.__class__ = Weighed
     works.builder.most = most = Counter()  # type: ignore[attr-defined]
@@ -262,7 +263,7 @@ def test_no_step_writes_much(start: Start) -> None:
     assert most.keys() == MOST_ROWS.keys()
     assert {name: rows for name, rows in most.items() if rows > MOST_ROWS[name]} == {}
     # It is the limits that hold them: without, these would write more.
-    assert all(most[name] > ROWS_A_STEP / 2 for name in ("drop_values", "drop_visitors", "add_values", "merge"))
+    assert all(most[name] > ROWS_PER_STEP / 2 for name in ("delete_values", "delete_visitors", "add_values", "merge"))
 
 
 def test_very_many_pages_are_counted_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -312,8 +313,8 @@ def test_a_large_day_is_written_in_parts(tmp_path: Path) -> None:
     works.builder.__class__ = Weighed
     works.builder.most = most = Counter()  # type: ignore[attr-defined]
     works.build()
-    assert 500 <= most["add_values"] <= rollups.ROWS_A_STEP
-    assert 500 <= most["merge"] <= rollups.ROWS_A_STEP + 2
+    assert 500 <= most["add_values"] <= rollup_state.ROWS_PER_STEP
+    assert 500 <= most["merge"] <= rollup_state.ROWS_PER_STEP + 2
     assert wrong_tables(works.reader, works.websites[0].number) == []
     works.close()
 

@@ -21,9 +21,9 @@ from analytics_server import main
 from tally.accounts.accounts import create_account, find_account
 from tally.accounts.websites import add_website
 from tally.maintenance import retention
-from tally.rollups import fields as rollups
+from tally.rollups import rollup_state
 from tally.rollups import visit_pages as visit_days
-from tally.rollups.fields import KEPT, OPEN, STALE
+from tally.rollups.rollup_state import KEPT, OPEN, STALE
 from tally.storage.database import transaction
 from tally.timestamps import iso
 from tests.support.aged_database import (
@@ -148,7 +148,7 @@ def test_a_stale_day_holds_those_after_it_until_it_is_built(db: Path) -> None:
     connection = writing(db)
     stale = TODAY - 30
     with transaction(connection):
-        rollups.mark_stale(connection, 1, [stale])
+        rollup_state.mark_stale(connection, 1, [stale])
     connection.close()
     while step(db):
         pass
@@ -443,7 +443,7 @@ def test_marking_a_kept_day_drops_nothing(db: Path) -> None:
     kept, moments = sql(db, values), rows(db, "total_15m")
     connection = writing(db)
     with transaction(connection):
-        rollups.mark_stale(connection, 1, [TODAY - DAYS, TODAY - 30, FIRST_KEPT - 1])
+        rollup_state.mark_stale(connection, 1, [TODAY - DAYS, TODAY - 30, FIRST_KEPT - 1])
     connection.close()
     assert {states(db)[d] for d in (TODAY - DAYS, TODAY - 30, FIRST_KEPT - 1)} == {KEPT}
     assert answers(db, *FIGURES) == before

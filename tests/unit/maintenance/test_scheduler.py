@@ -24,7 +24,7 @@ from tally.maintenance import deletion
 from tally.maintenance.deletion_worker import LATE_MS
 from tally.maintenance.rollup_builder import PAUSE_S
 from tally.maintenance.scheduler import FAILED_PAUSE_S, TURN_S, Scheduler, Turn
-from tally.rollups.fields import FOLD_AFTER_MS
+from tally.rollups.field_values import ROLL_UP_AFTER_MS
 from tally.storage.database import transaction
 from tests.support.aged_database import a_past, sql, take, writing
 from tests.support.app import ROOT, ManualClock
@@ -198,7 +198,7 @@ def test_an_idle_server_writes_nothing(serve: Serve, tmp_path: Path) -> None:
     tracer = subprocess.Popen(words, stderr=subprocess.DEVNULL)
     try:
         until(lambda: f"TracerPid:\t{tracer.pid}\n" in Path(f"/proc/{server.pid}/status").read_text())
-        tell(server, website, 2 * FOLD_AFTER_MS)
+        tell(server, website, 2 * ROLL_UP_AFTER_MS)
         until(lambda: sql(db, "select 1 from open_day_visitor limit 1"))
         # Two rounds of the background work. A day that ends meanwhile is one more commit, so it may take longer.
         until(lambda: is_quiet(trace, 2 * PAUSE_S + 0.5), 40)
@@ -292,7 +292,7 @@ def events_arriving(server: Server, website: str, pause_s: float) -> Iterator[li
     def send() -> None:
         event = {"type": "pageview", "website_id": website, "url": "https://example.com/"}
         while not is_over.is_set():
-            late = event | {"timestamp": Clock().wall_ms() - 2 * FOLD_AFTER_MS}
+            late = event | {"timestamp": Clock().wall_ms() - 2 * ROLL_UP_AFTER_MS}
             statuses.append(server.request("POST", "/api/collect", late).status)
             is_over.wait(pause_s)
 

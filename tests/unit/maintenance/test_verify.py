@@ -13,9 +13,9 @@ import pytest
 
 from analytics_server import main
 from tally.maintenance import retention
-from tally.rollups import fields as rollups
+from tally.rollups import field_values, rollup_state
 from tally.rollups import totals as moments
-from tally.rollups.fields import KEPT, OPEN, STALE
+from tally.rollups.rollup_state import KEPT, OPEN, STALE
 from tally.rollups.verify import Verdict, verdicts
 from tally.storage.database import connect_reader, transaction
 from tally.timestamps import iso
@@ -39,7 +39,7 @@ from tests.support.process import Command, Serve, until
 BUILT = ("rollup", "total_15m", "rollup_state")
 # A final day in the middle, and the open one before today.
 FINAL_DAY, OPEN_DAY = TODAY - 22, TODAY - 1
-LEVELS_ABOVE = [level for level in rollups.LEVELS[1:] if level <= 5]
+LEVELS_ABOVE = [level for level in rollup_state.LEVELS[1:] if level <= 5]
 
 
 class Said(NamedTuple):
@@ -161,10 +161,10 @@ DAMAGES = {
         for name in ("visitors", "pageviews", "events")
     },
     **{
-        f"values: of {rollups.name_of(field)}": Damage(
+        f"values: of {field_values.field_name(field)}": Damage(
             f"update rollup set visitors = visitors - 1 where {a_value(field)}"
         )
-        for field in range(rollups.ALL + 1)
+        for field in range(field_values.ALL + 1)
     },
     "values: one missing": Damage(f"delete from rollup where {a_value(3)}"),
     "values: all missing": Damage(f"delete from rollup where website = 1 and level = 0 and block = {FINAL_DAY}"),
@@ -205,7 +205,7 @@ def test_damage_is_found_told_and_made_right(db: Path, verify: Verify, damage: D
     wrong = found(db)
     assert (damage.level, damage.day >> damage.level) in {(one.level, one.block) for one in wrong}
     # Nothing else is blamed than what has the day in it.
-    assert {(one.level, one.block) for one in wrong} <= {(level, damage.day >> level) for level in rollups.LEVELS}
+    assert {(one.level, one.block) for one in wrong} <= {(level, damage.day >> level) for level in rollup_state.LEVELS}
     done = verify()
     assert (done.status, done.out) == (1, "")
     assert f"{len(wrong)} are wrong" in done.err
@@ -260,7 +260,7 @@ def test_many_faults_are_counted_and_some_are_told(db: Path, verify: Verify) -> 
 def test_stale_days_are_passed_over_and_said(db: Path, verify: Verify) -> None:
     connection = writing(db)
     with transaction(connection):
-        rollups.mark_stale(connection, 1, [FINAL_DAY, FINAL_DAY + 1])
+        rollup_state.mark_stale(connection, 1, [FINAL_DAY, FINAL_DAY + 1])
     connection.close()
     sql(db, f"update total_15m set pageviews = pageviews + 1 where {a_moment()}")
     done = verify()
@@ -314,7 +314,7 @@ def test_only_what_is_wrong_is_marked(db: Path, verify: Verify) -> None:
     assert verify("--repair").status == 0
     assert [day for day, state in states(db).items() if state == STALE] == [FINAL_DAY]
     above = set(sql(db, "select level, block from rollup_state where website = 1 and level > 0"))
-    assert not above & {(level, FINAL_DAY >> level) for level in rollups.LEVELS[1:]}
+    assert not above & {(level, FINAL_DAY >> level) for level in rollup_state.LEVELS[1:]}
     assert above
 
 

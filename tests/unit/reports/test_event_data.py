@@ -16,7 +16,7 @@ from tally.reports import event_data as properties
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import BeyondRetention
 from tally.reports.event_data import Data
-from tally.rollups.fields import KEPT
+from tally.rollups.rollup_state import KEPT
 from tally.storage.sql.events import Scope
 from tests.support import histories
 from tests.support.histories import NAMES, PHASES, History, texts

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tally.reports import funnels
 from tally.reports.coverage import BeyondRetention
-from tally.rollups.fields import KEPT
+from tally.rollups.rollup_state import KEPT
 from tally.storage.sql.events import Scope
 from tests.support import histories
 from tests.support.histories import NAMES, PATHS, PHASES, History, texts

@@ -100,7 +100,7 @@ def test_however_many_values_there_are(database: sqlite3.Connection, values: int
 
 
 def test_another_version_is_another_list(database: sqlite3.Connection) -> None:
-    """tally/rollups/fields.py: "version" grows "with every change of what was complete"."""
+    """tally/rollups/rollup_state.py: "version" grows "with every change of what was complete"."""
     remembered = ResultCache()
     store(database, [(5, 0, 1, 1)], "os")
     assert cuts.Day(database, remembered, W, "os", DAY, 1).since(DAY * DAY_MS) == [(1, 1, 1, 0)]

@@ -23,7 +23,7 @@ from tally.reports.cache import _ENTRY_BYTES, KEPT_MS, ResultCache, packed, unpa
 from tally.reports.coverage import BeyondRetention
 from tally.rollups import visit_pages as visit_days
 from tally.rollups.counts import merge
-from tally.rollups.fields import FINAL
+from tally.rollups.rollup_state import FINAL
 from tally.storage.sql.events import Scope
 from tally.timeranges import Interval, Range, buckets
 from tests.support.app import ManualClock
@@ -111,7 +111,7 @@ def clock_set_back(works: Works) -> None:
     ],
 )
 def test_what_is_remembered_follows_every_change(works: Works, wait_ms: int, change: Callable[[Works], None]) -> None:
-    """tally/rollups/fields.py: "`version` grows with every change of what was complete"."""
+    """tally/rollups/rollup_state.py: "`version` grows with every change of what was complete"."""
     works.send(seen_on(0))
     works.bring(seen_on(3))
     works.advance(wait_ms)

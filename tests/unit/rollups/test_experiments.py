@@ -18,7 +18,7 @@ from tally.reports import experiments as trial_figures
 from tally.reports import significance
 from tally.reports.coverage import BeyondRetention
 from tally.rollups import experiments as trials
-from tally.rollups.fields import KEPT
+from tally.rollups.rollup_state import KEPT
 from tally.rollups.verify import TRIALS, verdicts
 from tally.storage.database import open_database, transaction
 from tally.storage.sql.events import Scope

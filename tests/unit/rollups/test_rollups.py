@@ -27,7 +27,7 @@ from tally.reports import partial_days as cuts
 from tally.reports import ranking
 from tally.reports import stats as figures
 from tally.reports import top as toplists
-from tally.rollups import fields as rollups
+from tally.rollups import field_values, rollup_state
 from tally.rollups import visit_pages as visit_days
 from tally.storage.sql.events import Scope
 from tally.timeranges import Range, buckets
@@ -51,9 +51,10 @@ EXAMPLES = int(os.environ.get("ROLLUP_EXAMPLES") or examples(250, default=30))
 PHASES = [phase for phase in Phase if phase is not Phase.shrink or not os.environ.get("TALLY_FAULT")]
 # So small that a step is made of nearly every row.
 LIMITS = {
-    (rollups, "FOLD_EVENTS"): 3,
-    (rollups, "ROWS_A_STEP"): 4,
-    (retention, "ROWS_A_STEP"): 4,
+    (field_values, "ROLL_UP_EVENTS"): 3,
+    (field_values, "ROWS_PER_STEP"): 4,
+    (rollup_state, "ROWS_PER_STEP"): 4,
+    (retention, "ROWS_PER_STEP"): 4,
     (visit_days, "MOST_PAGES"): 2,
     (figures, "_FEW"): 3,
     (cuts, "_EVENTS_A_VALUE"): 0,

@@ -24,7 +24,7 @@ from tally.reports.cache import ResultCache
 from tally.reports.coverage import BeyondRetention
 from tally.rollups import vitals_histogram as vitals
 from tally.rollups import web_vitals as vital_days
-from tally.rollups.fields import KEPT
+from tally.rollups.rollup_state import KEPT
 from tally.rollups.vitals_histogram import RELATIVE_ERROR, THRESHOLDS
 from tally.rollups.web_vitals import LEVELS, PART_MS
 from tally.storage.database import open_database, transaction

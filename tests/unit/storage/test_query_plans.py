@@ -32,9 +32,9 @@ from tally.maintenance import backup as backups
 from tally.maintenance import retention
 from tally.reports import experiments, funnels
 from tally.rollups import experiments as trials
-from tally.rollups import fields as rollups
 from tally.rollups import heatmaps as heat_days
 from tally.rollups import heatmaps_verify as heat_audit
+from tally.rollups import rollup_state
 from tally.rollups import visit_pages as visit_days
 from tally.rollups import web_vitals as vital_days
 from tally.rollups.traffic import traffic_of
@@ -379,7 +379,7 @@ async def play_rollups(app: App, key: str, website: str, overheard: Overheard) -
     await app.store.builder.work()
     # Stale while events may still arrive: emptied, counted and folded anew.
     day = NOON_MS // DAY_MS - 1
-    await app.admin(lambda connection: rollups.mark_stale(connection, number, (day,)))
+    await app.admin(lambda connection: rollup_state.mark_stale(connection, number, (day,)))
     await app.store.builder.work()
     app.clock.advance(600 * 86_400)
     await app.store.builder.work()
@@ -394,7 +394,7 @@ async def play_rollups(app: App, key: str, website: str, overheard: Overheard) -
     await ask(app, key, website, (*QUESTIONS, *LISTS, *RAGGED, *MEASURED))
     mend_measurements(app, overheard, number, day)
     await ask(app, key, website, MEASURED)
-    await app.admin(lambda connection: rollups.mark_stale(connection, number, (day,)))
+    await app.admin(lambda connection: rollup_state.mark_stale(connection, number, (day,)))
     await ask(app, key, website, (*QUESTIONS, *RAGGED))
     await app.store.builder.work()
     await app.admin(lambda connection: retention.set_keep_days(connection, number, 10))
@@ -452,7 +452,7 @@ def administer(connection: sqlite3.Connection) -> None:
     demo._add_heat(connection, all_websites(connection)[0].number, SITES[0], NOON_MS, 0.01)
     forget_old(connection, NOON_MS + 4 * DAY_MS)
     number = all_websites(connection)[0].number
-    rollups.mark_stale(connection, number, (NOON_MS // DAY_MS,))
+    rollup_state.mark_stale(connection, number, (NOON_MS // DAY_MS,))
     retention.set_keep_days(connection, number, 10)
     retention.plan(connection, number, retention.keep_days_of(connection, number, 0), NOON_MS)
 
@@ -516,7 +516,7 @@ async def test_no_growing_table_is_scanned(overheard: Overheard, tmp_path: Path)
     """Rule: "no bare scan of a table that grows"; schema.sql: "every question is a range of it"."""
     connection = open_database(tmp_path / "analytics.db", create=False)
     try:
-        for name in ("fields.fresh", "import_writer.promised"):
+        for name in ("field_values.fresh", "import_writer.promised"):
             for statement in overheard.by_name[name]:
                 connection.execute(statement)  # a table of the connection's own, which others are planned on
         poor = {

@@ -31,7 +31,7 @@ from tally.accounts.websites import add_website
 from tally.api.traffic import EVENT_COLUMNS
 from tally.events.validation import Rejection
 from tally.events.visits import Visit
-from tally.rollups import fields as rollups
+from tally.rollups import rollup_state
 from tally.rollups.verify import verdicts
 from tally.storage.database import connect_reader, open_database, transaction
 from tally.transfer import line_format as portable
@@ -705,14 +705,14 @@ def test_an_assignment_of_an_earlier_import_counts(port: Port) -> None:
 
 def test_days_whose_events_were_given_up_take_nothing(port: Port) -> None:
     port.take([a_line()])
-    port.sql("update rollup_state set state = ?", rollups.KEPT)
+    port.sql("update rollup_state set state = ?", rollup_state.KEPT)
     # With a day's events go those of all days before it, with traffic or without.
     lines = [a_line(visitor="bob"), a_line(timestamp=MIDNIGHT_MS - 1), a_line(type="vitals", vitals={"lcp": 1})]
     with pytest.raises(BadFile, match="3 of 3 lines are bad: nothing was taken"):
         port.take(lines, strict=True)
     assert port.take(lines) == (0, 0, 3)
     assert [words.split(":")[1].strip() for words in port.told] == ["beyond_retention (timestamp)"] * 6
-    assert port.sql("select state from rollup_state where level = 0 order by block") == [(rollups.KEPT,)]
+    assert port.sql("select state from rollup_state where level = 0 order by block") == [(rollup_state.KEPT,)]
 
 
 def test_only_days_with_traffic_are_marked_stale(port: Port) -> None:
@@ -720,7 +720,7 @@ def test_only_days_with_traffic_are_marked_stale(port: Port) -> None:
     day = NOON_MS // DAY_MS
     assert port.sql("select block, state from rollup_state order by block") == [(0, 0), (day, 0)]
     port.sql("update rollup_state set state = 2")
-    level = rollups.LEVELS[1]
+    level = rollup_state.LEVELS[1]
     port.sql("insert into rollup_state values (1, ?, ?, 2, 0, 0)", level, day >> level)
     port.take([a_line(type="vitals", vitals={"lcp": 1}), a_line(id=1, timestamp=NOON_MS - 60 * MINUTE)])
     assert port.sql("select state from rollup_state where level = 0") == [(2,), (2,)]

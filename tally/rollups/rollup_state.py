@@ -1,0 +1,213 @@
+"""Which days and blocks of rollups are complete: the table `rollup_state`.
+
+A rollup is exact or not used. Every day with traffic has a row from its first event on, written in the transaction of
+that event. Its states:
+- STALE: neither totals nor values are complete. Reports read raw events until the day is rebuilt.
+- OPEN: events may still arrive, up to 72 hours past the end of the day. Every commit updates the totals
+  (tally/rollups/totals.py). Values are rolled up later, up to the time `rolled_up_to_ms`: all events before it are
+  included, none from it on. A late event, from before that time, is included in its own transaction.
+- FINAL: all events are included.
+- KEPT: final, and retention has deleted the raw events. The rollup is the only data, and is never rebuilt.
+
+Above the days are blocks of 4, 8, 16 ... 256 days, summed from the blocks below them once all their days are final. A
+day that becomes stale invalidates the blocks above it.
+
+`version` starts at 1 and increases with every change of complete data, so that a cached sum over days is valid as long
+as the sum of their versions is the same.
+
+All functions run within a transaction, or on a snapshot, of the caller.
+"""
+
+import sqlite3
+from collections.abc import Container, Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from tally.events.validation import AHEAD_MS, OLDEST_MS
+from tally.timestamps import DAY_MS
+
+STALE, OPEN, FINAL, KEPT = range(4)
+# Blocks of 2 days would be a quarter of all rows and save at most the reading of 2 days at either end of a range.
+LEVELS = (0, 2, 3, 4, 5, 6, 7, 8)
+# The levels of table visit_page (tally/rollups/visit_pages.py).
+PAGE_LEVELS = (0, 3, 6)
+# The largest accepted age of an event, and a margin for corrections of the clock.
+FINAL_AFTER_MS = OLDEST_MS + 2 * AHEAD_MS
+# A step of background work that deletes or writes this many rows takes 15 to 25 ms.
+ROWS_PER_STEP = 2_000
+
+
+class Day(NamedTuple):
+    """The state of a day."""
+
+    state: int
+    rolled_up_to_ms: int
+    version: int
+
+
+def is_final(day: int, now_ms: int) -> bool:
+    """Return whether no event of this UTC day can arrive any more."""
+    return (day + 1) * DAY_MS + FINAL_AFTER_MS <= now_ms
+
+
+def day_state(connection: sqlite3.Connection, website: int, day: int) -> Day | None:
+    """Return the state of a day; None where it has no traffic."""
+    row = connection.execute(
+        "/* rollup_state.day */ select state, rolled_up_to_ms, version from rollup_state where website = ?"
+        " and level = 0 and block = ?",
+        (website, day),
+    ).fetchone()
+    return Day(*row) if row else None
+
+
+def open_day(connection: sqlite3.Connection, website: int, day: int) -> None:
+    """Insert the row of a day, in the transaction of its first event."""
+    connection.execute(
+        "/* rollup_state.open */ insert into rollup_state values (?, 0, ?, ?, ?, 1)",
+        (website, day, OPEN, day * DAY_MS),
+    )
+    _invalidate_blocks(connection, website, day)
+
+
+def mark_stale(connection: sqlite3.Connection, website: int, days: Iterable[int]) -> None:
+    """Mark days as stale, in a transaction that changes their raw rows in another way than the writer's commits."""
+    for day in days:
+        connection.execute(
+            "/* rollup_state.stale */ insert into rollup_state values (?, 0, ?, ?, ?, 1) on conflict do update"
+            " set state = excluded.state, rolled_up_to_ms = excluded.rolled_up_to_ms, version = version + 1"
+            " where state < 3",
+            (website, day, STALE, day * DAY_MS),
+        )
+        _invalidate_blocks(connection, website, day)
+
+
+def _invalidate_blocks(connection: sqlite3.Connection, website: int, day: int) -> None:
+    connection.executemany(
+        "/* rollup_state.invalidate */ delete from rollup_state where website = ? and level = ? and block = ?",
+        [(website, level, day >> level) for level in LEVELS[1:]],
+    )
+    # The pages of a day whose events have expired stay: they cannot be counted again.
+    connection.executemany(
+        "/* rollup_state.invalidate_pages */ delete from visit_page"
+        " where website = ? and level = ? and block = ? and value = 0"
+        " and not exists (select 1 from rollup_state where website = ? and level = 0 and block = ? and state = 3)",
+        [(website, level, day >> level, website, day) for level in PAGE_LEVELS],
+    )
+
+
+def unfinished(connection: sqlite3.Connection, website: int, state: int, limit: int = -1) -> list[tuple[int, Day]]:
+    """Return the days that are STALE or OPEN, oldest first, at most `limit` of them (-1: all)."""
+    rows = connection.execute(
+        "/* rollup_state.unfinished */ select block, state, rolled_up_to_ms, version from rollup_state"
+        " where website = ? and level = 0 and state = ? and state < 2 order by block limit ?",
+        (website, state, limit),
+    )
+    return [(day, Day(*rest)) for day, *rest in rows]
+
+
+def finish_day(connection: sqlite3.Connection, website: int, day: int) -> None:
+    """Make an open day final. It is rolled up to its end, and the values of its visitors are deleted."""
+    connection.execute(
+        "/* rollup_state.finish */ update rollup_state set state = ? where website = ? and level = 0 and block = ?",
+        (FINAL, website, day),
+    )
+
+
+def finish_rebuild(connection: sqlite3.Connection, website: int, day: int, version: int, state: int) -> bool:
+    """Make a stale day OPEN (nothing rolled up) or FINAL; return False if it was marked stale again since `version`."""
+    rolled_up_to_ms = (day + 1) * DAY_MS if state == FINAL else day * DAY_MS
+    return bool(
+        connection.execute(
+            "/* rollup_state.finish_rebuild */ update rollup_state set state = ?, rolled_up_to_ms = ?"
+            " where website = ? and level = 0 and block = ? and state = 0 and version = ?",
+            (state, rolled_up_to_ms, website, day, version),
+        ).rowcount
+    )
+
+
+# --- blocks of days
+
+
+def next_block(connection: sqlite3.Connection, website: int, now_ms: int) -> tuple[int, int] | None:
+    """Return the lowest, oldest block (level, number) that is missing and whose days are all final."""
+    ready = (now_ms - FINAL_AFTER_MS) // DAY_MS  # days before this one are final
+    for below, level in pairwise(LEVELS):
+        row = connection.execute(
+            "/* rollup_state.next_block */ select part.block >> :step from rollup_state as part"
+            " where website = :website and level = :below and block < :ready >> :below and state >= 2"
+            " and (part.block >> :step) + 1 <= :ready >> :level"
+            " and not exists (select 1 from rollup_state as own where own.website = :website and own.level = :level"
+            " and own.block = part.block >> :step)"
+            " and not exists (select 1 from rollup_state as days where days.website = :website and days.level = 0"
+            " and days.state < 2 and days.block >= (part.block >> :step) << :level"
+            " and days.block < ((part.block >> :step) + 1) << :level) order by block limit 1",
+            {"website": website, "below": below, "level": level, "step": level - below, "ready": ready},
+        ).fetchone()
+        if row:
+            return level, int(row[0])
+    return None
+
+
+def finish_block(connection: sqlite3.Connection, website: int, level: int, block: int) -> bool:
+    """Mark a block as built; return False if one of its days has become stale meanwhile."""
+    first, end = block << level, (block + 1) << level
+    lowest, version = connection.execute(
+        "/* rollup_state.days_of */ select min(state), total(version) from rollup_state"
+        " where website = ? and level = 0 and block >= ? and block < ?",
+        (website, first, end),
+    ).fetchone()
+    if lowest is None or lowest < FINAL:
+        return False
+    connection.execute(
+        "/* rollup_state.finish_block */ insert into rollup_state values (?, ?, ?, ?, 0, ?)",
+        (website, level, block, FINAL, int(version)),
+    )
+    return True
+
+
+# --- reading
+
+
+class Blocks(NamedTuple):
+    """The state of a range of days: the days with traffic, and the (level, number) of the blocks built above them."""
+
+    days: dict[int, Day]
+    built: set[tuple[int, int]]
+
+
+def blocks(connection: sqlite3.Connection, website: int, first: int, end: int) -> Blocks:
+    """Return the state of the days in [first, end)."""
+    days: dict[int, Day] = {}
+    built: set[tuple[int, int]] = set()
+    for level in LEVELS:
+        rows = connection.execute(
+            "/* rollup_state.blocks */ select block, state, rolled_up_to_ms, version from rollup_state"
+            " where website = ? and level = ? and block >= ? and block <= ?",
+            (website, level, first >> level, (end - 1) >> level),
+        )
+        if level:
+            built.update((level, row[0]) for row in rows)
+        else:
+            days = {row[0]: Day(*row[1:]) for row in rows}
+    return Blocks(days, built)
+
+
+def tiles(levels: Sequence[int], built: Container[tuple[int, int]], first: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield the fewest built blocks (level, number) and single days (level 0) that tile the days in [first, end)."""
+    day = first
+    while day < end:
+        level = next(
+            (
+                level
+                for level in levels[:0:-1]
+                if not day & ((1 << level) - 1) and day + (1 << level) <= end and (level, day >> level) in built
+            ),
+            0,
+        )
+        yield level, day >> level
+        day += 1 << level
+
+
+def cover(known: Blocks, first: int, end: int) -> list[tuple[int, int]]:
+    """Return the tiles of the days in [first, end) without days that have no traffic. All its days are complete."""
+    return [tile for tile in tiles(LEVELS, known.built, first, end) if tile[0] or tile[1] in known.days]
