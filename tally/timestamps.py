@@ -210,3 +210,12 @@ def _offset_text(offset_ms: int) -> str:
     minutes, seconds = divmod(rest, 60)
     text = f"{'-' if offset_ms < 0 else '+'}{hours:02}:{minutes:02}"
     return f"{text}:{seconds:02}" if seconds else text
+
+
+def in_words(ms: int) -> str:
+    """A length of time in words: the two largest units."""
+    minutes = (abs(ms) + 30_000) // 60_000
+    if minutes < 60:
+        return f"{minutes} min" if minutes else "less than a minute"
+    days, hours = divmod(minutes // 60, 24)
+    return f"{days} d {hours} h" if days else f"{hours} h {minutes % 60} min"

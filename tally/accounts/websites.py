@@ -60,6 +60,16 @@ def website_exists(connection: sqlite3.Connection, number: int) -> bool:
     return connection.execute(statement, (number,)).fetchone() is not None
 
 
+def find_website(connection: sqlite3.Connection, text: str) -> Website:
+    """Return the website with an id or domain. Raises AccountError."""
+    found = [website for website in all_websites(connection) if text.lower() in (website.id, website.domain)]
+    if not found:
+        raise AccountError(f"There is no website {text}: list ids and domains with `website list`.")
+    if len(found) > 1:
+        raise AccountError(f"{len(found)} websites have the domain {text}: give the id (see `website list`).")
+    return found[0]
+
+
 def add_website(
     connection: sqlite3.Connection, owner: Account, domain: str, name: str, origins: Iterable[str], now_ms: int
 ) -> str:

@@ -86,7 +86,7 @@ class Auth:
 
     @property
     def is_demo(self) -> bool:
-        """Whether the database holds invented traffic (tally/cli/demo.py), which the pages say."""
+        """Whether the database holds invented traffic (tally/demo/build.py), which the pages say."""
         return self.store.registry.demo_until is not None
 
     def close(self) -> None:

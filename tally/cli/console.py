@@ -8,14 +8,13 @@ import argparse
 import contextlib
 import difflib
 import re
-import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from tally.settings import SETTINGS, Settings, option_name, variable_name
-from tally.storage.database import open_database, transaction
+from tally.storage.database import Connection, open_database, transaction
 
 Command = Callable[[argparse.Namespace, Settings], None]
 
@@ -96,7 +95,7 @@ def meant(given: str, known: Sequence[str]) -> str:
 
 
 @contextlib.contextmanager
-def database(settings: Settings, *, create: bool = False, write: bool = True) -> Iterator[sqlite3.Connection]:
+def database(settings: Settings, *, create: bool = False, write: bool = True) -> Iterator[Connection]:
     """The database in one transaction, kept if all goes well; without one where nothing is written."""
     say(f"database: {settings.db.resolve()}")
     connection = open_database(settings.db, create=create)

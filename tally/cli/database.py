@@ -8,31 +8,24 @@ does.
 import argparse
 import os
 import re
-import sqlite3
-import time
 from collections import Counter
 from pathlib import Path
 
-from tally.accounts.websites import Website, all_websites
+from tally.accounts.websites import Website, all_websites, find_website
 from tally.cli.console import Failure, Progress, add_command, add_setting, database, now_ms, say
 from tally.maintenance import backup as backups
 from tally.maintenance import restore as restoring
 from tally.maintenance import retention
-from tally.rollups import experiments as trials
-from tally.rollups import heatmaps_verify as heat_audit
-from tally.rollups import rollup_state
-from tally.rollups import visit_pages as visit_days
-from tally.rollups import web_vitals as vital_days
-from tally.rollups.verify import HEATMAPS, HISTOGRAMS, PAGES, TRIALS, Verdict, verdicts
+from tally.maintenance.compact import compact, free_pages, size_bytes
+from tally.rollups.repair import invalidate
+from tally.rollups.verify import Verdict, verdicts
 from tally.settings import BadSetting, Settings
-from tally.storage.database import open_unchanged, transaction
+from tally.storage.database import Connection, open_unchanged, transaction
 from tally.storage.file_lock import lock_file
 from tally.storage.wal import truncate_wal_without_server
 from tally.timestamps import DAY_MS, iso
 
-# our choice: 2 MB a step, some 10 ms; a server's commits get in between.
-_PAGES_A_STEP = 512
-_MOST_TOLD = 20
+_MAX_SHOWN = 20
 
 
 def add_commands(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -62,16 +55,6 @@ def add_commands(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     )
     kept.add_argument("--yes", action="store_true", help="do it; without this it is only said what would go")
     add_setting(kept, "keep_days")
-
-
-def chosen_website(connection: sqlite3.Connection, given: str) -> Website:
-    """The website of an id or a domain. Raises Failure."""
-    found = [w for w in all_websites(connection) if given.lower() in (w.id, w.domain)]
-    if not found:
-        raise Failure(f"No website is called {given}: `website list` shows ids and domains.")
-    if len(found) > 1:
-        raise Failure(f"{len(found)} websites have the domain {given}: give the id, as `website list` shows it.")
-    return found[0]
 
 
 # --- backup and restore
@@ -126,7 +109,7 @@ def _restore(given: argparse.Namespace, settings: Settings) -> None:
 
 def _verify(given: argparse.Namespace, settings: Settings) -> None:
     with database(settings, write=False) as connection:
-        chosen = [chosen_website(connection, given.website)] if given.website else all_websites(connection)
+        chosen = [find_website(connection, given.website)] if given.website else all_websites(connection)
         wrong = 0
         for website in chosen:
             wrong += _verify_one(connection, website, given.repair)
@@ -134,10 +117,10 @@ def _verify(given: argparse.Namespace, settings: Settings) -> None:
         raise Failure(f"{wrong} days or blocks of days are wrong: `verify --repair` has them built anew.")
 
 
-def _verify_one(connection: sqlite3.Connection, website: Website, repair: bool) -> int:
-    """Compares and tells; how many days or blocks are wrong."""
+def _verify_one(connection: Connection, website: Website, repair: bool) -> int:
+    """Verify a website and print the result; return how many days or blocks of days are wrong."""
     wrong: list[Verdict] = []
-    passed_over: Counter[str] = Counter()
+    skipped: Counter[str] = Counter()
     right = 0
     progress = Progress(f"{website.domain}:", 0)
     for verdict in verdicts(connection, website.number):
@@ -145,37 +128,18 @@ def _verify_one(connection: sqlite3.Connection, website: Website, repair: bool) 
         if verdict.fault:
             wrong.append(verdict)
         elif verdict.passed_over:
-            passed_over[verdict.passed_over] += 1
+            skipped[verdict.passed_over] += 1
         else:
             right += 1
     progress.end()
     say(f"{website.domain}: {right} days and blocks of days are right, {len(wrong)} are wrong")
-    for reason, days in passed_over.items():
-        say(f"  passed over {days} days: {reason}")
-    for verdict in wrong[:_MOST_TOLD]:
+    for reason, days in skipped.items():
+        say(f"  skipped {days} days: {reason}")
+    for verdict in wrong[:_MAX_SHOWN]:
         say(f"  wrong: {verdict.fault} of {1 << verdict.level} days from {iso(verdict.first_day * DAY_MS)[:10]} on")
     if repair and wrong:
-        with transaction(connection):
-            # A day takes the blocks above it along.
-            rollup_state.mark_stale(
-                connection,
-                website.number,
-                {verdict.first_day for verdict in wrong if verdict.fault not in (HISTOGRAMS, PAGES, TRIALS, HEATMAPS)},
-            )
-        for verdict in wrong:
-            if verdict.fault == HISTOGRAMS:
-                with transaction(connection):
-                    vital_days.repair(connection, website.number, verdict.level, verdict.block)
-            elif verdict.fault == PAGES:
-                with transaction(connection):
-                    visit_days.take_down(connection, website.number, verdict.level, verdict.block)
-            elif verdict.fault == TRIALS:
-                with transaction(connection):
-                    trials.repair(connection, website.number, verdict.block)
-            elif verdict.fault == HEATMAPS:
-                with transaction(connection):
-                    heat_audit.repair(connection, website.number, verdict.level, verdict.block)
-        say("  they are marked, and built anew while the server runs")
+        invalidate(connection, website.number, wrong)
+        say("  marked to be rebuilt by the running server")
     return len(wrong)
 
 
@@ -183,30 +147,17 @@ def _verify_one(connection: sqlite3.Connection, website: Website, repair: bool) 
 
 
 def _compact(given: argparse.Namespace, settings: Settings) -> None:
-    before = _size(settings.db)
+    before = size_bytes(settings.db)
     with database(settings, write=False) as connection:
-        if connection.execute("pragma auto_vacuum").fetchone()[0] != 2:
-            raise Failure(f"{settings.db} cannot be made smaller in steps: it was not made by this program.")
-        whole = int(connection.execute("pragma freelist_count").fetchone()[0])
-        progress = Progress("pages", whole)
-        left = whole
-        while left:
-            begun_s = time.monotonic()
-            # As a script: the statement frees a page each time it is stepped, and execute steps it once.
-            connection.executescript(f"pragma incremental_vacuum({_PAGES_A_STEP});")
-            left = int(connection.execute("pragma freelist_count").fetchone()[0])
-            progress.show(whole - left)
-            time.sleep(time.monotonic() - begun_s)
+        pages = free_pages(connection)
+        progress = Progress("pages", pages)
+        compact(connection, progress.show)
         progress.end()
         is_truncated = truncate_wal_without_server(connection)
-    after = _size(settings.db)
+    after = size_bytes(settings.db)
     say(f"{before:,} bytes before, {after:,} now: {max(0, before - after):,} given back")
-    if not is_truncated and whole:
-        say("a server is running: the file becomes smaller when it next empties its log")
-
-
-def _size(path: Path) -> int:
-    return sum(file.stat().st_size for file in (path, path.with_name(path.name + "-wal")) if file.exists())
+    if not is_truncated and pages:
+        say("a server is running: the file shrinks when the server next truncates its log")
 
 
 # --- retention
@@ -217,9 +168,11 @@ def _retention(given: argparse.Namespace, settings: Settings) -> None:
         raise BadSetting("retention takes a website and how long its events are kept: retention WEBSITE DAYS")
     with database(settings, write=False) as connection:
         if not given.words:
-            _list_retention(connection, settings)
+            for website in all_websites(connection):
+                days = retention.keep_days_of(connection, website.number, settings.keep_days)
+                print(website.id, website.domain, days or "forever", sep="\t")
             return
-        website = chosen_website(connection, given.words[0])
+        website = find_website(connection, given.words[0])
         now = retention.keep_days_of(connection, website.number, settings.keep_days)
         text = given.words[1] if given.words[1:] else None
         wanted = now if text is None else _days(text, settings)
@@ -238,12 +191,6 @@ def _retention(given: argparse.Namespace, settings: Settings) -> None:
         say(f"kept {_how_long(wanted)}, nothing {'goes' if happens else 'would go'} today")
     if not happens:
         say("nothing was changed: add --yes to do it")
-
-
-def _list_retention(connection: sqlite3.Connection, settings: Settings) -> None:
-    for website in all_websites(connection):
-        days = retention.keep_days_of(connection, website.number, settings.keep_days)
-        print(website.id, website.domain, days or "forever", sep="\t")
 
 
 def _how_long(days: int) -> str:

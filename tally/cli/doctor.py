@@ -1,24 +1,16 @@
-"""The command `doctor`: what is wrong with this installation, and what to do about it.
+"""The command `doctor`: check this installation and print what to fix.
 
-Each check is a function that looks at one thing and says what it found, a `Finding`: fine, a note, or a fault, which
-means that something must be done, and what. None changes anything; the database is opened for reading, beside a running
-server or without one. A check that fails in a way nobody foresaw is a fault too: a doctor that dies says nothing.
+A check is a function that yields Findings: fine, a note, or a fault with its fix. No check changes anything. The checks
+are in tally/maintenance/doctor_checks.py and tally/maintenance/doctor_database.py. An exception of a check is reported
+as a fault, and the other checks still run.
 
-Here are those that read the database, the others are in tally/maintenance/doctor_checks.py. The server's own view of
-two things is read from its notes in the file (tally/storage/meta.py): what its clock did, and which forwarded headers
-came. Findings go to standard output, a line each and what to do below it. Exit status 1 where there is a fault.
+Findings go to standard output, one line each, with the fix on the next line. The exit status is 1 if there is a fault.
 """
 
 import argparse
-import contextlib
-import sqlite3
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from urllib.parse import urlsplit
 
 from tally.cli.console import Failure, add_command, add_setting, now_ms, say
-from tally.clock import MAX_STEP_MS, MAX_TRUSTED_STOP_MS
-from tally.ingest.clock_watch import HELD, in_words
 from tally.maintenance.doctor_checks import (
     Case,
     Finding,
@@ -27,29 +19,23 @@ from tally.maintenance.doctor_checks import (
     country_data,
     disk,
     fault,
-    fine,
     log_size,
-    note,
     permissions,
     program,
     server,
-    sized,
     zone_data,
 )
+from tally.maintenance.doctor_database import database
 from tally.settings import Settings
-from tally.storage import meta as notes
-from tally.storage.database import VERSION, BadDatabase, known_version, open_unchanged
-from tally.timestamps import HOUR_MS, iso
+from tally.storage.database import DatabaseError
 
 _MARKS = {"fine": "ok", "note": "note", "fault": "FAULT"}
-# What SQLite says of one damaged page can be a hundred lines.
-_MOST_FAULTS = 3
 
 
 def add_commands(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Adds the command to the parser."""
-    doctor = add_command(words, "doctor", _doctor, "say what is wrong with this installation, and what to do")
-    doctor.add_argument("--quick", action="store_true", help="leave out reading the whole database")
+    """Add the command to the parser."""
+    doctor = add_command(words, "doctor", _doctor, "check this installation and print what to fix")
+    doctor.add_argument("--quick", action="store_true", help="skip reading the whole database")
     add_setting(doctor, "geoip_db")
     add_setting(doctor, "min_free_disk")
     add_setting(doctor, "backup_dir")
@@ -66,204 +52,18 @@ def _doctor(given: argparse.Namespace, settings: Settings) -> None:
             print(f"{'->':>18}  {finding.todo}", flush=True)
         faults += finding.mark == "fault"
     if faults:
-        raise Failure(f"{faults} {'thing has' if faults == 1 else 'things have'} to be done: see FAULT above.")
+        raise Failure(f"{faults} problem{'' if faults == 1 else 's'} found: see FAULT above.")
 
 
 def examine(case: Case) -> Iterator[Finding]:
-    """Everything that is found, in the order of the output."""
+    """Yield the findings of all checks in the order of the output."""
     for check in (program, agent_engine, zone_data, country_data, server, permissions, disk, log_size, backups_made):
         yield from _done(check, case)
-    yield from _done(_database, case)
+    yield from _done(database, case)
 
 
 def _done(check: Callable[[Case], Iterator[Finding]], case: Case) -> Iterator[Finding]:
     try:
         yield from check(case)
-    except (OSError, ValueError, sqlite3.Error) as failure:
-        yield fault(check.__name__.strip("_").replace("_", " "), f"could not be looked at: {failure}")
-
-
-def _database(case: Case) -> Iterator[Finding]:
-    has_log = case.log.exists()
-    try:
-        connection = open_unchanged(case.path)
-    except BadDatabase as bad:
-        words, _, todo = str(bad).partition(": ")
-        yield fault("database", words, todo)
-        return
-    try:
-        yield from _in_the_file(connection, case)
-    except sqlite3.DatabaseError as failure:
-        yield _damaged(str(failure))
-    finally:
-        connection.close()
-        if not has_log and case.pid is None:
-            _tidy(case.path)
-
-
-def _tidy(path: Path) -> None:
-    """Takes the empty log away that reading made: a connection that cannot write leaves it behind."""
-    with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(path, timeout=0)) as connection:
-        connection.execute("pragma user_version").fetchone()
-
-
-def _in_the_file(connection: sqlite3.Connection, case: Case) -> Iterator[Finding]:
-    version = known_version(connection, case.path)
-    size = f"{sized(case.path.stat().st_size)}, version {version}"
-    if version < VERSION:
-        yield note("database", f"{size}: the next start brings it up to version {VERSION}", "make a backup before")
-    for check in (_clock, _newest, _proxies, _metrics):
-        yield from check(connection, case)
-    if case.is_quick:
-        yield fine("database", f"{size}; not read as a whole (--quick)")
-        return
-    wrong = [row[0] for row in connection.execute(f"pragma quick_check({_MOST_FAULTS})").fetchall()]
-    yield fine("database", f"{size}; every page was read and is sound") if wrong == ["ok"] else _damaged(wrong[0])
-
-
-def _damaged(words: str) -> Finding:
-    return fault(
-        "database",
-        f"is damaged: {' '.join(words.split())}",
-        "stop the server, keep a copy of the file as it is, and put the newest backup in its place with `restore`;"
-        " then have the disk looked at",
-    )
-
-
-# --- the clock
-
-
-def _clock(connection: sqlite3.Connection, case: Case) -> Iterator[Finding]:
-    noted = notes.clock_state(connection)
-    now = iso(case.now_ms)[:16].replace("T", " ")
-    if noted is None:
-        yield note("clock", f"{now} UTC; no server has noted the time in this file yet")
-        return
-    behind_ms = noted.monotonic_wall_ms - case.now_ms
-    if behind_ms > MAX_STEP_MS:
-        yield fault(
-            "clock",
-            f"{now} UTC, which is {in_words(behind_ms)} before what the server has noted",
-            "compare with a clock that is right and set this one (timedatectl, chrony); if it is right now, it was"
-            f" wrong before: the server believes it after {HELD} of running",
-        )
-    elif abs(noted.ahead_ms) > MAX_STEP_MS:
-        yield fault(
-            "clock",
-            f"was set {'forward' if noted.ahead_ms > 0 else 'back'} by {in_words(noted.ahead_ms)} while the server ran",
-            "compare with a clock that is right; if this one is wrong, set it now. Nothing is deleted by the new time"
-            f" until it has held for {HELD} of running, so far {in_words(noted.confirmed_ms)}",
-        )
-    elif noted.unconfirmed_ms > MAX_TRUSTED_STOP_MS and case.pid is not None:
-        yield note(
-            "clock",
-            f"{now} UTC; the server was off for {in_words(noted.unconfirmed_ms)}, or the clock was set forward",
-            f"compare with a clock that is right. Nothing is deleted by the new time until it has held for {HELD} of"
-            f" running, so far {in_words(noted.confirmed_ms)}",
-        )
-    else:
-        yield fine("clock", f"{now} UTC; the server noted the time {in_words(behind_ms)} ago")
-
-
-def newest_ms(connection: sqlite3.Connection, after_ms: int) -> int | None:
-    """The time of the newest event of all websites after a moment; None where there is none."""
-    statement = "/* doctor.newest */ select ts from event where website = ? and ts > ? order by ts desc limit 1"
-    websites = connection.execute("/* doctor.websites */ select number from website").fetchall()
-    found = [connection.execute(statement, (website, after_ms)).fetchone() for (website,) in websites]
-    return max((row[0] for row in found if row), default=None)
-
-
-def _newest(connection: sqlite3.Connection, case: Case) -> Iterator[Finding]:
-    """Events of the future: a clock was ahead when they came, or is behind now."""
-    newest = newest_ms(connection, case.now_ms + HOUR_MS)
-    if newest is not None:
-        yield note(
-            "clock",
-            f"there are events up to {iso(newest)[:16].replace('T', ' ')} UTC, in the future",
-            "if the clock is right now, it was ahead when they came: they show up when that day comes",
-        )
-
-
-# --- proxies
-
-
-def _proxies(connection: sqlite3.Connection, case: Case) -> Iterator[Finding]:
-    seen = notes.read(connection, notes.PROXIES)
-    try:
-        header, kinds = str(seen["header"]), set(seen["seen"])
-        networks, others = list(map(str, seen["networks"])), list(map(str, seen["others"]))
-    except (TypeError, KeyError):
-        yield note("proxies", "no server has noted yet how requests come in: start it, send one, and ask again")
-        return
-    for network in networks:
-        yield fault(
-            "proxies",
-            f"{header} came from an address in {network}, which is not trusted: all who come that way are one visitor",
-            f"if that is your proxy, start the server with --trusted-proxy {network}",
-        )
-    if others and "trusted" not in kinds:
-        yield fault(
-            "proxies",
-            f"{', '.join(others)} came in requests, and {header}, which the server reads, did not",
-            f"have the proxy set {header} to the visitor's address, or start the server with --forwarded-header"
-            f" {others[0]}, if nobody but the proxy can set that",
-        )
-    elif "bare" in kinds:
-        yield fault(
-            "proxies",
-            f"requests came from this machine as HTTP/1.0 without {header}, as from an nginx that only has a"
-            " proxy_pass: all its visitors are one",
-            f"have the proxy set {header}, X-Forwarded-Proto and Host: docs/deployment.md",
-        )
-    elif "trusted" in kinds:
-        yield fine("proxies", f"a trusted proxy says by {header} who asks")
-    elif not networks and "alone" in kinds:
-        yield note(
-            "proxies",
-            f"requests came from this machine without {header}",
-            f"fine where no proxy is in front; else have it set {header}, or all its visitors are one",
-        )
-    elif not networks and kinds:
-        yield fine("proxies", "none is in front: visitors come themselves")
-    elif not networks:
-        yield note("proxies", "nothing has come in since the server was started")
-
-
-# --- metrics
-
-
-def _metrics(connection: sqlite3.Connection, case: Case) -> Iterator[Finding]:
-    """Check whether /metrics could be public: its requests through a proxy must not look like local ones."""
-    seen = notes.read(connection, notes.PROXIES)
-    try:
-        kinds, header = set(seen["seen"]), str(seen["header"])
-        host, has_token = urlsplit(seen["base_url"]).hostname, bool(seen["has_metrics_token"])
-    except (TypeError, KeyError, ValueError, AttributeError):
-        return
-    is_public = bool(host) and host not in ("localhost", "127.0.0.1", "::1")
-    todo = f"have the proxy set {header}, or set --metrics-token, and restart the server: docs/deployment.md"
-    if has_token:
-        yield fine("metrics", "/metrics answers bearers of the metrics token alone")
-    elif "hidden_proxy" in kinds:
-        yield fault(
-            "metrics",
-            f"requests of browsers elsewhere came from this machine without {header}, through a proxy that does not set"
-            " it: /metrics now refuses everybody, and was public until the first of them",
-            todo,
-        )
-    elif is_public and "alone" in kinds and "trusted" not in kinds:
-        yield note(
-            "metrics",
-            f"--base-url is public and no request had {header}: /metrics may be public, since a proxy's requests cannot"
-            " be told from those of this machine",
-            todo,
-        )
-    elif "alone" in kinds:
-        yield note(
-            "metrics",
-            f"requests came from this machine without {header}, and no --metrics-token is set: they may be those of a"
-            " proxy, and then /metrics is public",
-            f"fine where they are programs of this machine; else {todo}",
-        )
-    else:
-        yield fine("metrics", "/metrics answers programs on this machine alone: no --metrics-token is set")
+    except (OSError, ValueError, DatabaseError) as failure:
+        yield fault(check.__name__.strip("_").replace("_", " "), f"could not be checked: {failure}")

@@ -12,11 +12,8 @@ import asyncio
 import getpass
 import importlib
 import os
-import sqlite3
 import sys
 from collections.abc import Callable, Sequence
-
-from aiohttp import web
 
 from tally.accounts import logins, passwords
 from tally.accounts.accounts import (
@@ -33,7 +30,14 @@ from tally.accounts.accounts import (
     set_plan,
 )
 from tally.accounts.api_keys import all_api_keys, create_api_key, revoke_api_key
-from tally.accounts.websites import DomainTaken, add_website, all_websites, check_domain_unused, update_website
+from tally.accounts.websites import (
+    DomainTaken,
+    add_website,
+    all_websites,
+    check_domain_unused,
+    find_website,
+    update_website,
+)
 from tally.cli import database as upkeep
 from tally.cli import demo, doctor
 from tally.cli import transfer as porting
@@ -47,10 +51,11 @@ from tally.maintenance.backup import BackupError
 from tally.resources import tally_version
 from tally.rollups.traffic import traffic_of
 from tally.settings import SETTINGS, BadSetting, Settings, settings_from
-from tally.storage.database import BadDatabase
+from tally.storage.database import SQLITE_VERSION, BadDatabase, DatabaseError
 from tally.timestamps import iso
+from tally.web.runner import Application
 
-BuildApp = Callable[[Settings], web.Application]
+BuildApp = Callable[[Settings], Application]
 
 
 def run(arguments: Sequence[str], build_app: BuildApp) -> int:
@@ -76,7 +81,7 @@ def run(arguments: Sequence[str], build_app: BuildApp) -> int:
         return _told(str(failure), 1)
     except OSError as failure:
         return _told(f"{failure.filename or 'the system'}: {failure.strerror or failure}", 1)
-    except sqlite3.Error as failure:
+    except DatabaseError as failure:
         return _told(f"{settings.db.resolve()}: {failure}", 1)
     except KeyboardInterrupt:
         return 130
@@ -124,7 +129,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _version() -> str:
-    return f"analytics-server {tally_version()} (SQLite {sqlite3.sqlite_version}, Python {sys.version.split()[0]})"
+    return f"analytics-server {tally_version()} (SQLite {SQLITE_VERSION}, Python {sys.version.split()[0]})"
 
 
 def _add_account(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -263,18 +268,14 @@ def _add_one_website(given: argparse.Namespace, settings: Settings) -> None:
         else:
             owner = find_account(connection, given.account)
         if not given.again:
-            _refuse_second(connection, owner.number, domain)
+            try:
+                check_domain_unused(connection, owner.number, domain)
+            except DomainTaken as taken:
+                raise Failure(f"{taken}. Use that id, or add a second website of this domain with --again.") from None
         id = add_website(connection, owner, domain, name, origins, now_ms())
     for note in notes:
         say(note)
     print(id)
-
-
-def _refuse_second(connection: sqlite3.Connection, owner: int, domain: str) -> None:
-    try:
-        check_domain_unused(connection, owner, domain)
-    except DomainTaken as taken:
-        raise Failure(f"{taken}. Use that id, or add a second website of this domain with --again.") from None
 
 
 def _rename_website(given: argparse.Namespace, settings: Settings) -> None:
@@ -282,14 +283,14 @@ def _rename_website(given: argparse.Namespace, settings: Settings) -> None:
     if not name:
         raise Failure("A name has at least one character.")
     with database(settings) as connection:
-        website = upkeep.chosen_website(connection, given.website)
+        website = find_website(connection, given.website)
         update_website(connection, website.number, name, website.domain, website.origins)
     say(f"{website.domain} ({website.id}) is now called {name}")
 
 
 def _remove_website(given: argparse.Namespace, settings: Settings) -> None:
     with database(settings, write=given.yes) as connection:
-        website = upkeep.chosen_website(connection, given.website)
+        website = find_website(connection, given.website)
         counted = traffic_of(connection, [website.number])[website.number]
         if given.yes:
             deletion.begin(connection, website.number, now_ms())

@@ -12,35 +12,24 @@ the log with what strangers send, is silenced.
 import asyncio
 import contextlib
 import gc
-import logging
 import os
 import re
 import signal
 import sys
-from typing import Any
-
-from aiohttp import web
 
 from tally.api.auth import AUTH
 from tally.base_path import public_url
 from tally.cli.service_manager import Supervisor
 from tally.http import logging as logs
-from tally.http.connection_reuse import close_uncertain
 from tally.http.connections import CONNECTIONS
-from tally.http.listener import Listener, usable_connections
-from tally.http.middleware import ACTIVE_REQUESTS
-from tally.http.sockets import CannotListen, Sockets, open_sockets
-from tally.ingest.fast_path import ProtocolFactory
+from tally.http.listener import usable_connections
+from tally.http.sockets import CannotListen, open_sockets
 from tally.maintenance import startup as starting
 from tally.maintenance.restore import delete_leftovers
 from tally.settings import UNIX, Settings
 from tally.storage.database import BadDatabase
 from tally.storage.file_lock import lock_file
-
-# CONTRACT: exit within 10 seconds. First requests under way may end, their bodies included; then aiohttp, which drops
-# what still comes in, may take its time twice.
-GRACE_S = 3.0
-SHUTDOWN_S = 2.5
+from tally.web.runner import RUNNER_OPTIONS, Application, Runner
 
 # our choice, a hundredth of the default: while a question is computed on one thread, an event passes through two
 # others. With 0.05, 0.2, 1 and 5 ms single events reached 0.54, 0.52, 0.50 and 0.49 of a bare handler's rate (30 rounds
@@ -56,71 +45,12 @@ _MALLOC = (
     ("MALLOC_TRIM_THRESHOLD_", -1, 8 * 1_048_576),
 )
 
-_silent = logging.getLogger("tally.aiohttp")
-_silent.disabled = True
-RUNNER_OPTIONS: dict[str, Any] = {
-    "access_log": None,
-    "logger": _silent,
-    # Undoing a small compressed body takes seconds of the loop: bodies stay as they are, and are refused.
-    "auto_decompress": False,
-    # A filter may be a whole path, percent-encoded; beyond this aiohttp itself answers 400.
-    "max_line_size": 32_768,
-    "max_field_size": 16_384,
-    "handler_cancellation": False,
-    "handle_signals": False,
-    # What a refused request has left unread is read and thrown away by us, within bounds (errors.drain_body).
-    "lingering_time": 0,
-    "shutdown_timeout": SHUTDOWN_S,
-}
-
 
 class BadAddress(Exception):
     """The server cannot listen where it was told to; the message says why and what to do."""
 
 
-class Runner(web.AppRunner):
-    """aiohttp's, with connections that begin on the short way and an end that waits for the requests under way."""
-
-    _door: ProtocolFactory | None = None
-    _listener: Listener | None = None
-
-    def __init__(self, app: web.Application, **options: Any) -> None:
-        # Our own clock closes what is idle, and aiohttp's is one more.
-        super().__init__(app, **{"keepalive_timeout": app[CONNECTIONS].idle_s} | options)
-
-    @property
-    def server(self) -> ProtocolFactory | None:  # type: ignore[override]
-        """What makes the protocol of a connection."""
-        server = super().server
-        if self._door is None and server is not None:
-            self._door = door = ProtocolFactory(self.app, server)
-            server.request_handler = close_uncertain(server.request_handler, lambda: door.is_ending)
-        return self._door
-
-    def listen(self, sockets: Sockets) -> None:
-        """Accept connections from now on."""
-        door = self.server
-        assert door is not None, "set up first"
-        self._listener = Listener(sockets, door, door.connections)
-
-    async def cleanup(self) -> None:
-        """Takes no new connections, lets what is under way end, closes everything."""
-        if self._listener is not None:
-            self._listener.close()
-        if self._door is not None:
-            self._door.is_ending = True
-        for site in list(self.sites):
-            await site.stop()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(GRACE_S):
-                while self.app[ACTIVE_REQUESTS] or self.app[CONNECTIONS].has_new():
-                    await asyncio.sleep(0.02)
-        if self._door is not None:
-            self._door.close()
-        await super().cleanup()
-
-
-async def serve(app: web.Application, settings: Settings) -> None:
+async def serve(app: Application, settings: Settings) -> None:
     """Serves until a signal comes. Raises BadDatabase or BadAddress before it listens."""
     logs.configure(settings.log_format, settings.log_level)
     asyncio.get_running_loop().set_exception_handler(logs.log_loop_failure)

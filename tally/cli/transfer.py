@@ -8,8 +8,8 @@ runs; until then their figures come from raw events.
 import argparse
 import sys
 
+from tally.accounts.websites import find_website
 from tally.cli.console import Failure, Progress, add_command, database, now_ms, say
-from tally.cli.database import chosen_website
 from tally.settings import Settings
 from tally.storage.database import connect_reader, open_database
 from tally.transfer.exporter import count_events, export_events
@@ -36,7 +36,7 @@ def _export(given: argparse.Namespace, settings: Settings) -> None:
     open_database(settings.db, create=False).close()
     reader = connect_reader(settings.db)
     try:
-        website = chosen_website(reader, given.website)
+        website = find_website(reader, given.website)
         progress = Progress("events", count_events(reader, website.number) if sys.stderr.isatty() else 0)
         with open_target(given.file) as out:
             events = export_events(reader, website.number, out, progress.show)
@@ -60,7 +60,7 @@ def _import(given: argparse.Namespace, settings: Settings) -> None:
                 progress.end()
                 say(words)
 
-            website = chosen_website(connection, given.website).number
+            website = find_website(connection, given.website).number
             summary = import_events(
                 connection,
                 website,

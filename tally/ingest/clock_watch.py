@@ -16,7 +16,7 @@ from tally.errors import log
 from tally.storage import meta as notes
 from tally.storage.connections import Thread
 from tally.storage.database import transaction
-from tally.timestamps import HOUR_MS
+from tally.timestamps import HOUR_MS, in_words
 
 # our choice: a killed server loses no more than this of its note, far less than a stop that is believed at once.
 NOTE_NS = 600_000_000_000
@@ -97,12 +97,3 @@ class ClockWatch:
         except sqlite3.Error:
             # The store says so, and finds out when it is over.
             self._noted_ns -= NOTE_NS - _MINUTE_NS
-
-
-def in_words(ms: int) -> str:
-    """A length of time in words: the two largest units."""
-    minutes = (abs(ms) + 30_000) // 60_000
-    if minutes < 60:
-        return f"{minutes} min" if minutes else "less than a minute"
-    days, hours = divmod(minutes // 60, 24)
-    return f"{days} d {hours} h" if days else f"{hours} h {minutes % 60} min"

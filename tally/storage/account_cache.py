@@ -19,8 +19,8 @@ from tally.storage import meta as notes
 
 
 class AccountCache(NamedTuple):
-    """Websites by id, keys by digest, usage by account and month, accounts by number, websites by shared link, logins
-    and known browsers by digest; up to when the file holds demo data (tally/cli/demo.py), None where it is no demo."""
+    """Websites by id, API keys by digest, usage by (account, month), accounts by number, website ids by share link,
+    sessions and device cookies by digest; the end of a demo's traffic (tally/demo/build.py), None for other files."""
 
     websites: dict[str, Website]
     keys: dict[bytes, ApiKey]

@@ -40,6 +40,12 @@ PROGRESS_INSTRUCTIONS = 100_000
 _OTHER_FILE = "name another file with --db"
 
 
+# For callers that handle connections and errors without importing sqlite3.
+Connection = sqlite3.Connection
+DatabaseError = sqlite3.Error
+SQLITE_VERSION = sqlite3.sqlite_version
+
+
 class BadDatabase(Exception):
     """A database file that cannot be used; the message names the file, the reason and the fix."""
 

@@ -14,7 +14,7 @@ from tally.clock import ClockState
 
 CLOCK, PROXIES = "clock", "proxies"
 DEMO = "demo"
-"""Marks a file of invented traffic (tally/cli/demo.py); its value is the last moment of that traffic, as ISO 8601."""
+"""Marks a demo (tally/demo/build.py); its value is the end of the invented traffic, as ISO 8601."""
 
 
 def write(connection: sqlite3.Connection, name: str, value: Any) -> None:

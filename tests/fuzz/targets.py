@@ -22,7 +22,6 @@ from aiohttp.web import RequestPayloadError
 
 from tally import timeranges as timerange
 from tally import timestamps as instants
-from tally.cli.serve import RUNNER_OPTIONS
 from tally.events import client as origin
 from tally.events import urls as hosts
 from tally.events import validation as events
@@ -31,6 +30,7 @@ from tally.events.user_agent import Agent, Agents
 from tally.events.validation import BadBody, Batch, Event, Rejection
 from tally.ingest import fast_path as shortcut
 from tally.timestamps import BadTime
+from tally.web.runner import RUNNER_OPTIONS
 
 NOW_MS = 1_795_003_200_000  # 2026-11-18T12:00:00Z
 DOMAIN = "example.com"
@@ -246,7 +246,7 @@ def plain(data: bytes) -> None:
 
 
 def _by_aiohttp(parser: Any, sent: bytes) -> tuple[dict[str, str], bytes]:
-    """Headers and body of the one whole request in these bytes, by a parser set up as in tally/cli/serve.py."""
+    """Headers and body of the one whole request in these bytes, by a parser set up as in tally/web/runner.py."""
     loop = _loop()
     bounds = {name: RUNNER_OPTIONS[name] for name in ("max_line_size", "max_field_size", "auto_decompress")}
     reads = parser(BaseProtocol(loop), loop, 2**16, payload_exception=RequestPayloadError, **bounds)

@@ -120,9 +120,9 @@ FAULTS = (
     ),
     Fault(
         "a demo is not marked",
-        "tally/cli/demo.py",
-        "        notes.write(connection, notes.DEMO, iso(until_ms))\n",
-        "        notes.write(connection, notes.DEMO, None)\n",
+        "tally/demo/build.py",
+        "        meta.write(connection, meta.DEMO, iso(until_ms))\n",
+        "        meta.write(connection, meta.DEMO, None)\n",
         "tests/unit/cli/test_demo.py",
     ),
     Fault(
@@ -134,7 +134,7 @@ FAULTS = (
     ),
     Fault(
         "an interrupted demo leaves its file",
-        "tally/cli/demo.py",
+        "tally/demo/build.py",
         """        return stored
     finally:
         _drop(unfinished)""",
@@ -1320,7 +1320,7 @@ FAULTS = (
     ),
     Fault(
         "a server that ends before the requests of new connections arrive",
-        "tally/cli/serve.py",
+        "tally/web/runner.py",
         "while self.app[ACTIVE_REQUESTS] or self.app[CONNECTIONS].has_new():",
         "while self.app[ACTIVE_REQUESTS]:",
         "tests/unit/http/test_listener.py",
@@ -1341,7 +1341,7 @@ FAULTS = (
     ),
     Fault(
         "a damaged database that is called sound",
-        "tally/cli/doctor.py",
+        "tally/maintenance/doctor_database.py",
         'if wrong == ["ok"] else',
         "if wrong else",
         "tests/unit/cli/test_doctor.py",

@@ -25,13 +25,13 @@ from analytics_server import build_app
 from tally.accounts.accounts import Account, AccountError, create_account, find_account
 from tally.accounts.api_keys import create_api_key
 from tally.accounts.websites import add_website
-from tally.cli.serve import RUNNER_OPTIONS, Runner
 from tally.clock import Clock
 from tally.events.geoip import BUNDLED
 from tally.ingest.collector import COLLECTOR
 from tally.resources import asset
 from tally.settings import Settings
 from tally.storage.database import open_database
+from tally.web.runner import RUNNER_OPTIONS, Runner
 
 ROOT = Path(__file__).resolve().parents[2]
 CHROME = (
@@ -93,7 +93,7 @@ class Answer:
 
 
 class _LikeTheProcess(TestServer):
-    """Runs the application as tally/cli/serve.py does: a client that goes away does not cancel its handler."""
+    """Runs the application as tally/web/runner.py does: a client that goes away does not cancel its handler."""
 
     __test__ = False
 

@@ -1130,7 +1130,7 @@ def test_a_website_is_renamed(here: Command, a_website: str, db: Path) -> None:
     assert succeeded(here("website", "list")) == f"{a_website}\texample.com\tThe shop\n"
     for name in ("", "two\nlines", "x" * 101):
         refused(here("website", "rename", a_website, name), 1, "name")
-    refused(here("website", "rename", "example.org", "x"), 1, "No website is called example.org")
+    refused(here("website", "rename", "example.org", "x"), 1, "There is no website example.org")
     assert rows(db, "select name from website") == [("The shop",)]
 
 
@@ -1142,7 +1142,7 @@ def test_a_website_is_removed_only_with_yes(here: Command, a_website: str, db: P
     succeeded(here("website", "remove", a_website, "--yes"))
     assert succeeded(here("website", "list")) == ""
     assert rows(db, "select is_complete from deleted_website") == [(0,)], "the server has its rows to delete"
-    refused(here("website", "remove", a_website, "--yes"), 1, "No website is called")
+    refused(here("website", "remove", a_website, "--yes"), 1, "There is no website")
 
 
 def test_a_running_server_sees_both(command: Command, serve: Serve, website: str) -> None:

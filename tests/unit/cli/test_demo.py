@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tally.cli.demo_sites import SITES
-from tally.cli.demo_traffic import DAYS, heat_points, lines, rejected
+from tally.demo.sites import SITES
+from tally.demo.traffic import DAYS, heat_points, lines, rejected
 from tally.events.dimensions import FIELDS
 from tally.timestamps import DAY_MS
 from tests.support.app import ROOT, Answer

@@ -23,13 +23,13 @@ from tally.accounts.accounts import create_account, has_account, set_email, set_
 from tally.accounts.api_keys import create_api_key, key_salt, record_key_use, revoke_api_key
 from tally.accounts.usage import usage_of_month
 from tally.accounts.websites import add_website, all_websites
-from tally.cli import demo, doctor
-from tally.cli.demo_sites import SITES
+from tally.demo import build
+from tally.demo.sites import SITES
 from tally.ingest import lifecycle as running
 from tally.ingest import rejected_events as left_out
 from tally.ingest.writer import forget_old
 from tally.maintenance import backup as backups
-from tally.maintenance import retention
+from tally.maintenance import doctor_database, retention
 from tally.reports import experiments, funnels
 from tally.rollups import experiments as trials
 from tally.rollups import heatmaps as heat_days
@@ -447,9 +447,9 @@ def administer(connection: sqlite3.Connection) -> None:
     has_account(connection)
     logins.forget_devices(connection, [bytes(32)])
     notes.clock_state(connection)
-    doctor.newest_ms(connection, NOON_MS)
-    demo._add_usage(connection, owner, Counter({202611: 1}))
-    demo._add_heat(connection, all_websites(connection)[0].number, SITES[0], NOON_MS, 0.01)
+    doctor_database.newest_ms(connection, NOON_MS)
+    build._add_usage(connection, owner, Counter({202611: 1}))
+    build._add_heat(connection, all_websites(connection)[0].number, SITES[0], NOON_MS, 0.01)
     forget_old(connection, NOON_MS + 4 * DAY_MS)
     number = all_websites(connection)[0].number
     rollup_state.mark_stale(connection, number, (NOON_MS // DAY_MS,))

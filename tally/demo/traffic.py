@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from tally.cli.demo_sites import (
+from tally.demo.sites import (
     COUNTRIES,
     EXIT,
     FIRST_RELEASE,
@@ -35,7 +35,7 @@ SEED = "tally demo 1"
 DAYS = 183
 """Half a year, the last day included."""
 USUAL_EVENTS = 200_000
-"""The events that the tables of tally/cli/demo_sites.py are drawn up for."""
+"""The events that the tables of tally/demo/sites.py are drawn up for."""
 
 _MOST_PAGES = 14
 _NOW_MS = 270_000

@@ -1,7 +1,7 @@
 """The websites of the demo as tables: pages, paths through them, sources, countries, devices, events, experiments.
 
 Every number here is invented. The hosts of the websites end in .example, which RFC 2606 reserves, so that none of them
-exists. Weights are relative; tally/cli/demo_traffic.py draws from them.
+exists. Weights are relative; tally/demo/traffic.py draws from them.
 """
 
 from collections.abc import Mapping

@@ -1,0 +1,30 @@
+"""Invalidate rollups that verification found wrong, so that the server rebuilds them (`verify --repair`).
+
+Each kind of rollup is invalidated by its own module. Every step is a transaction of its own and may run beside the
+server: it builds what is marked within seconds, or at its next start.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+
+from tally.rollups import experiments, heatmaps_verify, rollup_state, visit_pages, web_vitals
+from tally.rollups.verify import HEATMAPS, HISTOGRAMS, PAGES, TRIALS, Verdict
+from tally.storage.database import transaction
+
+
+def invalidate(connection: sqlite3.Connection, website: int, wrong: Sequence[Verdict]) -> None:
+    """Mark the days and blocks of verdicts that have a fault to be rebuilt."""
+    with transaction(connection):
+        # A stale day invalidates the blocks above it.
+        days = {verdict.first_day for verdict in wrong if verdict.fault not in (HISTOGRAMS, PAGES, TRIALS, HEATMAPS)}
+        rollup_state.mark_stale(connection, website, days)
+    for verdict in wrong:
+        with transaction(connection):
+            if verdict.fault == HISTOGRAMS:
+                web_vitals.repair(connection, website, verdict.level, verdict.block)
+            elif verdict.fault == PAGES:
+                visit_pages.take_down(connection, website, verdict.level, verdict.block)
+            elif verdict.fault == TRIALS:
+                experiments.repair(connection, website, verdict.block)
+            elif verdict.fault == HEATMAPS:
+                heatmaps_verify.repair(connection, website, verdict.level, verdict.block)
