@@ -114,6 +114,14 @@ def test_the_first_event_of_the_readme(serve: Serve, tmp_path: Path) -> None:
     assert json.loads(stats)["data"]["pageviews"] == 1
 
 
+@pytest.mark.slow
+def test_the_commands_of_the_command_line(tmp_path: Path) -> None:
+    parts = [text for kind, text in blocks("cli.md") if kind == "bash"]
+    output = runs("".join(parts), tmp_path, ADDRESS, tmp_path / "analytics.db")
+    assert len(parts) >= 8
+    assert "\tThe shop\n" in output
+
+
 def test_the_line_of_importing(command: Command, tmp_path: Path) -> None:
     ((_, line),) = blocks("importing.md")
     (tmp_path / "events.ndjson").write_text(line)
