@@ -147,7 +147,7 @@ create table event (
   website       integer not null,
   ts            integer not null,
   id            integer not null,  -- grows with arrival, unique over event, web_vitals and experiment_event
-  type          integer not null check (type between 0 and 3),
+  type          integer not null check (type >= 0),
   visitor       integer not null,  -- random, a new one each UTC day
   visit         integer not null,  -- number of the visitor's visit that day: 0, 1, 2 ...
   pathname      integer not null,
@@ -221,7 +221,7 @@ create table experiment_event (
   website       integer not null,
   ts            integer not null,
   id            integer not null,
-  type          integer not null check (type in (5, 6, 7)),
+  type          integer not null check (type >= 0),
   visitor       integer not null,
   pathname      integer not null,
   referrer      integer not null,
@@ -457,7 +457,7 @@ create table rejected_sample (
   reason      integer not null check (reason between 0 and 63),
   id          integer not null,                                -- grows with arrival
   arrived_ms  integer not null,                                -- arrival of the newest event like it, to the second
-  type        integer check (type between 0 and 7),            -- null: not a known type
+  type        integer check (type >= 0),                       -- null: not a known type
   field       text    not null,                                -- name of the field at fault, or ''
   detail      text    not null check (length(detail) <= 253),  -- host of a refused page, name of a crawler, or ''
   primary key (website, reason, id)

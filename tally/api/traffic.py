@@ -24,7 +24,7 @@ from tally.api.params import Question
 from tally.base_path import public_url
 from tally.errors import ApiError
 from tally.events.dimensions import FIELDS
-from tally.events.validation import TYPES
+from tally.events.validation import TYPE_NAMES
 from tally.http.formats import round_half_away, table_response
 from tally.http.responses import json_response
 from tally.ingest import rejected_events as left_out
@@ -216,7 +216,7 @@ def _event_row(row: tuple[Any, ...], asked: Question) -> tuple[Any, ...]:
     vitals = told(metrics)
     return (
         id,
-        TYPES[type_],
+        TYPE_NAMES[type_],
         iso(ts, asked.range.tz),
         *(text or None for text in dimensions),
         name or None,

@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from tally.events import event_types
+from tally.events.event_types import EVENT_TYPES
 from tally.events.json_scalars import compact
 from tally.events.urls import BadUrl, WebUrl, app_page_url, parse_page_url, referrer_host
 from tally.timestamps import event_time_ms
@@ -30,14 +32,24 @@ OLDEST_MS = 72 * 3_600_000
 # CONTRACT: ahead by up to 5 minutes is taken as now.
 AHEAD_MS = 5 * 60_000
 
-TYPES = ("pageview", "screen_view", "event", "app_event", "vitals", "heatmap", "ab_assign", "ab_convert")
-"""Every type; its place here is its number in the database."""
-TRAFFIC_TYPES = TYPES[:4]
-"""Those of traffic; the others are measurements."""
-PAGEVIEW, SCREEN_VIEW, EVENT, APP_EVENT, VITALS, HEATMAP, AB_ASSIGN, AB_CONVERT = range(8)
+TYPES = tuple(one.name for one in EVENT_TYPES)
+"""The names of all types."""
+TRAFFIC_TYPES = tuple(one.name for one in EVENT_TYPES if one.is_traffic)
+"""The names of the types of traffic; the others are measurements."""
+TYPE_NAMES = {one.number: one.name for one in EVENT_TYPES}
+TYPE_NUMBERS = {one.name: one.number for one in EVENT_TYPES}
+TRAFFIC = frozenset(one.number for one in EVENT_TYPES if one.is_traffic)
+PAGEVIEWS = frozenset(one.number for one in EVENT_TYPES if one.is_pageview)
+WITH_VISITOR = frozenset(one.number for one in EVENT_TYPES if one.has_visitor)
+WITH_EXPERIMENT = frozenset(one.number for one in EVENT_TYPES if "experiment" in one.fields)
+"""The numbers of the types that are traffic, are pageviews, have a visitor, name an experiment."""
+PAGEVIEW, SCREEN_VIEW, EVENT, APP_EVENT, VITALS, HEATMAP, AB_ASSIGN, AB_CONVERT = (
+    TYPE_NUMBERS[name]
+    for name in ("pageview", "screen_view", "event", "app_event", "vitals", "heatmap", "ab_assign", "ab_convert")
+)
 _POINT_KINDS = ("click", "scroll")
+METRICS = event_types.METRICS
 DEVICES = ("desktop", "mobile", "tablet", "tv", "console", "other")
-METRICS = ("lcp", "inp", "fcp", "ttfb", "cls")
 # CONTRACT: milliseconds up to an hour; cls has no unit.
 MOST_OF_METRIC = {"lcp": 3_600_000, "inp": 3_600_000, "fcp": 3_600_000, "ttfb": 3_600_000, "cls": 100}
 
@@ -146,7 +158,7 @@ def type_of(item: Any) -> int | Rejection:
     if not isinstance(item, dict):
         return Rejection("invalid_type", "An event is a JSON object with a type.", "type")
     name = item.get("type")
-    number = _NUMBER_OF_TYPE.get(name) if isinstance(name, str) else None
+    number = TYPE_NUMBERS.get(name) if isinstance(name, str) else None
     if number is None:
         return Rejection("invalid_type", f"type is one of {', '.join(TYPES)}.", "type")
     return number
@@ -167,7 +179,7 @@ def read_event(
     rules = RULES[type_]
     for field in REQUIRED[type_]:
         if item.get(field) in (None, ""):
-            return Rejection("missing_field", f"{TYPES[type_]} needs {field}.", field)
+            return Rejection("missing_field", f"{TYPE_NAMES[type_]} needs {field}.", field)
     # In the order of Event: a dict of keywords takes 1.5 us longer an event.
     kept = _BLANK.copy()
     kept[0] = type_
@@ -188,7 +200,7 @@ def read_event(
         ):
             field = "url" if url is not None and url.origin not in ("", *origins) else "referrer"
             raise Fault("invalid_url", f"{field} is a full http or https URL, or of an origin that the website allows.")
-        if VITALS <= type_ <= HEATMAP:
+        if type_ in FLAT:
             _read_flat(item, type_, kept)
         field = "timestamp"
         kept[1] = _arrival(item.get(field), now_ms, large_skew_ms)
@@ -394,33 +406,25 @@ _EVERY_TYPE: dict[str, Callable[[Any], Any]] = {
     "session_id": _text(64, 8),
     "event_id": _text(64, 1),
 }
-_NAMED = {"event_name": _text(200), "event_data": _event_data}
-_AB = {"experiment": _label, "variant": _label}
-_OF_TYPE: tuple[dict[str, Callable[[Any], Any]], ...] = (
-    {"referrer": _referrer},
-    {"referrer": _referrer},
-    {"referrer": _referrer, **_NAMED},
-    _NAMED,
-    {"vitals": _vitals},
-    {"points": _points, "viewport_width": _viewport_width},
-    _AB,
-    {**_AB, "goal": _label, "value": _value},
-)
-RULES = tuple(_EVERY_TYPE | own for own in _OF_TYPE)
+_OF_SOME_TYPES: dict[str, Callable[[Any], Any]] = {
+    "referrer": _referrer,
+    "event_name": _text(200),
+    "event_data": _event_data,
+    "vitals": _vitals,
+    "points": _points,
+    "viewport_width": _viewport_width,
+    "experiment": _label,
+    "variant": _label,
+    "goal": _label,
+    "value": _value,
+}
+RULES = {one.number: _EVERY_TYPE | {field: _OF_SOME_TYPES[field] for field in one.fields} for one in EVENT_TYPES}
 """By type number: field -> the function that reads it."""
-REQUIRED: tuple[tuple[str, ...], ...] = (
-    ("url",),
-    ("name",),
-    ("event_name",),
-    (),
-    # The seed requires nothing of measurements: without their fields they are stored, and count in no statistic.
-    *[()] * 4,
-)
-FLAT = {VITALS: (*METRICS, "value"), HEATMAP: ("x", "y", "kind")}
-"""By type number: what is understood at the event's top level besides (`_read_flat`)."""
+REQUIRED = {one.number: one.required for one in EVENT_TYPES}
+FLAT = {one.number: one.flat for one in EVENT_TYPES if one.flat}
+"""By type number: what is also read at the event's top level (`_read_flat`)."""
 _FROM_CONTEXT = ("platform", "app_version", "os_version", "language", "browser", "os", "device")
 _MAY_BE_EMPTY = frozenset(("url", "name", "referrer", "event_name", "experiment", "variant", "goal", *_FROM_CONTEXT))
 _PLACE = {field: place for place, field in enumerate(Event._fields)}
 _URL, _REFERRER = _PLACE["url"], _PLACE["referrer"]
 _BLANK: list[Any] = [0, 0, *Event._field_defaults.values()]
-_NUMBER_OF_TYPE = {name: number for number, name in enumerate(TYPES)}

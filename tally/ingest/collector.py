@@ -39,8 +39,7 @@ from tally.events.identity import Salts
 from tally.events.sender import Callers, Sender
 from tally.events.user_agent import Agents
 from tally.events.validation import (
-    AB_ASSIGN,
-    APP_EVENT,
+    WITH_VISITOR,
     BadBody,
     Batch,
     Event,
@@ -295,7 +294,7 @@ class Collector:
         return _make(PreparedEvent, (place, event, dimensions(event, context, place.domain, place.origins), identity))
 
     def _identity(self, website: Website, event: Event, sender: Sender) -> bytes:
-        if APP_EVENT < event.type < AB_ASSIGN:
+        if event.type not in WITH_VISITOR:
             return b""
         if event.session_id:
             return self.salts.session_identity(website.number, event.ts_ms, event.session_id)

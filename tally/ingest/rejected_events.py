@@ -29,7 +29,7 @@ from tally.accounts.websites import Website
 from tally.clock import Clock
 from tally.events.sender import Sender
 from tally.events.user_agent import crawler_name
-from tally.events.validation import FLAT, RULES, TYPES
+from tally.events.validation import FLAT, RULES, TYPE_NAMES
 from tally.ingest.refused_origins import RefusedOrigins
 from tally.storage import value_limits
 from tally.storage.connections import Thread
@@ -73,7 +73,7 @@ LOOKS = 20
 _ROWS_A_STEP = 500
 _FORGET_NS = 3_600_000_000_000
 _FIELDS = frozenset(
-    ("type", "website_id", "timestamp", *(field for names in (*RULES, *FLAT.values()) for field in names))
+    ("type", "website_id", "timestamp", *(field for names in (*RULES.values(), *FLAT.values()) for field in names))
 )
 
 Source = tuple[Website | None, int | None]
@@ -377,7 +377,7 @@ def _named(number: int) -> dict[str, Any]:
 
 def _of_sample(code: str, sample: Sample) -> dict[str, Any]:
     return {
-        "type": None if sample.type is None else TYPES[sample.type],
+        "type": None if sample.type is None else TYPE_NAMES.get(sample.type),
         "field": sample.field or None,
         "host": sample.detail or None if code == "origin_not_allowed" else None,
         "crawler": sample.detail or None if code == "crawler" else None,

@@ -38,11 +38,12 @@ from tally.events.sessions import Sessions
 from tally.events.validation import (
     AB_ASSIGN,
     AB_CONVERT,
-    APP_EVENT,
     HEATMAP,
     OLDEST_MS,
-    SCREEN_VIEW,
+    PAGEVIEWS,
+    TRAFFIC,
     VITALS,
+    WITH_EXPERIMENT,
     Event,
     Rejection,
 )
@@ -157,7 +158,7 @@ class EventWriter:
             data = canonical(data).decode()
         # No text holds NUL, so no two events give the same bytes.
         content = f"{event.event_id}\0{event.type}\0{host}\0{path}\0{query}\0{event.name}\0{event.event_name}\0{data}"
-        if event.type > APP_EVENT:
+        if event.type not in TRAFFIC:
             content += f"\0{event[_MEASUREMENT:]}"
         return blake2b(content.encode(), digest_size=16, key=self._salt).digest()
 
@@ -233,7 +234,7 @@ class _Group:
         limit, used = self._writer.limit_of(website.plan), (website.account, month)
         if limit is not None and self.used[used] >= limit:
             return MONTH_FULL
-        if event.type >= AB_ASSIGN and event.experiment and self._experiments:
+        if event.experiment and self._experiments:
             place = (website.number, event.ts_ms // DAY_MS, event.experiment, row.identity)
             if event.variant:
                 if event.type == AB_ASSIGN:
@@ -287,7 +288,7 @@ class _Group:
 
     def _take(self, row: PreparedEvent) -> None:
         event = row.event
-        if event.type <= APP_EVENT:
+        if event.type in TRAFFIC:
             self._take_traffic(row)
         elif event.type == VITALS:
             self._vitals.append((*self._place(row), *self._dimensions(row), *vitals.stored(event.vitals)))
@@ -384,7 +385,7 @@ class _Group:
 
     def _take_traffic(self, row: PreparedEvent) -> None:
         website, event = row.website.number, row.event
-        ts_ms, is_view = event.ts_ms, event.type <= SCREEN_VIEW
+        ts_ms, is_view = event.ts_ms, event.type in PAGEVIEWS
         touch = self._writer.sessions.touch(row.identity, ts_ms, is_view, self._number(row.dimensions[0]))
         self._deltas.count(website, ts_ms, is_view, touch)
         visitor, visit = touch.visitor, touch.visit
@@ -463,7 +464,7 @@ def _texts(rows: Sequence[PreparedEvent]) -> set[str]:
     events = [row.event for row in rows]
     texts: set[str] = set().union(*[row.dimensions for row in rows], [event.event_name for event in events])
     for event in events:
-        if event.type >= AB_ASSIGN:
+        if event.type in WITH_EXPERIMENT:
             texts.update((event.experiment, event.variant, event.goal))
     return texts
 

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from tally.events.dimensions import FIELDS
 from tally.rollups.rollup_state import LEVELS, ROWS_PER_STEP
 from tally.storage import visitor_values
+from tally.storage.sql.events import IS_EVENT, IS_PAGEVIEW
 from tally.storage.visitor_values import NAMES, NO_COLUMN
 from tally.timestamps import DAY_MS
 
@@ -108,7 +109,7 @@ def _add_new_events(connection: sqlite3.Connection, website: int, day: int) -> N
         connection.execute(
             "/* field_values.roll_up */ insert into rollup"
             f" select ?1, ?3, 0, ?2, value, sum({visitor_values.is_new(column)}), sum(pageviews), sum(events)"
-            f" from (select {column} as value, visitor, sum(type <= 1) as pageviews, sum(type >= 2) as events"
+            f" from (select {column} as value, visitor, sum({IS_PAGEVIEW}) as pageviews, sum({IS_EVENT}) as events"
             f" from temp.fresh where true{only} group by 1, visitor) as news where true group by value"
             " on conflict do update set visitors = visitors + excluded.visitors, pageviews = pageviews +"
             " excluded.pageviews,"
@@ -159,7 +160,7 @@ def count_day(
     rows: list[tuple[int, int, int, int]] = []
     for column, only in ((column, only) for number, column, only in _COLUMNS if number == field):
         rows += connection.execute(
-            f"/* field_values.count */ select {column}, count(distinct visitor), sum(type <= 1), sum(type >= 2)"
+            f"/* field_values.count */ select {column}, count(distinct visitor), sum({IS_PAGEVIEW}), sum({IS_EVENT})"
             f" from event where website = ? and ts >= ? and ts < ?{only} group by 1",
             (website, day * DAY_MS, (day + 1) * DAY_MS if end_ms is None else end_ms),
         )

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 
 from tally.events.sessions import SessionUpdate
 from tally.events.visits import Visit
+from tally.storage.sql.events import IS_EVENT, IS_PAGEVIEW
 from tally.timestamps import DAY_MS, QUARTER_MS
 
 QUARTERS_A_DAY = DAY_MS // QUARTER_MS
@@ -145,7 +146,7 @@ def counted(connection: sqlite3.Connection, website: int, day: int) -> Totals:
     begin, end = day * DAY_MS, (day + 1) * DAY_MS
     totals: Totals = {}
     traffic = (
-        f"/* totals.count_traffic */ select ts / {QUARTER_MS}, sum(type <= 1), sum(type >= 2) from event"
+        f"/* totals.count_traffic */ select ts / {QUARTER_MS}, sum({IS_PAGEVIEW}), sum({IS_EVENT}) from event"
         " where website = ? and ts >= ? and ts < ? group by 1"
     )
     for quarter, views, events in connection.execute(traffic, (website, begin, end)):

@@ -30,7 +30,7 @@ import orjson
 from tally.accounts.websites import Website
 from tally.events.dimensions import FIELDS
 from tally.events.json_scalars import compact
-from tally.events.validation import AB_ASSIGN, Event
+from tally.events.validation import WITH_EXPERIMENT, Event
 
 OTHER = "(other)"
 """What is stored in place of a folded value."""
@@ -122,7 +122,7 @@ class ValueLimits:
             return False
         if event.event_data is not None and not known[PROPERTY].issuperset(orjson.loads(event.event_data)):
             return False
-        return event.type < AB_ASSIGN or (
+        return event.type not in WITH_EXPERIMENT or (
             event.experiment in known[EXPERIMENT] and event.variant in known[VARIANT] and event.goal in known[GOAL]
         )
 
@@ -320,7 +320,7 @@ def _values(dimensions: tuple[str, ...], event: Event) -> Iterator[tuple[int, st
     """(field, value) of everything in an event that is bounded."""
     yield from enumerate(dimensions)
     yield EVENT_NAME, event.event_name
-    if event.type >= AB_ASSIGN:
+    if event.type in WITH_EXPERIMENT:
         yield EXPERIMENT, event.experiment
         yield VARIANT, event.variant
         yield GOAL, event.goal

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from tally.events.dimensions import FIELDS
-from tally.events.validation import METRICS, TYPES
+from tally.events.validation import METRICS, TYPE_NAMES, VITALS
 from tally.rollups.vitals_histogram import told
 from tally.storage.database import snapshot
 from tally.storage.event_data import STORED
@@ -43,7 +43,7 @@ _TABLES: tuple[tuple[str, dict[str, str]], ...] = (
         "web_vitals",
         dict.fromkeys(("event_name", "experiment", "variant", "goal"), "0")
         | dict.fromkeys(("visitor", "visit", "event_data", "value"), "null")
-        | {"type": "4"},
+        | {"type": str(VITALS)},
     ),
     ("experiment_event", {"event_name": "0"} | dict.fromkeys(("visit", "event_data", *METRICS), "null")),
 )
@@ -119,13 +119,13 @@ def _line(row: Sequence[Any], texts: dict[int, str | None]) -> bytes:
     who = f"{visitor:x}" if visitor else None
     values = (
         row[1],
-        TYPES[type_],
+        TYPE_NAMES[type_],
         local_iso(row[0], 0),
         *dimensions,
         name,
         None if data is None else orjson.Fragment(data),
         None if visit is None else f"{who}-{visit}",
-        (told(metrics) or None) if type_ == 4 else None,
+        (told(metrics) or None) if type_ == VITALS else None,
         experiment,
         variant,
         goal,

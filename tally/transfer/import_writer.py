@@ -19,7 +19,17 @@ from typing import Any
 import orjson
 
 from tally.events.dimensions import FIELDS
-from tally.events.validation import AB_ASSIGN, AB_CONVERT, APP_EVENT, HEATMAP, METRICS, SCREEN_VIEW, VITALS, Rejection
+from tally.events.validation import (
+    AB_ASSIGN,
+    AB_CONVERT,
+    METRICS,
+    PAGEVIEWS,
+    TRAFFIC,
+    TYPE_NAMES,
+    VITALS,
+    WITH_EXPERIMENT,
+    Rejection,
+)
 from tally.rollups import experiments as trials
 from tally.rollups import rollup_state
 from tally.rollups import vitals_histogram as vitals
@@ -42,10 +52,10 @@ NO_ASSIGNMENT = Rejection(
 _EXPERIMENT, _VARIANT = len(FIELDS), len(FIELDS) + 1
 # Tables of events: besides time and id, what tells that a row is the one of which a line is an export. Vitals have no
 # visitor, their values stand for it.
-_TABLES: tuple[tuple[str, str, range], ...] = (
-    ("event", "visitor", range(APP_EVENT + 1)),
-    ("web_vitals", f"0, {', '.join(METRICS)}", range(VITALS, VITALS + 1)),
-    ("experiment_event", "visitor", range(HEATMAP, AB_CONVERT + 1)),
+_TABLES: tuple[tuple[str, str, frozenset[int]], ...] = (
+    ("event", "visitor", TRAFFIC),
+    ("web_vitals", f"0, {', '.join(METRICS)}", frozenset((VITALS,))),
+    ("experiment_event", "visitor", frozenset(TYPE_NAMES.keys() - TRAFFIC - {VITALS})),
 )
 
 
@@ -74,15 +84,15 @@ class Part:
     def _note_values(self, lines: Sequence[Line]) -> None:
         """Notes the values of the lines as used: an import is the owner's, and its values are not new afterwards."""
         # After the 14 fields come event_name of traffic, or experiment, variant and goal of A/B.
-        traffic = [line.texts for line in lines if line.type <= APP_EVENT]
-        of_ab = [line.texts for line in lines if line.type >= AB_ASSIGN]
+        traffic = [line.texts for line in lines if line.type in TRAFFIC]
+        of_ab = [line.texts for line in lines if line.type in WITH_EXPERIMENT]
         measured = [line.texts for line in lines if line.type == VITALS]
         of_test = (value_limits.EXPERIMENT, value_limits.VARIANT, value_limits.GOAL)
         used: dict[int, set[str]] = {}
         for texts, fields in ((traffic, (value_limits.EVENT_NAME,)), (of_ab, of_test), (measured, ())):
             for field, column in zip((*range(len(FIELDS)), *fields), zip(*texts, strict=True), strict=False):
                 used.setdefault(field, set()).update(column)
-        data = {line.rest[0] for line in lines if line.type <= APP_EVENT and line.rest[0] is not None}
+        data = {line.rest[0] for line in lines if line.type in TRAFFIC and line.rest[0] is not None}
         used[value_limits.PROPERTY] = {name for text in data for name in orjson.loads(text)}
         number = self._labels.numbers_of(self._connection, set().union(*used.values()))
         value_limits.add_values(
@@ -114,7 +124,7 @@ class Part:
             key = line.ts_ms, line.key
             if key in self._key_rows:
                 self.duplicates += 1
-            elif line.type >= AB_ASSIGN and not self._assign(line, id):
+            elif line.type in WITH_EXPERIMENT and not self._assign(line, id):
                 self.rejected.append((line.number, NO_ASSIGNMENT))
             else:
                 accepted.append((line, id))
@@ -189,7 +199,7 @@ class Part:
 
     def _store(self, lines: Sequence[tuple[Line, int]]) -> None:
         number, website = self._number, self._website
-        ordinals = self._touch([line for line, _ in lines if line.type <= APP_EVENT])
+        ordinals = self._touch([line for line, _ in lines if line.type in TRAFFIC])
         events: list[tuple[Any, ...]] = []
         data_parts: list[event_data.Part] = []
         measured: list[tuple[Any, ...]] = []
@@ -197,7 +207,7 @@ class Part:
         converted: list[tuple[trials.Key, int]] = []
         for line, id in lines:
             line_no, ts_ms, type_, _, _, visitor, _, texts, rest = line
-            if type_ <= APP_EVENT:
+            if type_ in TRAFFIC:
                 visit = next(ordinals[visitor])
                 data, own = event_data.split(rest[0], id)
                 data_parts += own
@@ -224,7 +234,7 @@ class Part:
         """Puts visits right; for each visitor the visits of its lines, in their order."""
         news: dict[int, list[tuple[int, bool]]] = {}
         for line in traffic:
-            news.setdefault(line.visitor, []).append((line.ts_ms, line.type <= SCREEN_VIEW))
+            news.setdefault(line.visitor, []).append((line.ts_ms, line.type in PAGEVIEWS))
         return {visitor: iter(ordinals) for visitor, ordinals in self._visits.add(self._connection, news).items()}
 
 
@@ -247,7 +257,7 @@ class Check:
             self._is_kept[day] = is_kept(self._connection, self._website, day)
         if self._is_kept[day]:
             return BEYOND_RETENTION
-        if line.type >= AB_ASSIGN:
+        if line.type in WITH_EXPERIMENT:
             experiment, variant = line.texts[_EXPERIMENT], line.texts[_VARIANT]
             promise = blake2b(b"%d:%d:" % (day, line.visitor) + experiment.encode(), digest_size=7).digest()
             if line.type == AB_ASSIGN and experiment and variant:

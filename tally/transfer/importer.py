@@ -28,7 +28,7 @@ import orjson
 
 from tally.accounts.api_keys import key_salt
 from tally.accounts.websites import domain_and_origins, website_exists
-from tally.events.validation import APP_EVENT, Rejection
+from tally.events.validation import TRAFFIC, Rejection
 from tally.storage.database import MAX_WAL_BYTES, transaction
 from tally.storage.labels import Labels
 from tally.storage.wal import truncate_wal_without_server
@@ -216,7 +216,7 @@ class _Import:
     def _load_visits(self, lines: Iterable[Line]) -> None:
         wanted: dict[int, set[int]] = {}
         for line in lines:
-            if line.type <= APP_EVENT and line.is_named:
+            if line.type in TRAFFIC and line.is_named:
                 wanted.setdefault(line.ts_ms // DAY_MS, set()).add(line.visitor)
         self._visits.load(self._connection, wanted)
 

@@ -34,11 +34,12 @@ from tally.events.dimensions import FIELDS
 from tally.events.urls import MAX_HOST_CHARACTERS, BadUrl, external_referrer, imported_referrer
 from tally.events.validation import (
     AHEAD_MS,
-    APP_EVENT,
     HEATMAP,
+    REQUIRED,
     RULES,
-    SCREEN_VIEW,
+    TRAFFIC,
     VITALS,
+    WITH_VISITOR,
     Fault,
     Rejection,
     type_of,
@@ -59,13 +60,11 @@ _LIMITS = tuple(
     (field, {"pathname": 8_192, "referrer": 8_192, "hostname": MAX_HOST_CHARACTERS}.get(field, 100)) for field in FIELDS
 )
 _REFERRER = FIELDS.index("referrer")
-_REQUIRED: tuple[tuple[str, ...], ...] = (
-    ("timestamp", "pathname"),
-    ("timestamp", "pathname"),
-    ("timestamp", "event_name"),
-    ("timestamp",),
-    *[("timestamp",)] * 4,
-)
+# A line has the pathname that a collected event's url or name gave.
+_REQUIRED = {
+    number: ("timestamp", *("pathname" if field in ("url", "name") else field for field in fields))
+    for number, fields in REQUIRED.items()
+}
 
 BAD_JSON = Rejection("invalid_json", "This is no JSON in UTF-8.")
 TOO_LONG = Rejection("line_too_long", "A line is at most 1 MiB long.")
@@ -136,9 +135,7 @@ class LineReader:
         texts = _texts(item)
         texts[_REFERRER] = self._referrer(texts[_REFERRER])
         rest: tuple[Any, ...] = (None,)
-        if type_ <= SCREEN_VIEW:
-            texts.append("")
-        elif type_ <= APP_EVENT:
+        if type_ in TRAFFIC:
             texts.append(_ruled(type_, item, "event_name", ""))
             rest = (_ruled(type_, item, "event_data", None),)
         elif type_ == VITALS:
@@ -193,7 +190,7 @@ class LineReader:
         key = self._number(b"id", b"%d:" % self._website + sent) - (1 << 63)
         if not isinstance(id, int) or not 0 < id <= _MOST_ID:
             return key, None
-        who = 0 if type_ in (VITALS, HEATMAP) else _stored_visitor(visitor)
+        who = 0 if type_ not in WITH_VISITOR else _stored_visitor(visitor)
         return key, None if who is None else (id, who)
 
     def _number(self, what: bytes, text: bytes) -> int:

@@ -66,7 +66,7 @@ def _among(told: str, promised: Collection[str]) -> None:
     assert told in promised
 
 
-_KNOWN_FIELDS = frozenset(name for names in (*events.RULES, *events.FLAT.values()) for name in names)
+_KNOWN_FIELDS = frozenset(name for names in (*events.RULES.values(), *events.FLAT.values()) for name in names)
 
 
 def _event(event: Event, batch: Batch) -> None:

@@ -977,7 +977,7 @@ FAULTS = (
     Fault(
         "measurements without content",
         "tally/ingest/writer.py",
-        "        if event.type > APP_EVENT:\n            content +=",
+        "        if event.type not in TRAFFIC:\n            content +=",
         "        if False:\n            content +=",
         "tests/api/test_collect.py",
     ),

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tally.storage.event_data import STORED
-from tally.storage.sql.events import Query, Scope, filters_of
+from tally.storage.sql.events import IS_EVENT, IS_PAGEVIEW, Query, Scope, filters_of
 
 Step = tuple[str, int]
 """A field of STEP_FIELDS and a label."""
 STEP_FIELDS = ("pathname", "event_name")
-_MET = {"pathname": "(type < 2 and pathname = ?)", "event_name": "(type >= 2 and event_name = ?)"}
+_MET = {"pathname": f"({IS_PAGEVIEW} and pathname = ?)", "event_name": f"({IS_EVENT} and event_name = ?)"}
 
 # Of a hit's code: a bit for each of the steps and one that is never set, then the number of the visit.
 MASK_BITS, VISIT_BITS = 9, 6
@@ -101,6 +101,6 @@ def data(scope: Scope, event_name: int, rows: int) -> Query:
         "/* behaviour.data */ select group_concat(data), json_group_array(visitor)"
         f" from (select visitor, coalesce({STORED}, '{{}}') as data,"
         " (row_number() over (order by visitor) - 1) / ? as place from event"
-        f" where website = ? and ts >= ? and ts < ? and type >= 2 and event_name = ?{filters}) group by place",
+        f" where website = ? and ts >= ? and ts < ? and {IS_EVENT} and event_name = ?{filters}) group by place",
         [rows, scope.website, scope.from_ms, scope.to_ms, event_name, *values],
     )

@@ -8,13 +8,13 @@ Every statement opens with its own name, so that a slow one names its author, an
 key (website, time); tests/unit/storage/test_query_plans.py looks at the plan of each.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import orjson
 
 from tally.events.dimensions import FIELDS
-from tally.events.validation import METRICS, TYPES
+from tally.events.validation import METRICS, PAGEVIEWS, TRAFFIC, TYPE_NUMBERS, VITALS
 from tally.storage.event_data import STORED
 from tally.storage.visitor_values import is_new
 from tally.timestamps import DAY_MS
@@ -27,8 +27,22 @@ _LABELLED = (*FIELDS, "event_name")
 FILTERS = (*_LABELLED, "type")
 """What filter_<field> takes: the 14 fields, event_name and type."""
 
-VIEWS = "coalesce(sum(type <= 1), 0)"
-CUSTOM = "coalesce(sum(type >= 2), 0)"
+
+def _type_condition(numbers: Collection[int], among: Collection[int]) -> str:
+    """Return SQL that holds for rows whose type is one of `numbers`, in a table that has the types `among`."""
+    others = set(among).difference(numbers)
+    # One comparison where the numbers permit it.
+    if not others or max(numbers) < min(others):
+        return f"type <= {max(numbers)}"
+    if min(numbers) > max(others):
+        return f"type >= {min(numbers)}"
+    return f"type in ({', '.join(map(str, sorted(numbers)))})"
+
+
+IS_PAGEVIEW, IS_EVENT = _type_condition(PAGEVIEWS, TRAFFIC), _type_condition(TRAFFIC - PAGEVIEWS, TRAFFIC)
+"""Which rows of table event are pageviews, and which are events."""
+VIEWS = f"coalesce(sum({IS_PAGEVIEW}), 0)"
+CUSTOM = f"coalesce(sum({IS_EVENT}), 0)"
 
 
 class Scope(NamedTuple):
@@ -49,7 +63,7 @@ def filters_of(scope: Scope, fixed: dict[str, str]) -> Query:
         marks = ", ".join("?" * len(values))
         if field == "type":
             sql += f" and {column} in ({marks})"
-            parameters += [TYPES.index(value) if value in TYPES else -1 for value in values]
+            parameters += [TYPE_NUMBERS.get(value, -1) for value in values]
         elif field in _LABELLED:
             sql += f" and {column} in (select id from label where text in ({marks}))"
             parameters += values
@@ -129,7 +143,7 @@ def in_order(website: int, field: str, from_ms: int, to_ms: int) -> Query:
         raise KeyError(field)
     return (
         "/* events.in_order */ select json_group_array(ts - ?), json_group_array(visitor), json_group_array(custom),"
-        f" json_group_array(value) from (select ts, visitor, type >= 2 as custom, {field or 0} as value from event"
+        f" json_group_array(value) from (select ts, visitor, {IS_EVENT} as custom, {field or 0} as value from event"
         " where website = ? and ts >= ? and ts < ? order by ts, id)",
         [from_ms, website, from_ms, to_ms],
     )
@@ -246,8 +260,8 @@ def not_folded(website: int, field: int, day: int, from_ms: int, to_ms: int) -> 
     column = _LABELLED[field]
     return (
         f"/* events.not_folded */ select value, sum({is_new(column)}), sum(pageviews), sum(events)"
-        f" from (select {column} as value, visitor, sum(type <= 1) as pageviews, sum(type >= 2) as events from event"
-        f" where website = ?1 and ts >= ?4 and ts < ?5{_only(column)} group by 1, 2) as news group by value",
+        f" from (select {column} as value, visitor, sum({IS_PAGEVIEW}) as pageviews, sum({IS_EVENT}) as events"
+        f" from event where website = ?1 and ts >= ?4 and ts < ?5{_only(column)} group by 1, 2) as news group by value",
         [website, day, field, from_ms, to_ms],
     )
 
@@ -304,7 +318,7 @@ _DIMENSIONS = ", ".join(FIELDS)
 _COLUMNS = ("visitor", "visit", "event_name", "event_data", "experiment", "variant", "goal", "value", *METRICS)
 _SOURCES: tuple[tuple[str, dict[str, str]], ...] = (
     ("event", dict.fromkeys(("experiment", "variant", "goal", "value", *METRICS), "null") | {"event_data": STORED}),
-    ("web_vitals", dict.fromkeys(_COLUMNS[:8], "null") | {"type": "4", "event_name": "0"}),
+    ("web_vitals", dict.fromkeys(_COLUMNS[:8], "null") | {"type": str(VITALS), "event_name": "0"}),
     ("experiment_event", {"event_name": "0", **dict.fromkeys(("visit", "event_data", *METRICS), "null")}),
 )
 
@@ -347,7 +361,7 @@ def latest(website: int, after_ms: int, until_ms: int, visitors: Sequence[int] |
     """
     some = "" if visitors is None else " and visitor in (select value from json_each(?))"
     return (
-        "/* events.latest */ select visitor, visit, type <= 1, pathname, ts from event"
+        f"/* events.latest */ select visitor, visit, {IS_PAGEVIEW}, pathname, ts from event"
         f" where website = ? and ts > ? and ts <= ?{some} order by ts desc, id desc",
         [website, after_ms, until_ms, *([] if visitors is None else [orjson.dumps(visitors).decode()])],
     )

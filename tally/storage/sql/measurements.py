@@ -10,7 +10,7 @@ from typing import NamedTuple
 import orjson
 
 from tally.events.dimensions import FIELDS
-from tally.events.validation import METRICS
+from tally.events.validation import AB_ASSIGN, AB_CONVERT, METRICS, VITALS
 from tally.storage.sql.events import Query, Scope, filters_of
 
 _METRICS = ", ".join(METRICS)
@@ -24,7 +24,7 @@ def labels(texts: Sequence[str]) -> Query:
 
 def _vitals(scope: Scope, select: str) -> Query:
     """`select` over the web vitals of a scope, which know no type and no event_name."""
-    sql, parameters = filters_of(scope, {"type": "4", "event_name": "0"})
+    sql, parameters = filters_of(scope, {"type": str(VITALS), "event_name": "0"})
     return (
         f"select {select} from web_vitals where website = ? and ts >= ? and ts < ?{sql}"
         f" and coalesce({_METRICS}) is not null",
@@ -70,9 +70,9 @@ def trials_of(scope: Scope) -> Query:
     span = [scope.website, scope.from_ms, scope.to_ms]
     return (
         "with arm as materialized (select distinct ts / 86400000 as day, experiment, visitor"
-        f" from experiment_event where website = ? and ts >= ? and ts < ? and type = 6 and variant > 0{sql}),"
+        f" from experiment_event where website = ? and ts >= ? and ts < ? and type = {AB_ASSIGN} and variant > 0{sql}),"
         " done as materialized (select distinct ts / 86400000 as day, experiment, visitor, goal"
-        " from experiment_event where website = ? and ts >= ? and ts < ? and type = 7),"
+        f" from experiment_event where website = ? and ts >= ? and ts < ? and type = {AB_CONVERT}),"
         " counted as (select day, experiment, variant, 0 as converted, 0 as goal"
         " from arm cross join experiment_assignment"
         " using (day, experiment, visitor) where website = ?"

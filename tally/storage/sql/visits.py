@@ -5,7 +5,7 @@ first view is follows from the events themselves, in order of (timestamp, id), h
 begin and its end, so one look into the clustered key finds the view, mostly at the first event it meets.
 """
 
-from tally.storage.sql.events import Query, Scope, filters_of
+from tally.storage.sql.events import IS_PAGEVIEW, Query, Scope, filters_of
 
 SIDES = ("entry", "exit")
 _ORDER = {"entry": "ts, event.id", "exit": "ts desc, event.id desc"}
@@ -34,7 +34,7 @@ def pages(scope: Scope, side: str) -> Query:
     page = (
         "iif(pageviews, coalesce((select pathname from event where event.website = own.website and ts >= own.start_ms"
         " and ts <= own.start_ms + own.duration_ms and event.visitor = own.visitor and event.visit = own.visit"
-        " and type <= 1"
+        f" and {IS_PAGEVIEW}"
         f" order by {_ORDER[side]} limit 1), 0), 0)"
     )
     sql, parameters = _visits(
@@ -62,6 +62,6 @@ def views(website: int, from_ms: int, to_ms: int, side: str) -> Query:
     """(visitor, visit, label of the pathname) of each view of a time, those first that a side looks for."""
     return (
         "/* visits.views */ select visitor, visit, pathname from event where website = ? and ts >= ? and ts < ?"
-        f" and type <= 1 order by {_ORDER[side]}",
+        f" and {IS_PAGEVIEW} order by {_ORDER[side]}",
         [website, from_ms, to_ms],
     )
