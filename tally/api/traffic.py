@@ -35,7 +35,7 @@ from tally.reports import top as toplists
 from tally.reports import visit_pages as visit_figures
 from tally.reports.coverage import refuse_gone
 from tally.reports.stats import Stats
-from tally.rollups.vitals_histogram import told
+from tally.rollups.vitals_histogram import from_stored
 from tally.storage import value_limits
 from tally.storage.sql import events as queries
 from tally.storage.sql.events import Place
@@ -213,7 +213,7 @@ def _event_row(row: tuple[Any, ...], asked: Question) -> tuple[Any, ...]:
     id, type_, ts, *rest = row
     dimensions, (name, data, visitor, visit) = rest[: len(FIELDS)], rest[len(FIELDS) : len(FIELDS) + 4]
     experiment, variant, goal, value, *metrics = rest[len(FIELDS) + 4 :]
-    vitals = told(metrics)
+    vitals = from_stored(metrics)
     return (
         id,
         TYPE_NAMES[type_],

@@ -184,7 +184,7 @@ async def delete(request: web.Request) -> web.Response:
     if text(sent, "domain").strip().lower() != website.domain:
         raise invalid("domain", f"Type {website.domain} to delete it.")
     now_ms = gate.clock.wall_ms()
-    await gate.store.change(lambda connection: deletion.begin(connection, website.number, now_ms))
+    await gate.store.change(lambda connection: deletion.delete_website(connection, website.number, now_ms))
     return json_response({"data": {"id": website.id}}, 202)
 
 

@@ -127,8 +127,8 @@ def _verify_one(connection: Connection, website: Website, repair: bool) -> int:
         progress.show(right)
         if verdict.fault:
             wrong.append(verdict)
-        elif verdict.passed_over:
-            skipped[verdict.passed_over] += 1
+        elif verdict.skipped:
+            skipped[verdict.skipped] += 1
         else:
             right += 1
     progress.end()

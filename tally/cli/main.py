@@ -293,7 +293,7 @@ def _remove_website(given: argparse.Namespace, settings: Settings) -> None:
         website = find_website(connection, given.website)
         counted = traffic_of(connection, [website.number])[website.number]
         if given.yes:
-            deletion.begin(connection, website.number, now_ms())
+            deletion.delete_website(connection, website.number, now_ms())
     events = f"{counted.events:,}" if counted.is_exact else f"at least {counted.events:,}"
     what = f"{website.domain} ({website.id}), {website.name}, with {events} events"
     if given.yes:

@@ -76,7 +76,7 @@ _LABELS = (
 """Where numbers of labels are, besides rollup; a table that rows are moved from stands before those they move to."""
 
 
-class Gone(NamedTuple):
+class DeletedWebsite(NamedTuple):
     """A deleted website of which something may be left."""
 
     website: int
@@ -84,7 +84,7 @@ class Gone(NamedTuple):
 
 
 @contextlib.contextmanager
-def overwriting(connection: sqlite3.Connection) -> Iterator[None]:
+def secure_delete(connection: sqlite3.Connection) -> Iterator[None]:
     """While it lasts, what is deleted is overwritten."""
     before = connection.execute("pragma secure_delete").fetchone()[0]
     connection.execute("pragma secure_delete = 1").fetchall()
@@ -94,7 +94,7 @@ def overwriting(connection: sqlite3.Connection) -> Iterator[None]:
         connection.execute(f"pragma secure_delete = {int(before)}").fetchall()
 
 
-def begin(connection: sqlite3.Connection, website: int, now_ms: int) -> None:
+def delete_website(connection: sqlite3.Connection, website: int, now_ms: int) -> None:
     """A website is no more. What it has used of its account's month is given back."""
     connection.execute(
         "/* deletion.usage */ update account_usage set events = max(0, events - coalesce("
@@ -102,23 +102,23 @@ def begin(connection: sqlite3.Connection, website: int, now_ms: int) -> None:
         " where account = (select account from website where number = ?1) and month = ?2",
         (website, month_of(now_ms)),
     )
-    with overwriting(connection):
+    with secure_delete(connection):
         connection.execute("/* deletion.website */ delete from website where number = ?", (website,))
     connection.execute("/* deletion.begin */ insert or ignore into deleted_website values (?, ?, 0)", (website, now_ms))
 
 
-def todo(connection: sqlite3.Connection) -> list[Gone]:
+def pending(connection: sqlite3.Connection) -> list[DeletedWebsite]:
     """The deleted websites that are not over."""
     rows = connection.execute(
         "/* deletion.todo */ select website, deleted_ms from deleted_website where is_complete = 0"
     ).fetchall()
-    return [Gone(*row) for row in rows]
+    return [DeletedWebsite(*row) for row in rows]
 
 
-def erase(connection: sqlite3.Connection, website: int) -> bool:
+def delete_rows(connection: sqlite3.Connection, website: int) -> bool:
     """Deletes rows of a deleted website for STEP_S; False where there were none."""
     end_s, erased = time.perf_counter() + STEP_S, False
-    with overwriting(connection):
+    with secure_delete(connection):
         for table, key in TABLES:
             names = ("website", *key)
             of_key = " and ".join(f"{name} = ?" for name in names)
@@ -144,7 +144,7 @@ def erase(connection: sqlite3.Connection, website: int) -> bool:
 # --- texts
 
 
-class Reading:
+class LabelScan:
     """Which labels any row of any website has, found in steps, each a statement with a snapshot of its own.
 
     Between two steps rows may move: from events to rollups, from days to blocks, from points to packed ones. A label is
@@ -195,13 +195,13 @@ def _uses_of(websites: Iterable[int]) -> Iterator[tuple[str, tuple[int, ...]]]:
             yield statement, (website, field)
 
 
-def watch(connection: sqlite3.Connection, labels: Labels) -> int:
+def watch_labels(connection: sqlite3.Connection, labels: Labels) -> int:
     """From now on labels that are used are noted; the file's data version, which another process would change."""
     labels.watch()
     return _data_version(connection)
 
 
-def sweep(connection: sqlite3.Connection, labels: Labels, version: int, candidates: list[int]) -> bool:
+def delete_labels(connection: sqlite3.Connection, labels: Labels, version: int, candidates: list[int]) -> bool:
     """Takes labels off the end of `candidates` and deletes them, for STEP_S, but for those used since `watch`.
 
     False where another process has written since, and may have used any: then nothing is done.
@@ -210,7 +210,7 @@ def sweep(connection: sqlite3.Connection, labels: Labels, version: int, candidat
         return False
     end_s = time.perf_counter() + STEP_S
     last = connection.execute("/* deletion.newest_label */ select max(id) from label").fetchone()[0]
-    with overwriting(connection):
+    with secure_delete(connection):
         while candidates and time.perf_counter() < end_s:
             some = [candidates.pop() for _ in range(min(len(candidates), _ROWS))]
             unused = [label for label in some if label not in labels.watched]
@@ -236,7 +236,7 @@ def _data_version(connection: sqlite3.Connection) -> int:
 # --- the end
 
 
-def give_back(connection: sqlite3.Connection) -> bool:
+def free_pages(connection: sqlite3.Connection) -> bool:
     """Hands free pages back to the file system for STEP_S; whether there are more."""
     if connection.execute("pragma auto_vacuum").fetchone()[0] != 2:
         return False

@@ -50,7 +50,7 @@ class DeletionWorker:
 
     async def turns(self) -> list[Turn]:
         """Return a turn for each deleted website, and one for the texts."""
-        now_ms, todo = self._clock.wall_ms(), await self._write(deletion.todo)
+        now_ms, todo = self._clock.wall_ms(), await self._write(deletion.pending)
         self._empty.clear()
         turns = [Turn("deletion of rows", gone.website, partial(self._erase, gone.website)) for gone in todo]
         return [*turns, Turn("deletion of texts", 0, partial(self._sweep_step, todo, now_ms))] if todo else []
@@ -62,12 +62,12 @@ class DeletionWorker:
             await self._sweeping.aclose()
 
     async def _erase(self, website: int) -> bool:
-        is_left: bool = await self._write(deletion.erase, website)
+        is_left: bool = await self._write(deletion.delete_rows, website)
         if not is_left:
             self._empty.add(website)
         return is_left
 
-    async def _sweep_step(self, todo: Sequence[deletion.Gone], now_ms: int) -> bool:
+    async def _sweep_step(self, todo: Sequence[deletion.DeletedWebsite], now_ms: int) -> bool:
         """Take a step of the sweep under way, or begin one where it is due."""
         async with self._stepping:
             if self._sweeping is None:
@@ -86,15 +86,15 @@ class DeletionWorker:
 
     async def _sweep(self, over: Sequence[int], now_ms: int) -> AsyncGenerator[None, None]:
         """Delete the texts that are used no more, in steps; then mark the websites as finished."""
-        version = await self._write(deletion.watch, self._labels)
+        version = await self._write(deletion.watch_labels, self._labels)
         try:
-            reading = await self._reader.run(lambda run: deletion.Reading(run, lambda: self._is_stopped))
+            reading = await self._reader.run(lambda run: deletion.LabelScan(run, lambda: self._is_stopped))
             while await self._reader.run(reading.step):
                 yield
             candidates = await self._reader.run(reading.unused)
             while candidates:
                 yield
-                if not await self._write(deletion.sweep, self._labels, version, candidates):
+                if not await self._write(deletion.delete_labels, self._labels, version, candidates):
                     self._again_ms = now_ms + AGAIN_MS
                     return
         except asyncio.CancelledError:
@@ -103,7 +103,7 @@ class DeletionWorker:
             raise
         finally:
             self._labels.unwatch()
-        while await self._write(deletion.give_back):
+        while await self._write(deletion.free_pages):
             yield
         await self._write(deletion.finish, over)
         self.wants_empty_log = True

@@ -66,7 +66,7 @@ def keep_days_of(connection: sqlite3.Connection, website: int, default: int) -> 
     return default if row is None or row[0] is None else int(row[0])
 
 
-def let_go(connection: sqlite3.Connection, website: int, default: int, deletion_time_ms: int) -> bool:
+def expire(connection: sqlite3.Connection, website: int, default: int, deletion_time_ms: int) -> bool:
     """A step towards it; whether there may be more to do. `deletion_time_ms`: the time as deletions may believe it."""
     keep_days = keep_days_of(connection, website, default)
     if not keep_days:

@@ -131,7 +131,7 @@ class RollupBuilder:
         state = FINAL if rollup_state.is_final(day, deletion_time_ms) else OPEN
         try:
             version = await self._write(_begin, self._reader, website, day, state)
-            totals = await self._reader.run(lambda connection: moments.counted(connection, website, day))
+            totals = await self._reader.run(lambda connection: moments.count_day(connection, website, day))
         finally:
             await self._reader.run(_forget_snapshot)
         if state == FINAL:
@@ -195,17 +195,17 @@ class RollupBuilder:
             rows = list(counts.items())
             for start in range(0, len(rows), rollup_state.ROWS_PER_STEP):
                 await self._write(visit_days.add, place, rows[start : start + rollup_state.ROWS_PER_STEP])
-        return await self._write(visit_days.end, place, before, without_view)
+        return await self._write(visit_days.finish_block, place, before, without_view)
 
     async def _count_pages(self, place: tuple[int, int, int], part: visit_days.Part) -> Counts:
-        return await self._reader.run(lambda connection: visit_days.of_block(connection, *place, part))
+        return await self._reader.run(lambda connection: visit_days.count_block(connection, *place, part))
 
     async def retention(self, website: int, now: Moment) -> bool:
         """Delete some of the events whose time is over; a day's pages are counted before its events go."""
         day = await self._write(retention.next_day, website, self._keep_days, now.deletion_time_ms)
         if day is not None and not await self._pages(website, 0, day):
             return False
-        if not await self._write(retention.let_go, website, self._keep_days, now.deletion_time_ms):
+        if not await self._write(retention.expire, website, self._keep_days, now.deletion_time_ms):
             return False
         self._changed(website)
         return True
@@ -226,7 +226,7 @@ class RollupBuilder:
     async def heatmaps(self, website: int, now: Moment) -> bool:
         """Pack some points."""
         # Asked before each step: once few enough rows of today are left, what arrives meanwhile waits.
-        end = await self._write(heat_days.due, website, now.wall_ms // DAY_MS)
+        end = await self._write(heat_days.pack_end, website, now.wall_ms // DAY_MS)
         return end is not None and await self._write(heat_days.pack, website, end)
 
     async def _write(

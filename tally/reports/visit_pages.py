@@ -102,4 +102,4 @@ def _add_remembered(
 
 def _raw(ground: Coverage, side: str, span: Span, filtered: bool) -> Iterable[Sequence[int]]:
     """The pages of a day, or of a part of one, from its visits and events."""
-    return visit_days.counted(ground.connection, ground.raw(span, filtered), side)
+    return visit_days.count_pages(ground.connection, ground.raw(span, filtered), side)

@@ -18,7 +18,7 @@ from tally.reports.coverage import refuse_gone
 from tally.reports.ranking import Sums, first
 from tally.rollups import web_vitals as vital_days
 from tally.rollups.vitals_histogram import Cells, Summary, added, poor_above, slot_of, slots_of, summary, unpacked
-from tally.rollups.web_vitals import ALL, CUTS, PATHNAME, Cover
+from tally.rollups.web_vitals import ALL, BREAKDOWNS, PATHNAME, Cover
 from tally.storage.sql import measurements as measuring
 from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS
@@ -42,7 +42,7 @@ def overall(connection: sqlite3.Connection, scope: Scope) -> Cells:
         _add_raw(connection, scope, cells)
         return cells
     cover = vital_days.cover(connection, scope.website, scope.from_ms, scope.to_ms, in_parts=cut != PATHNAME)
-    for _, _, blob in vital_days.found(connection, scope.website, cut, cover.tiles, values):
+    for _, _, blob in vital_days.histograms(connection, scope.website, cut, cover.tiles, values):
         added(cells, unpacked(blob))
     for margin in cover.margins:
         _add_raw(connection, _within(scope, margin), cells)
@@ -54,9 +54,9 @@ def _cut(connection: sqlite3.Connection, scope: Scope) -> tuple[int | None, list
     if not scope.filters:
         return ALL, None
     field, texts = scope.filters[0]
-    if len(scope.filters) > 1 or field not in CUTS:
+    if len(scope.filters) > 1 or field not in BREAKDOWNS:
         return None, None
-    return CUTS[field], [row[0] for row in connection.execute(*measuring.labels(texts))]
+    return BREAKDOWNS[field], [row[0] for row in connection.execute(*measuring.labels(texts))]
 
 
 def _within(scope: Scope, span: Span) -> Scope:
@@ -81,14 +81,14 @@ def by_value(
     the order of the texts. Unset is left out."""
     cut, values = _cut(connection, scope)
     cover = Cover([], [(scope.from_ms, scope.to_ms)])
-    if cut in (ALL, CUTS[field]):
-        in_parts = CUTS[field] != PATHNAME
+    if cut in (ALL, BREAKDOWNS[field]):
+        in_parts = BREAKDOWNS[field] != PATHNAME
         cover = vital_days.cover(connection, scope.website, scope.from_ms, scope.to_ms, in_parts)
     sums = _sums(connection, scope, field, metric, cover, remembered)
-    chosen = first(connection, sums, limit, ranks=2, among=values if cut == CUTS[field] else None).rows
+    chosen = first(connection, sums, limit, ranks=2, among=values if cut == BREAKDOWNS[field] else None).rows
     cells: dict[int, Cells] = {row.value: {} for row in chosen}
     labels = list(cells)
-    for _, value, blob in vital_days.found(connection, scope.website, CUTS[field], cover.tiles, labels):
+    for _, value, blob in vital_days.histograms(connection, scope.website, BREAKDOWNS[field], cover.tiles, labels):
         added(cells[value], unpacked(blob, metric))
     for margin in cover.margins:
         for value, number in connection.execute(*measuring.vitals_of(_within(scope, margin), field, metric, labels)):
@@ -100,7 +100,7 @@ def _sums(
     connection: sqlite3.Connection, scope: Scope, field: str, metric: str, cover: Cover, remembered: ResultCache
 ) -> Sums:
     """Of each value, how many poor values of the metric it has, and how many events."""
-    cut, website = CUTS[field], scope.website
+    cut, website = BREAKDOWNS[field], scope.website
     settled, rest = vital_days.settled(connection, website, cover.tiles)
     sums = Sums(2)
     sums.add_remembered(
@@ -127,7 +127,7 @@ def by_day(connection: sqlite3.Connection, scope: Scope, metric: str) -> list[tu
     whole = {span[0] // DAY_MS for span in spans if span[1] - span[0] == DAY_MS} if cut is not None else set()
     cells: dict[int, Cells] = {day: {} for day in range(first, end)}
     if cut is not None:
-        for day, _, blob in vital_days.found(connection, scope.website, cut, [(0, day) for day in whole], values):
+        for day, _, blob in vital_days.histograms(connection, scope.website, cut, [(0, day) for day in whole], values):
             added(cells[day], unpacked(blob, metric))
     for span in spans:
         if span[0] // DAY_MS not in whole:

@@ -104,7 +104,7 @@ def _discount(connection: sqlite3.Connection, key: Key, variant: int, kinds: Ite
 # --- verifying
 
 
-def of_day(connection: sqlite3.Connection, website: int, day: int) -> Counts:
+def stored_day(connection: sqlite3.Connection, website: int, day: int) -> Counts:
     """The counts of a day as stored."""
     rows = connection.execute(
         "/* experiments.of_day */ select experiment, variant, converted, goal, visitors from experiment_total"
@@ -114,7 +114,7 @@ def of_day(connection: sqlite3.Connection, website: int, day: int) -> Counts:
     return {(experiment, variant, converted, goal): visitors for experiment, variant, converted, goal, visitors in rows}
 
 
-def counted(connection: sqlite3.Connection, website: int, day: int) -> Counts:
+def count_day(connection: sqlite3.Connection, website: int, day: int) -> Counts:
     """The same from raw rows."""
     counts: Counts = {}
     variants = {
@@ -145,5 +145,5 @@ def repair(connection: sqlite3.Connection, website: int, day: int) -> None:
     )
     connection.executemany(
         "/* experiments.right */ insert into experiment_total values (?, ?, ?, ?, ?, ?, ?)",
-        [(website, day, *place, visitors) for place, visitors in counted(connection, website, day).items()],
+        [(website, day, *place, visitors) for place, visitors in count_day(connection, website, day).items()],
     )

@@ -20,10 +20,11 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain, groupby
+from typing import Any
 
 import orjson
 
-from tally.rollups.heatmap_grid import WIDTHS, Cells, add, cell_of, packed
+from tally.rollups.heatmap_grid import WIDTHS, Cells, add, cell_of, packed, totals
 from tally.rollups.rollup_state import tiles
 
 LEVELS = (0, 3, 6)
@@ -44,14 +45,14 @@ _BYTES_BETWEEN_LOOKS = 2_000_000
 
 Row = tuple[int, ...]
 """day, pathname, width, kind, bin_y, bin_x, points."""
-Bands = dict[int, tuple[Cells, ...]]
-"""By band the cells of each width."""
+Place = tuple[int, int]
+"""level, block."""
 
 
 # --- packing, in steps, each in a transaction of the caller's
 
 
-def due(connection: sqlite3.Connection, website: int, today: int) -> int | None:
+def pack_end(connection: sqlite3.Connection, website: int, today: int) -> int | None:
     """Up to which day (not included) points are to be packed now; None where there are none."""
     first = _next_day(connection, website, 0)
     if first is None:
@@ -347,3 +348,150 @@ def _stretches(
         else:
             found.append((level, block, block + 1))
     return found
+
+
+# --- verification
+
+
+def packed_pages(connection: sqlite3.Connection, website: int) -> Iterator[int]:
+    """The labels of the pages that have packed points: one lookup each."""
+    page = -1
+    while row := connection.execute(
+        "/* heatmaps.packed_pages */ select pathname from heatmap_block where website = ? and pathname > ?"
+        " order by pathname limit 1",
+        (website, page),
+    ).fetchone():
+        page = row[0]
+        yield page
+
+
+def wrong_places(connection: sqlite3.Connection, website: int, page: int) -> set[Place]:
+    """The sums of a page that are not those of its days, and its days that are not counted."""
+    wrong: set[Place] = set()
+    for band in bands(connection, website, page):
+        for level in LEVELS[1:]:
+            for block, *blobs in _stored_blocks(connection, website, page, band, level):
+                if list(map(_unpack, blobs)) != list(
+                    map(_unpack, summed(connection, (website, page, band, level, block), LEVELS[:1]))
+                ):
+                    wrong.add((level, block))
+        days = {row[0] for row in _stored_blocks(connection, website, page, band, 0)}
+        wrong |= {(0, day) for day in days if _has_count(connection, website, 0, day, page) is None}
+    return wrong
+
+
+def counted_blocks(connection: sqlite3.Connection, website: int) -> Iterator[Place]:
+    """The days, and blocks of them, that pages are counted of, or should be."""
+    below: set[int] = set()
+    for level in COUNT_LEVELS:
+        found = {block >> 1 for block in below}
+        block = -1
+        while row := connection.execute(
+            "/* heatmaps.counted_blocks */ select block from heatmap_count"
+            " where website = ? and level = ? and block > ? order by block limit 1",
+            (website, level, block),
+        ).fetchone():
+            block = row[0]
+            found.add(block)
+        yield from ((level, block) for block in sorted(found))
+        below = found
+
+
+def are_counts_correct(connection: sqlite3.Connection, website: int, level: int, block: int) -> bool:
+    """Whether the pages of a day, or of a block of days, have the counts that they should have."""
+    stored = _stored_counts(connection, website, level, [block])
+    if level:
+        return stored == _stored_counts(connection, website, level - 1, [2 * block, 2 * block + 1])
+    return stored == {page: _count_cells(connection, website, page, block) for page in stored}
+
+
+def repair(connection: sqlite3.Connection, website: int, level: int, block: int) -> None:
+    """Makes the counts of a day or block, and the sums, from what is below it; and those of the blocks above."""
+    if level == 0:
+        for page in {*packed_pages(connection, website), *_stored_counts(connection, website, 0, [block])}:
+            _set_count(connection, (website, 0, block, page), _count_cells(connection, website, page, block))
+    for above in range(max(level, 1), COUNT_LEVELS[-1] + 1):
+        number = block >> above - level
+        right = _stored_counts(connection, website, above - 1, [2 * number, 2 * number + 1])
+        for page in {*right, *_stored_counts(connection, website, above, [number])}:
+            _set_count(connection, (website, above, number, page), right.get(page, []))
+        for page in list(packed_pages(connection, website)) if above in LEVELS else ():
+            for band in bands(connection, website, page):
+                place = (website, page, band, above, number)
+                if _stored_block(connection, place):
+                    put(connection, place, summed(connection, place, LEVELS[:1]))
+
+
+def _set_count(connection: sqlite3.Connection, place: tuple[int, ...], counts: Sequence[int]) -> None:
+    if any(counts):
+        connection.execute(
+            "/* heatmaps.set_count */ insert or replace into heatmap_count values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*place, *counts),
+        )
+    else:
+        connection.execute(
+            "/* heatmaps.delete_count */ delete from heatmap_count"
+            " where website = ? and level = ? and block = ? and pathname = ?",
+            place,
+        )
+
+
+def _unpack(blob: bytes) -> Cells:
+    cells = Counter[int]()
+    add(cells, blob)
+    return cells
+
+
+def _stored_blocks(
+    connection: sqlite3.Connection, website: int, page: int, band: int, level: int
+) -> Iterator[tuple[Any, ...]]:
+    yield from connection.execute(
+        f"/* heatmaps.stored_blocks */ select block, {', '.join(WIDTHS)} from heatmap_block"
+        " where website = ? and pathname = ? and band = ? and level = ?",
+        (website, page, band, level),
+    )
+
+
+def _stored_block(connection: sqlite3.Connection, place: tuple[int, ...]) -> tuple[bytes, ...] | None:
+    row: tuple[bytes, ...] | None = connection.execute(
+        f"/* heatmaps.stored_block */ select {', '.join(WIDTHS)} from heatmap_block"
+        " where website = ? and pathname = ? and band = ? and level = ? and block = ?",
+        place,
+    ).fetchone()
+    return row
+
+
+def _count_cells(connection: sqlite3.Connection, website: int, page: int, day: int) -> list[int]:
+    """The columns COUNTS of a page and day, from its cells."""
+    counts = [0] * len(COUNTS)
+    for band in bands(connection, website, page):
+        for width, blob in enumerate(_stored_block(connection, (website, page, band, 0, day)) or ()):
+            samples, clicks = totals(_unpack(blob))
+            counts[2 * width] += clicks
+            counts[2 * width + 1] += samples
+    return counts
+
+
+def _stored_counts(
+    connection: sqlite3.Connection, website: int, level: int, numbers: Sequence[int]
+) -> dict[int, list[int]]:
+    """The columns COUNTS of each page, of some blocks together."""
+    found: dict[int, list[int]] = {}
+    for number in numbers:
+        for page, *counts in connection.execute(
+            f"/* heatmaps.stored_counts */ select pathname, {', '.join(COUNTS)} from heatmap_count"
+            " where website = ? and level = ? and block = ?",
+            (website, level, number),
+        ):
+            before = found.get(page)
+            found[page] = counts if before is None else [a + b for a, b in zip(before, counts, strict=True)]
+    return found
+
+
+def _has_count(connection: sqlite3.Connection, website: int, level: int, block: int, page: int) -> tuple[int] | None:
+    row: tuple[int] | None = connection.execute(
+        "/* heatmaps.has_count */ select 1 from heatmap_count"
+        " where website = ? and level = ? and block = ? and pathname = ?",
+        (website, level, block, page),
+    ).fetchone()
+    return row

@@ -7,8 +7,8 @@ server: it builds what is marked within seconds, or at its next start.
 import sqlite3
 from collections.abc import Sequence
 
-from tally.rollups import experiments, heatmaps_verify, rollup_state, visit_pages, web_vitals
-from tally.rollups.verify import HEATMAPS, HISTOGRAMS, PAGES, TRIALS, Verdict
+from tally.rollups import experiments, heatmaps, rollup_state, visit_pages, web_vitals
+from tally.rollups.verify import EXPERIMENTS, HEATMAPS, HISTOGRAMS, PAGES, Verdict
 from tally.storage.database import transaction
 
 
@@ -16,15 +16,17 @@ def invalidate(connection: sqlite3.Connection, website: int, wrong: Sequence[Ver
     """Mark the days and blocks of verdicts that have a fault to be rebuilt."""
     with transaction(connection):
         # A stale day invalidates the blocks above it.
-        days = {verdict.first_day for verdict in wrong if verdict.fault not in (HISTOGRAMS, PAGES, TRIALS, HEATMAPS)}
+        days = {
+            verdict.first_day for verdict in wrong if verdict.fault not in (HISTOGRAMS, PAGES, EXPERIMENTS, HEATMAPS)
+        }
         rollup_state.mark_stale(connection, website, days)
     for verdict in wrong:
         with transaction(connection):
             if verdict.fault == HISTOGRAMS:
                 web_vitals.repair(connection, website, verdict.level, verdict.block)
             elif verdict.fault == PAGES:
-                visit_pages.take_down(connection, website, verdict.level, verdict.block)
-            elif verdict.fault == TRIALS:
+                visit_pages.invalidate(connection, website, verdict.level, verdict.block)
+            elif verdict.fault == EXPERIMENTS:
                 experiments.repair(connection, website, verdict.block)
             elif verdict.fault == HEATMAPS:
-                heatmaps_verify.repair(connection, website, verdict.level, verdict.block)
+                heatmaps.repair(connection, website, verdict.level, verdict.block)

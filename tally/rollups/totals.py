@@ -20,7 +20,7 @@ from tally.events.visits import Visit
 from tally.storage.sql.events import IS_EVENT, IS_PAGEVIEW
 from tally.timestamps import DAY_MS, QUARTER_MS
 
-QUARTERS_A_DAY = DAY_MS // QUARTER_MS
+QUARTERS_PER_DAY = DAY_MS // QUARTER_MS
 COLUMNS = (
     "pageviews",
     "events",
@@ -57,7 +57,7 @@ class Deltas:
         quarter = ts_ms // QUARTER_MS
         row = _at(totals, quarter)
         row[_VIEWS if is_view else _EVENTS] += 1
-        place = quarter % QUARTERS_A_DAY
+        place = quarter % QUARTERS_PER_DAY
         _, visit, before, mask = touch
         if not mask >> place & 1:
             _count_visitor(totals, quarter - place, place, mask)
@@ -134,14 +134,14 @@ def add(connection: sqlite3.Connection, rows: Iterable[tuple[int, ...]]) -> None
 
 def clear(connection: sqlite3.Connection, website: int, day: int) -> None:
     """Takes a day's totals away."""
-    first = day * QUARTERS_A_DAY
+    first = day * QUARTERS_PER_DAY
     connection.execute(
         "/* totals.clear */ delete from total_15m where website = ? and quarter >= ? and quarter < ?",
-        (website, first, first + QUARTERS_A_DAY),
+        (website, first, first + QUARTERS_PER_DAY),
     )
 
 
-def counted(connection: sqlite3.Connection, website: int, day: int) -> Totals:
+def count_day(connection: sqlite3.Connection, website: int, day: int) -> Totals:
     """A UTC day's totals, counted from its raw rows: 2.5 µs an event."""
     begin, end = day * DAY_MS, (day + 1) * DAY_MS
     totals: Totals = {}
@@ -157,9 +157,9 @@ def counted(connection: sqlite3.Connection, website: int, day: int) -> Totals:
     )
     masks: dict[int, int] = {}
     for visitor, quarter in connection.execute(visitors, (website, begin, end)):
-        masks[visitor] = masks.get(visitor, 0) | 1 << quarter % QUARTERS_A_DAY
+        masks[visitor] = masks.get(visitor, 0) | 1 << quarter % QUARTERS_PER_DAY
     for mask in masks.values():
-        _count_whole(totals, day * QUARTERS_A_DAY, mask)
+        _count_whole(totals, day * QUARTERS_PER_DAY, mask)
     visits = (
         f"/* totals.count_visits */ select start_ms / {QUARTER_MS}, count(*), sum(pageviews = 1 and events = 0),"
         " sum(pageviews), sum(duration_ms) from visit where website = ? and start_ms >= ? and start_ms < ? group by 1"

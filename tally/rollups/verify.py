@@ -1,75 +1,74 @@
-"""Whether totals and rollups are what the raw rows say: every one counted anew and compared.
+"""Compare all rollups with the raw rows that they are counted from.
 
-A day that is stale is passed over (no question uses it), and so is one whose raw rows are gone (there is nothing to
-count it from); both are told. Each day is compared in one snapshot, so events may arrive meanwhile.
+`verdicts` counts every day again from raw rows and every block from the blocks below it, and yields what differs. A
+stale day is skipped, because no report uses it, and so is a day whose raw rows have expired, because nothing is left to
+count it from; both are reported. Each day is compared in one snapshot, so events may arrive meanwhile.
 """
 
 import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from tally.rollups import experiments as trials
-from tally.rollups import field_values, rollup_state
-from tally.rollups import heatmaps_verify as heat_audit
-from tally.rollups import totals as moments
-from tally.rollups import visit_pages as visit_days
-from tally.rollups import web_vitals as vital_days
+from tally.rollups import experiments, field_values, heatmaps, rollup_state, totals, visit_pages, web_vitals
 from tally.rollups.field_values import ALL
 from tally.rollups.rollup_state import KEPT, LEVELS, STALE
 from tally.storage.database import snapshot
-from tally.storage.sql import events as queries
+from tally.storage.sql import events
 
-_OF_MOMENT = (
-    "/* verify.of_moment */ select quarter / 96 from total_15m"
+# The first day, from a day on, of which a table has rows.
+_NEXT_TOTAL = (
+    "/* verify.next_total */ select quarter / 96 from total_15m"
     " where website = ? and quarter >= 96 * ? order by quarter limit 1"
 )
-_OF_EVENT = (
-    "/* verify.of_event */ select ts / 86400000 from event where website = ? and ts >= 86400000 * ? order by ts limit 1"
-)
-_OF_ROLLUP = (
-    "/* verify.of_rollup */ select block from rollup"
-    " where website = ? and field = ? and level = 0 and block >= ? order by block limit 1"
-)
-
-
-_OF_VITALS = (
-    "/* verify.of_vitals */ select ts / 86400000 from web_vitals"
+_NEXT_EVENT = (
+    "/* verify.next_event */ select ts / 86400000 from event"
     " where website = ? and ts >= 86400000 * ? order by ts limit 1"
 )
-_OF_HISTOGRAM = (
-    "/* verify.of_histogram */ select block from web_vitals_histogram"
+_NEXT_ROLLUP = (
+    "/* verify.next_rollup */ select block from rollup"
+    " where website = ? and field = ? and level = 0 and block >= ? order by block limit 1"
+)
+_NEXT_VITALS = (
+    "/* verify.next_vitals */ select ts / 86400000 from web_vitals"
+    " where website = ? and ts >= 86400000 * ? order by ts limit 1"
+)
+_NEXT_HISTOGRAM = (
+    "/* verify.next_histogram */ select block from web_vitals_histogram"
     " where website = ? and breakdown = 0 and level = 0 and block >= ? order by block limit 1"
 )
-
-
-_OF_AB = (
-    "/* verify.of_ab */ select ts / 86400000 from experiment_event where website = ?"
+_NEXT_EXPERIMENT_EVENT = (
+    "/* verify.next_experiment_event */ select ts / 86400000 from experiment_event where website = ?"
     " and ts >= 86400000 * ? order by ts limit 1"
 )
-_OF_TRIAL = "/* verify.of_trial */ select day from experiment_total where website = ? and day >= ? order by day limit 1"
-HISTOGRAMS, TRIALS, HEATMAPS = "histograms of web vitals", "counts of experiments", "sums or counts of heatmaps"
+_NEXT_EXPERIMENT_TOTAL = (
+    "/* verify.next_experiment_total */ select day from experiment_total where website = ? and day >= ?"
+    " order by day limit 1"
+)
+HISTOGRAMS, EXPERIMENTS, HEATMAPS = "histograms of web vitals", "counts of experiments", "sums or counts of heatmaps"
 PAGES = "entry and exit pages"
-"""The faults of a day, or block of days, whose histograms, counts, sums or pages are wrong."""
+"""What is wrong with a day or block: values of `Verdict.fault`."""
 
 
 class Verdict(NamedTuple):
-    """What was found of a day or block of days: what is wrong, or why it was passed over; both '' where it is right."""
+    """The result for a day or block of days: what is wrong, or why it was skipped; both '' where it is correct."""
 
     level: int
     block: int
     fault: str = ""
-    passed_over: str = ""
+    skipped: str = ""
 
     @property
     def first_day(self) -> int:
-        """The block's first UTC day."""
+        """Return the block's first UTC day."""
         return self.block << self.level
 
 
 def verdicts(connection: sqlite3.Connection, website: int) -> Iterator[Verdict]:
-    """Compares a website's days, oldest first, and then the blocks above them."""
+    """Yield a verdict for each day of a website, oldest first, for the blocks above, and for what else is wrong."""
     for day in sorted(_days(connection, website)):
-        yield _in_snapshot(connection, website, 0, day)
+        with snapshot(connection):
+            verdict = _day(connection, website, day)
+        yield verdict
     for level in LEVELS[1:]:
         blocks = connection.execute(
             "/* verify.blocks */ select block from rollup_state"
@@ -77,52 +76,54 @@ def verdicts(connection: sqlite3.Connection, website: int) -> Iterator[Verdict]:
             (website, level),
         ).fetchall()
         for (block,) in blocks:
-            yield _in_snapshot(connection, website, level, block)
+            with snapshot(connection):
+                verdict = _block(connection, website, level, block)
+            yield verdict
     yield from _pages(connection, website)
-    row = connection.execute(*queries.last_kept(website)).fetchone()
+    row = connection.execute(*events.last_kept(website)).fetchone()
     last_kept = -1 if row is None else row[0]
-    for day in sorted({*_lookups(connection, _OF_VITALS, website), *_lookups(connection, _OF_HISTOGRAM, website)}):
-        wrong = _vitals(connection, website, day, is_gone=day <= last_kept)
+    days = {*_days_of(connection, _NEXT_VITALS, website), *_days_of(connection, _NEXT_HISTOGRAM, website)}
+    for day in sorted(days):
+        wrong = _vitals(connection, website, day, is_expired=day <= last_kept)
         yield from (wrong,) if wrong else ()
-    for day in sorted({*_lookups(connection, _OF_AB, website), *_lookups(connection, _OF_TRIAL, website)}):
-        if day > last_kept and not _is_trial_right(connection, website, day):
-            yield Verdict(0, day, TRIALS)
+    days = {
+        *_days_of(connection, _NEXT_EXPERIMENT_EVENT, website),
+        *_days_of(connection, _NEXT_EXPERIMENT_TOTAL, website),
+    }
+    for day in sorted(days):
+        if day > last_kept and not _are_experiments_correct(connection, website, day):
+            yield Verdict(0, day, EXPERIMENTS)
     yield from (Verdict(*place, HEATMAPS) for place in sorted(_heatmaps(connection, website)))
 
 
 def _days(connection: sqlite3.Connection, website: int) -> set[int]:
-    """The days that anything is known of, be it events, totals or values."""
+    """Return the days that have events, totals, values or a state."""
     statement = "/* verify.days */ select block from rollup_state where website = ? and level = 0 and block >= 0"
     days = {row[0] for row in connection.execute(statement, (website,))}
-    days.update(_lookups(connection, _OF_MOMENT, website))
-    days.update(_lookups(connection, _OF_EVENT, website))
+    days.update(_days_of(connection, _NEXT_TOTAL, website))
+    days.update(_days_of(connection, _NEXT_EVENT, website))
     for field in range(ALL + 1):
-        days.update(_lookups(connection, _OF_ROLLUP, website, field))
+        days.update(_days_of(connection, _NEXT_ROLLUP, website, field))
     return days
 
 
-def _lookups(connection: sqlite3.Connection, statement: str, *place: int) -> Iterator[int]:
-    """The days that a table has rows of: one lookup each, rather than a look at every row."""
+def _days_of(connection: sqlite3.Connection, statement: str, *place: int) -> Iterator[int]:
+    """Yield the days of which a table has rows: one lookup for each day, rather than a scan of all rows."""
     day = -1
     while row := connection.execute(statement, (*place, day + 1)).fetchone():
         day = row[0]
         yield day
 
 
-def _in_snapshot(connection: sqlite3.Connection, website: int, level: int, block: int) -> Verdict:
-    with snapshot(connection):
-        return _block(connection, website, level, block) if level else _day(connection, website, block)
-
-
 def _day(connection: sqlite3.Connection, website: int, day: int) -> Verdict:
     known = rollup_state.day_state(connection, website, day)
     if known is None:
-        return Verdict(0, day, "the record")
+        return Verdict(0, day, "missing state")
     if known.state == STALE:
-        return Verdict(0, day, passed_over="to be built")
+        return Verdict(0, day, skipped="it is rebuilt in the background")
     if known.state == KEPT:
-        return Verdict(0, day, passed_over="its events are gone, its rollups are the data")
-    if _totals(connection, website, day) != _without_zeros(moments.counted(connection, website, day)):
+        return Verdict(0, day, skipped="its events have expired")
+    if _totals(connection, website, day) != _without_zeros(totals.count_day(connection, website, day)):
         return Verdict(0, day, "totals")
     for field in range(ALL + 1):
         counted = field_values.count_day(connection, website, day, field, known.rolled_up_to_ms)
@@ -136,69 +137,70 @@ def _block(connection: sqlite3.Connection, website: int, level: int, block: int)
     for field in range(ALL + 1):
         step = level - below
         parts = _values(connection, website, field, below, range(block << step, (block + 1) << step))
-        found = _values(connection, website, field, level, (block,))
-        if parts != found:
+        if parts != _values(connection, website, field, level, (block,)):
             return Verdict(level, block, f"values of {field_values.field_name(field)}")
     return Verdict(level, block)
 
 
 def _pages(connection: sqlite3.Connection, website: int) -> Iterator[Verdict]:
-    """What is wrong with entry and exit pages, lowest blocks first."""
-    statement = "/* verify.built */ select block from rollup_state where website = ? and level = 0 and block >= 0"
+    """Yield the days and blocks whose entry or exit pages are wrong, lowest blocks first."""
+    statement = "/* verify.page_days */ select block from rollup_state where website = ? and level = 0 and block >= 0"
     days = [day for (day,) in connection.execute(statement, (website,))]
-    for level, block in sorted(visit_days.built(connection, website, days)):
+    for level, block in sorted(visit_pages.built(connection, website, days)):
         with snapshot(connection):
             known = None if level else rollup_state.day_state(connection, website, block)
-            # The pages of a day whose events are gone are the data.
+            # The pages of a day whose events have expired cannot be counted again.
             if (
                 (known is None or known.state != KEPT)
-                and visit_days.version(connection, website, level, block) is not None
-                and not visit_days.is_right(connection, website, level, block)
+                and visit_pages.version(connection, website, level, block) is not None
+                and not visit_pages.is_correct(connection, website, level, block)
             ):
                 yield Verdict(level, block, PAGES)
 
 
-def _vitals(connection: sqlite3.Connection, website: int, day: int, is_gone: bool) -> Verdict | None:
-    """What is wrong with the histograms of web vitals of a day, and of the blocks that begin with it."""
+def _vitals(connection: sqlite3.Connection, website: int, day: int, is_expired: bool) -> Verdict | None:
+    """Return what is wrong with the web vitals histograms of a day and of the blocks that begin with it."""
     with snapshot(connection):
-        if not is_gone and vital_days.of_day(connection, website, day) != vital_days.counted(connection, website, day):
-            return Verdict(0, day, HISTOGRAMS)
-        for level in vital_days.LEVELS[1:]:
-            if not day & (1 << level) - 1 and not vital_days.is_sum(connection, website, level, day >> level):
+        if not is_expired:
+            counted = web_vitals.count_day(connection, website, day)
+            if web_vitals.stored_day(connection, website, day) != counted:
+                return Verdict(0, day, HISTOGRAMS)
+        for level in web_vitals.LEVELS[1:]:
+            if not day & (1 << level) - 1 and not web_vitals.is_sum(connection, website, level, day >> level):
                 return Verdict(level, day >> level, HISTOGRAMS)
     return None
 
 
-def _is_trial_right(connection: sqlite3.Connection, website: int, day: int) -> bool:
+def _are_experiments_correct(connection: sqlite3.Connection, website: int, day: int) -> bool:
     with snapshot(connection):
-        return trials.of_day(connection, website, day) == trials.counted(connection, website, day)
+        return experiments.stored_day(connection, website, day) == experiments.count_day(connection, website, day)
 
 
 def _heatmaps(connection: sqlite3.Connection, website: int) -> set[tuple[int, int]]:
-    """The days, and blocks of them (level, block), whose sums or counts of heatmaps are wrong."""
+    """Return the days and blocks of days (level, block) whose sums or counts of heatmaps are wrong."""
     wrong: set[tuple[int, int]] = set()
-    for page in heat_audit.pages(connection, website):
+    for page in heatmaps.packed_pages(connection, website):
         with snapshot(connection):
-            wrong |= heat_audit.of_page(connection, website, page)
-    for place in heat_audit.blocks(connection, website):
+            wrong |= heatmaps.wrong_places(connection, website, page)
+    for place in heatmaps.counted_blocks(connection, website):
         with snapshot(connection):
-            if not heat_audit.is_counted(connection, website, *place):
+            if not heatmaps.are_counts_correct(connection, website, *place):
                 wrong.add(place)
     return wrong
 
 
-def _totals(connection: sqlite3.Connection, website: int, day: int) -> moments.Totals:
-    first = day * moments.QUARTERS_A_DAY
+def _totals(connection: sqlite3.Connection, website: int, day: int) -> totals.Totals:
+    first = day * totals.QUARTERS_PER_DAY
     rows = connection.execute(
-        f"/* verify.totals */ select quarter, {', '.join(moments.COLUMNS)} from total_15m"
+        f"/* verify.totals */ select quarter, {', '.join(totals.COLUMNS)} from total_15m"
         " where website = ? and quarter >= ? and quarter < ?",
-        (website, first, first + moments.QUARTERS_A_DAY),
+        (website, first, first + totals.QUARTERS_PER_DAY),
     )
     return _without_zeros({quarter: list(figures) for quarter, *figures in rows})
 
 
-def _without_zeros(totals: moments.Totals) -> moments.Totals:
-    return {quarter: figures for quarter, figures in totals.items() if any(figures)}
+def _without_zeros(day: totals.Totals) -> totals.Totals:
+    return {quarter: figures for quarter, figures in day.items() if any(figures)}
 
 
 def _values(

@@ -44,7 +44,7 @@ Part = tuple[int, int]
 WHOLE: Part = (0, 1)
 
 
-def counted(connection: sqlite3.Connection, scope: Scope, side: str, part: Part = WHOLE) -> Iterable[Sequence[int]]:
+def count_pages(connection: sqlite3.Connection, scope: Scope, side: str, part: Part = WHOLE) -> Iterable[Sequence[int]]:
     """(label, visits, bounces, views, ms) of the pages of a part of one UTC day; 0 is no view."""
     mixed_ms = connection.execute(*visiting.mixed_ms(scope)).fetchone()[0]
     if mixed_ms <= _CROWD * (scope.to_ms - scope.from_ms):
@@ -119,7 +119,7 @@ def parts_of(connection: sqlite3.Connection, website: int, level: int, block: in
     return [(part, parts) for part in range(parts)]
 
 
-def of_block(connection: sqlite3.Connection, website: int, level: int, block: int, part: Part = WHOLE) -> Counts:
+def count_block(connection: sqlite3.Connection, website: int, level: int, block: int, part: Part = WHOLE) -> Counts:
     """What a part of a block is to hold: label -> the eight figures, in the first part 0 among them; from the blocks
     below, or from its days."""
     counts: Counts = {} if part[0] else {0: [*_NONE]}
@@ -134,8 +134,9 @@ def of_block(connection: sqlite3.Connection, website: int, level: int, block: in
     merge(counts, _stored(connection, website, 0, [day for day, state in days if state == KEPT], part))
     for day in (day for day, state in days if state != KEPT):
         scope = Scope(website, day * DAY_MS, (day + 1) * DAY_MS)
-        merge(counts, ((value, *figures, 0, 0, 0, 0) for value, *figures in counted(connection, scope, "entry", part)))
-        merge(counts, ((value, 0, 0, 0, 0, *figures) for value, *figures in counted(connection, scope, "exit", part)))
+        entries, exits = (count_pages(connection, scope, side, part) for side in ("entry", "exit"))
+        merge(counts, ((value, *figures, 0, 0, 0, 0) for value, *figures in entries))
+        merge(counts, ((value, 0, 0, 0, 0, *figures) for value, *figures in exits))
     return counts
 
 
@@ -144,11 +145,12 @@ def stored(connection: sqlite3.Connection, website: int, level: int, block: int,
     return {value: figures for value, *figures in _stored(connection, website, level, [block], part)}
 
 
-def is_right(connection: sqlite3.Connection, website: int, level: int, block: int) -> bool:
+def is_correct(connection: sqlite3.Connection, website: int, level: int, block: int) -> bool:
     """Whether a block holds what it is to hold."""
     place = website, level, block
     return all(
-        stored(connection, *place, part) == of_block(connection, *place, part) for part in parts_of(connection, *place)
+        stored(connection, *place, part) == count_block(connection, *place, part)
+        for part in parts_of(connection, *place)
     )
 
 
@@ -184,7 +186,7 @@ def add(connection: sqlite3.Connection, place: tuple[int, int, int], rows: Seque
     )
 
 
-def end(
+def finish_block(
     connection: sqlite3.Connection, place: tuple[int, int, int], before: int | None, without_view: Sequence[int]
 ) -> bool:
     """Calls a block built, whose other rows are in; False where one of its days has changed since version `before`."""
@@ -194,7 +196,7 @@ def end(
     return is_right
 
 
-def take_down(connection: sqlite3.Connection, website: int, level: int, block: int) -> None:
+def invalidate(connection: sqlite3.Connection, website: int, level: int, block: int) -> None:
     """Calls a block not built."""
     connection.execute(
         "/* visit_pages.take_down */ delete from visit_page where website = ? and level = ? and block = ?"

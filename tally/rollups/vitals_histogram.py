@@ -56,7 +56,7 @@ def stored(values: Sequence[float | None]) -> tuple[int | None, ...]:
     )
 
 
-def told(values: Sequence[int | None]) -> dict[str, float]:
+def from_stored(values: Sequence[int | None]) -> dict[str, float]:
     """Metrics as they are told, out of what is stored: those that were sent, by name."""
     return {name: value / unit for (name, unit), value in zip(_UNITS.items(), values, strict=True) if value is not None}
 
@@ -135,7 +135,7 @@ def packed(cells: Mapping[int, int]) -> bytes:
     return _joined(ones, slots, counts)
 
 
-def plus(blob: bytes, cells: Mapping[int, int]) -> bytes:
+def packed_with(blob: bytes, cells: Mapping[int, int]) -> bytes:
     """What `packed` gives of a packed histogram with some more cells: 5 µs, and 0.7 µs for each of these."""
     ones, slots, counts = _split(blob)
     for slot, count in cells.items():

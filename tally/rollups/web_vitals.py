@@ -24,7 +24,7 @@ import orjson
 from tally.events.dimensions import FIELDS
 from tally.events.validation import METRICS
 from tally.rollups.rollup_state import is_final, tiles
-from tally.rollups.vitals_histogram import EVENTS, SLOTS, Cells, added, is_poor, packed, plus, slots_of, unpacked
+from tally.rollups.vitals_histogram import EVENTS, SLOTS, Cells, added, is_poor, packed, packed_with, slots_of, unpacked
 from tally.storage.sql import events as queries
 from tally.timestamps import DAY_MS
 
@@ -34,7 +34,7 @@ PART = -1
 PARTS_A_DAY = 4
 PART_MS = DAY_MS // PARTS_A_DAY
 LEVELS = (0, 3, 6)
-CUTS = {"device": DEVICE, "pathname": PATHNAME}
+BREAKDOWNS = {"device": DEVICE, "pathname": PATHNAME}
 """What a histogram is kept by, besides that of all events."""
 
 # Of a row of table web_vitals_histogram, what `_columns` gives; names from a table.
@@ -67,7 +67,7 @@ def add(connection: sqlite3.Connection, rows: Iterable[Sequence[Any]]) -> None:
         ).fetchone()
         columns, blob = _columns(cells), b""
         if known:
-            columns, blob = tuple(map(sum, zip(columns, known, strict=False))), plus(known[-1], cells)
+            columns, blob = tuple(map(sum, zip(columns, known, strict=False))), packed_with(known[-1], cells)
         histograms.append((*place, *columns, blob or packed(cells)))
     _put_rows(connection, histograms)
     for website, cut, level, day, _ in gathered:
@@ -185,7 +185,7 @@ def end_block(connection: sqlite3.Connection, website: int, level: int, block: i
     ).rowcount
     if begun:
         cells: Cells = {}
-        for _, _, more in found(connection, website, ALL, _days_of(level, block)):
+        for _, _, more in histograms(connection, website, ALL, _days_of(level, block)):
             added(cells, unpacked(more))
         _put(connection, {(website, ALL, level, block, 0): cells})
 
@@ -267,7 +267,7 @@ def _repairs(website: int) -> str:
     return f"repairs:{website}"
 
 
-def found(
+def histograms(
     connection: sqlite3.Connection,
     website: int,
     cut: int,
@@ -304,7 +304,7 @@ Stored = dict[Place, tuple[tuple[int, ...], Cells]]
 """Histograms by place, each with its columns `events` and `poor_...`."""
 
 
-def of_day(connection: sqlite3.Connection, website: int, day: int) -> Stored:
+def stored_day(connection: sqlite3.Connection, website: int, day: int) -> Stored:
     """The histograms of a day and of its quarters, as stored."""
     found: Stored = {}
     for cut in (ALL, DEVICE, PATHNAME):
@@ -319,7 +319,7 @@ def of_day(connection: sqlite3.Connection, website: int, day: int) -> Stored:
     return found
 
 
-def counted(connection: sqlite3.Connection, website: int, day: int) -> Stored:
+def count_day(connection: sqlite3.Connection, website: int, day: int) -> Stored:
     """The same from the day's raw rows."""
     rows = connection.execute(
         "/* web_vitals.raw */ select * from web_vitals where website = ? and ts >= ? and ts < ?",
@@ -334,9 +334,9 @@ def is_sum(connection: sqlite3.Connection, website: int, level: int, block: int)
         return True
     for cut in (ALL, DEVICE, PATHNAME):
         sums: dict[int, Cells] = {}
-        for _, value, cells in found(connection, website, cut, _days_of(level, block)):
+        for _, value, cells in histograms(connection, website, cut, _days_of(level, block)):
             added(sums.setdefault(value, {}), unpacked(cells))
-        stored = found(connection, website, cut, [(level, block)])
+        stored = histograms(connection, website, cut, [(level, block)])
         if sums != {value: dict(unpacked(cells)) for _, value, cells in stored}:
             return False
     return True
@@ -351,11 +351,11 @@ def repair(connection: sqlite3.Connection, website: int, level: int, block: int)
     if level:
         _take_down(connection, website, level, block)
         return
-    right = counted(connection, website, block)
+    right = count_day(connection, website, block)
     connection.executemany(
         "/* web_vitals.wrong */ delete from web_vitals_histogram"
         " where website = ? and breakdown = ? and level = ? and block = ? and value = ?",
-        of_day(connection, website, block).keys() - right.keys(),
+        stored_day(connection, website, block).keys() - right.keys(),
     )
     _put(connection, {place: cells for place, (_, cells) in right.items()})
     for above in LEVELS[1:]:

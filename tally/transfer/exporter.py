@@ -19,7 +19,7 @@ import orjson
 
 from tally.events.dimensions import FIELDS
 from tally.events.validation import METRICS, TYPE_NAMES, VITALS
-from tally.rollups.vitals_histogram import told
+from tally.rollups.vitals_histogram import from_stored
 from tally.storage.database import snapshot
 from tally.storage.event_data import STORED
 from tally.timestamps import local_iso
@@ -53,7 +53,7 @@ _FIRST_TEXT = 2
 def export_events(
     connection: sqlite3.Connection, website: int, out: BinaryIO, progress: Callable[[int], None] = lambda rows: None
 ) -> int:
-    """Writes a line for each event of a website; how many. `progress` is told how many there are so far."""
+    """Write a line for each event of a website; return their number. `progress` is called with the number so far."""
     written = 0
     texts = _Texts(connection)
     with snapshot(connection):
@@ -125,7 +125,7 @@ def _line(row: Sequence[Any], texts: dict[int, str | None]) -> bytes:
         name,
         None if data is None else orjson.Fragment(data),
         None if visit is None else f"{who}-{visit}",
-        (told(metrics) or None) if type_ == VITALS else None,
+        (from_stored(metrics) or None) if type_ == VITALS else None,
         experiment,
         variant,
         goal,

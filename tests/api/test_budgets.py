@@ -221,7 +221,7 @@ async def test_deleting_a_website_gives_its_events_of_the_month_back(make_app: M
     assert (await used(app), await accepted(app, second, 20)) == (90, 10)
     assert (await app.collect(batch(second, 1))).status == 429
     number = app.store.website(first).number
-    await app.admin(lambda connection: deletion.begin(connection, number, clock.wall_ms()))
+    await app.admin(lambda connection: deletion.delete_website(connection, number, clock.wall_ms()))
     assert await used(app) == 50
     assert await accepted(app, second, 50) == 50
 
@@ -234,7 +234,7 @@ async def test_events_of_earlier_months_are_not_given_back(make_app: MakeApp, cl
     await accepted(app, first, 5)
     await accepted(app, second, 10)
     number = app.store.website(first).number
-    await app.admin(lambda connection: deletion.begin(connection, number, clock.wall_ms()))
+    await app.admin(lambda connection: deletion.delete_website(connection, number, clock.wall_ms()))
     assert await used(app) == 10
 
 

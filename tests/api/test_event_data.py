@@ -68,7 +68,7 @@ async def test_parts_go_with_their_event(by: str, app: App) -> None:
     assert app.sql("select count(*) from event_data_part") == [(21,)]
 
     def delete(connection: Any) -> None:
-        while retention._delete(connection, 1, 1 << 30) if by == "retention" else deletion.erase(connection, 1):
+        while retention._delete(connection, 1, 1 << 30) if by == "retention" else deletion.delete_rows(connection, 1):
             pass
 
     await app.admin(delete)

@@ -22,7 +22,6 @@ from tally.ingest import lifecycle as running
 from tally.reports import heatmaps as heat_figures
 from tally.rollups import heatmap_grid as heat
 from tally.rollups import heatmaps as heat_days
-from tally.rollups import heatmaps_verify as heat_audit
 from tally.rollups.heatmap_grid import BAND_ROWS, BINS_X, CELLS, WIDTHS
 from tally.rollups.heatmaps import COUNT_LEVELS, LEVELS
 from tally.rollups.verify import HEATMAPS, verdicts
@@ -120,7 +119,7 @@ class Place:
         """Some steps of packing; or one that is killed in its middle."""
 
         def step(connection: sqlite3.Connection) -> bool:
-            until = heat_days.due(connection, self.number, self.today()) if end is None else end
+            until = heat_days.pack_end(connection, self.number, self.today()) if end is None else end
             more = until is not None and heat_days.pack(connection, self.number, until)
             if killed:
                 raise Killed
@@ -452,7 +451,7 @@ async def test_verify(place: Place, monkeypatch: pytest.MonkeyPatch, fault: str)
     with closing(open_database(place.app.db, create=False)) as connection:
         for level, block in place.wrong():
             with transaction(connection):
-                heat_audit.repair(connection, place.number, level, block)
+                heat_days.repair(connection, place.number, level, block)
     assert place.wrong() == []
     await place.check(place.today() - 9, place.today())
 

@@ -190,7 +190,7 @@ def test_amid_rollups_retention_and_a_deletion(part: int, serve: Serve, db: Path
 
     tables = [table for table, _ in TABLES]
     rows = past.count(*tables, website=3)
-    delete = (deletion.begin, 3, Clock().wall_ms())
+    delete = (deletion.delete_website, 3, Clock().wall_ms())
     kill_twice(lambda: past.count(*tables, website=3), rows // 2 - 10, lambda: past.begin(*delete), (2,))
     server = serve(*UNLIMITED)
     gone = server.request(

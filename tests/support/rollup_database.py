@@ -497,7 +497,7 @@ Values = dict[tuple[int, int, int], dict[int, tuple[int, ...]]]
 
 
 def wrong_tables(connection: sqlite3.Connection, website: int) -> list[str]:
-    """What of moment, rollup and built is not what moments.counted and field_values.count_day give from raw rows.
+    """What of moment, rollup and built is not what moments.count_day and field_values.count_day give from raw rows.
 
     For days that are not stale; those whose raw rows are gone cannot be counted.
     """
@@ -526,8 +526,8 @@ def wrong_tables(connection: sqlite3.Connection, website: int) -> list[str]:
     for day, (state, folded_ms) in days.items():
         if state in (STALE, KEPT):
             continue
-        if totals[day] != moments.counted(connection, website, day):
-            wrong.append(f"totals of day {day}: {totals[day]} {moments.counted(connection, website, day)}")
+        if totals[day] != moments.count_day(connection, website, day):
+            wrong.append(f"totals of day {day}: {totals[day]} {moments.count_day(connection, website, day)}")
         for field in range(ALL + 1):
             want = field_values.count_day(connection, website, day, field, folded_ms if state == OPEN else None)
             if values[field, 0, day] != {value: tuple(row) for value, *row in want}:
@@ -537,7 +537,7 @@ def wrong_tables(connection: sqlite3.Connection, website: int) -> list[str]:
         of_days = {state for day, (state, _) in days.items() if day >> level == block}
         if not of_days <= set(FINAL):
             wrong.append(f"pages of block {block} of level {level} are built over days that are not final")
-        if (level or of_days != {KEPT}) and not visit_days.is_right(connection, website, level, block):
+        if (level or of_days != {KEPT}) and not visit_days.is_correct(connection, website, level, block):
             wrong.append(f"pages in block {block} of level {level}")
     return wrong
 

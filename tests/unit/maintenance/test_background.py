@@ -215,7 +215,7 @@ MOST_ROWS = {
     "_websites": 0,
     "unfinished": 0,
     "next_block": 0,
-    "let_go": 0,
+    "expire": 0,
     "delete_values": ROWS_PER_STEP,
     "delete_visitors": ROWS_PER_STEP,
     "add_values": ROWS_PER_STEP,
@@ -225,10 +225,9 @@ MOST_ROWS = {
     "_begin": 97,
     "_end": 97,
     # tally/rollups/web_vitals.py's own are weighed by test_web_vitals.py.
-    "due": 0,  # and tally/rollups/heatmaps.py's by test_heatmaps.py
+    "pack_end": 0,  # and tally/rollups/heatmaps.py's by test_heatmaps.py
     # tally/rollups/visit_pages.py
     **dict.fromkeys(("drop", "add"), ROWS_PER_STEP),
-    "end": 1,
     **dict.fromkeys(("version", "next_day"), 0),
     "_fold": ROLL_UP_EVENTS * (2 * FIELDS_A_ROLLUP + 2) + 1,
 }
@@ -295,11 +294,11 @@ def test_very_many_pages_are_counted_in_parts(tmp_path: Path, monkeypatch: pytes
     assert works.writer.execute(statement).fetchall() == [
         (pages, 8, 8, sum(8 * (value % 7) + 28 for value in range(pages)))
     ]
-    assert visit_days.is_right(works.looker, 1, 6, day >> 6)
+    assert visit_days.is_correct(works.looker, 1, 6, day >> 6)
     for value in (0, 1, pages - 1):
         with transaction(works.writer):
             works.writer.execute("update visit_page set exits = 1 where level = 6 and value = ?", (value,))
-        assert not visit_days.is_right(works.looker, 1, 6, day >> 6)
+        assert not visit_days.is_correct(works.looker, 1, 6, day >> 6)
         with transaction(works.writer):
             works.writer.execute("update visit_page set exits = 0 where level = 6 and value = ?", (value,))
     works.close()

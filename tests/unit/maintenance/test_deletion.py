@@ -67,7 +67,7 @@ def sql(path: Path, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
 def delete(path: Path, website: int = 1) -> None:
     connection = writing(path)
     with transaction(connection):
-        deletion.begin(connection, website, NOON_MS)
+        deletion.delete_website(connection, website, NOON_MS)
     connection.close()
 
 
@@ -411,7 +411,7 @@ async def test_a_look_at_the_file_in_the_same_moment_brings_nothing_back(app: Ap
         website = app.store.website(id_)
         both = [
             app.store.refresh(),
-            app.store.change(lambda run, website=website: deletion.begin(run, website.number, NOON_MS)),
+            app.store.change(lambda run, website=website: deletion.delete_website(run, website.number, NOON_MS)),
         ]
         await asyncio.gather(*(both if looks_first else reversed(both)))
         assert app.store.website(id_) is None

@@ -83,9 +83,9 @@ def step(path: Path, now_ms: int = TODAY * DAY_MS) -> bool:
         with transaction(connection):
             going = retention.next_day(connection, 1, 0, now_ms)
             if going is not None:
-                pages = visit_days.of_block(connection, 1, 0, going)
+                pages = visit_days.count_block(connection, 1, 0, going)
                 visit_days.add(connection, (1, 0, going), list(pages.items()))
-            return retention.let_go(connection, 1, 0, now_ms)
+            return retention.expire(connection, 1, 0, now_ms)
     finally:
         connection.close()
 

@@ -146,7 +146,7 @@ def test_texts_in_use_are_found_while_rows_move(works: Works) -> None:
     used = {row[0] for row in works.reader.execute("select id from label where text like 'text-%'")}
     assert len(used) == 15
     for moment in range(40):
-        reading = deletion.Reading(works.reader, lambda: False)
+        reading = deletion.LabelScan(works.reader, lambda: False)
         steps = 0
         while reading.step(works.reader):
             steps += 1
@@ -248,7 +248,7 @@ def everything_to_do(path: Path) -> str:
         connection.execute("update website set keep_days = 10 where number = ?", (OLD,))
         connection.execute("insert into heatmap_point values (?, ?, 1, 2, 0, 3, 4, 5)", (OLD, today - 20))
         ((website,),) = connection.execute("select id from website where number = ?", (BUSY,)).fetchall()
-        deletion.begin(connection, DELETED, now_ms - 2 * LATE_MS)
+        deletion.delete_website(connection, DELETED, now_ms - 2 * LATE_MS)
     connection.close()
     return str(website)
 

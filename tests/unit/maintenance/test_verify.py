@@ -81,7 +81,7 @@ def test_a_right_file_is_called_right(db: Path, verify: Verify) -> None:
     built_blocks = sql(db, "select count(*) from rollup_state where website = 1")[0][0]
     assert f"1.example.com: {built_blocks} days and blocks of days are right, 0 are wrong" in done.err
     assert "2.example.com: " in done.err
-    assert "passed over" not in done.err
+    assert "skipped" not in done.err
     assert verify("--repair").status == 0
     assert rows(db, *BUILT) == before
 
@@ -120,7 +120,7 @@ class Damage(NamedTuple):
 
 def a_moment(day: int = FINAL_DAY) -> str:
     """Picks one row of a day's totals."""
-    first = day * moments.QUARTERS_A_DAY
+    first = day * moments.QUARTERS_PER_DAY
     chosen = f"(select max(quarter) from total_15m where website = 1 and quarter between {first} and {first + 95})"
     return f"website = 1 and quarter = {chosen}"
 
@@ -254,10 +254,10 @@ def test_many_faults_are_counted_and_some_are_told(db: Path, verify: Verify) -> 
     assert verify().status == 0
 
 
-# --- what is passed over
+# --- skipped days
 
 
-def test_stale_days_are_passed_over_and_said(db: Path, verify: Verify) -> None:
+def test_stale_days_are_not_compared(db: Path, verify: Verify) -> None:
     connection = writing(db)
     with transaction(connection):
         rollup_state.mark_stale(connection, 1, [FINAL_DAY, FINAL_DAY + 1])
@@ -265,12 +265,12 @@ def test_stale_days_are_passed_over_and_said(db: Path, verify: Verify) -> None:
     sql(db, f"update total_15m set pageviews = pageviews + 1 where {a_moment()}")
     done = verify()
     assert done.status == 0, "no question uses a stale day"
-    assert "passed over 2 days: to be built" in done.err
+    assert "skipped 2 days: it is rebuilt in the background" in done.err
     assert build(db)
-    assert "passed over" not in verify().err
+    assert "skipped" not in verify().err
 
 
-def test_kept_days_are_passed_over_and_said(db: Path, verify: Verify) -> None:
+def test_kept_days_are_not_compared(db: Path, verify: Verify) -> None:
     connection = writing(db)
     with transaction(connection):
         retention.set_keep_days(connection, 1, KEEP)
@@ -280,8 +280,8 @@ def test_kept_days_are_passed_over_and_said(db: Path, verify: Verify) -> None:
     before = rows(db, *BUILT)
     done = verify("--repair")
     assert done.status == 0
-    assert f"passed over {len(kept)} days" in done.err
-    assert "gone" in done.err
+    assert f"skipped {len(kept)} days" in done.err
+    assert "expired" in done.err
     assert f"{len(sql(db, 'select 1 from rollup_state where website = 1')) - len(kept)} days and blocks" in done.err
     assert rows(db, *BUILT) == before, "nothing drops them"
 
@@ -303,7 +303,7 @@ def test_a_block_above_kept_days_is_made_right_from_them(db: Path, verify: Verif
 
 
 def test_open_days_are_compared(db: Path) -> None:
-    """Today too, as far as it is folded: what is counted of it is not passed over."""
+    """Today is compared too, up to the time to which it is rolled up."""
     assert states(db)[TODAY] == OPEN
     sql(db, f"update rollup set pageviews = pageviews + 1 where {a_value(0, 0, TODAY)}")
     assert [(one.level, one.block) for one in found(db)] == [(0, TODAY)]
@@ -355,5 +355,5 @@ def test_beside_a_running_server(serve: Serve, command: Command, tmp_path: Path)
     sql(db, f"update total_15m set pageviews = pageviews + 1 where website = 1 and quarter / 96 = {today - 8}")
     assert command("verify").returncode == 1
     assert command("verify", "--repair").returncode == 0
-    until(lambda: "passed over" not in (done := command("verify")).stderr and done.returncode == 0)
+    until(lambda: "skipped" not in (done := command("verify")).stderr and done.returncode == 0)
     assert server.terminate() == 0

@@ -174,19 +174,19 @@ def test_pages_of_days_that_change_while_they_are_counted(
     website = works.websites[0].number
     place, days = (website, 3, DAY >> 3), [DAY, DAY + 3]
     for level in (6, 3):
-        visit_days.take_down(works.writer, website, level, DAY >> level)
+        visit_days.invalidate(works.writer, website, level, DAY >> level)
     assert visit_days.drop(works.writer, *place) == 2
     # As tally/maintenance/rollup_builder.py does it, each line a step.
     before = visit_days.version(works.writer, *place)
     happens = {"the version": nothing, "the counting": nothing, "the writing": nothing} | {after: change}
     happens["the version"](works)
-    counts = visit_days.of_block(works.looker, *place)
+    counts = visit_days.count_block(works.looker, *place)
     happens["the counting"](works)
     without_view = counts.pop(0)
     visit_days.add(works.writer, place, list(counts.items()))
     happens["the writing"](works)
     is_unchanged = change is nothing
-    assert visit_days.end(works.writer, place, before, without_view) is is_unchanged
+    assert visit_days.finish_block(works.writer, place, before, without_view) is is_unchanged
     assert ((3, DAY >> 3) in visit_days.built(works.writer, website, days)) is is_unchanged
     same(works)
     works.build()

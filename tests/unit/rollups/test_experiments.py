@@ -19,7 +19,8 @@ from tally.reports import significance
 from tally.reports.coverage import BeyondRetention
 from tally.rollups import experiments as trials
 from tally.rollups.rollup_state import KEPT
-from tally.rollups.verify import TRIALS, verdicts
+from tally.rollups.verify import EXPERIMENTS as WRONG_EXPERIMENTS
+from tally.rollups.verify import verdicts
 from tally.storage.database import open_database, transaction
 from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS
@@ -97,7 +98,7 @@ class World:
         return one.day * 1_000 + one.visitor
 
     def wrong(self) -> list[int]:
-        return [verdict.block for verdict in verdicts(self.connection, 1) if verdict.fault == TRIALS]
+        return [verdict.block for verdict in verdicts(self.connection, 1) if verdict.fault == WRONG_EXPERIMENTS]
 
 
 @pytest.fixture

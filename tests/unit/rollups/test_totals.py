@@ -130,7 +130,7 @@ def test_what_is_stored_is_what_is_counted(works: Works, events: list[Event]) ->
     texts = ("/a", *("x",) * 13, "")
     for half, visitor, is_view in events:
         works.send((DAY_0_MS + half * MINUTE_MS // 2, 0 if is_view else 2, f"session-{visitor}", texts))
-    counted = moments.counted(works.reader, works.websites[0].number, DAY)
+    counted = moments.count_day(works.reader, works.websites[0].number, DAY)
     assert stored(works) == {quarter - DAY * 96: row for quarter, row in counted.items()} == by_hand(events)
 
 

@@ -67,7 +67,7 @@ def slots(name: str, value: float) -> list[int]:
 def test_a_value_alone(metric: tuple[str, float]) -> None:
     """Its percentiles are it, but for RELATIVE_ERROR, from 1 ms (0.001 of cls) on; its rating is exact."""
     name, value = metric
-    value = vitals.told(vitals.stored([value if metric == name else None for metric in METRICS]))[name]
+    value = vitals.from_stored(vitals.stored([value if metric == name else None for metric in METRICS]))[name]
     found = vitals.summary(dict.fromkeys(slots(name, value), 1), name)
     least = 0.001 if name == "cls" else 1
     assert found.samples == 1
@@ -109,14 +109,14 @@ def test_cells_as_bytes(cells: dict[int, int]) -> None:
 @given(*[st.dictionaries(st.integers(0, 9) | st.integers(0, vitals.EVENTS), st.integers(1, 300))] * 2)
 def test_cells_added_to_bytes(cells: dict[int, int], more: dict[int, int]) -> None:
     sums = {slot: cells.get(slot, 0) + more.get(slot, 0) for slot in cells.keys() | more.keys()}
-    assert vitals.plus(vitals.packed(cells), more) == vitals.packed(sums)
+    assert vitals.packed_with(vitals.packed(cells), more) == vitals.packed(sums)
 
 
 @given(st.lists(metrics(), max_size=60))
 def test_stored_and_told(sent: list[tuple[str, float]]) -> None:
     """To a millionth: of a second, and of cls."""
     for name, value in sent:
-        told = vitals.told(vitals.stored([value if metric == name else None for metric in METRICS]))
+        told = vitals.from_stored(vitals.stored([value if metric == name else None for metric in METRICS]))
         assert told.keys() == {name}
         assert abs(told[name] - value) <= (0.5e-6 if name == "cls" else 0.5e-3) * 1.000_001
 
@@ -205,7 +205,10 @@ class World:
         """A day's and block's histograms are what the raw rows say."""
         days = {one.ts_ms // DAY_MS for one in self.sent if one.website == 1}
         for day in days:
-            stored, right = vital_days.of_day(self.connection, 1, day), vital_days.counted(self.connection, 1, day)
+            stored, right = (
+                vital_days.stored_day(self.connection, 1, day),
+                vital_days.count_day(self.connection, 1, day),
+            )
             assert stored == right
         for level in LEVELS[1:]:
             for block in {day >> level for day in days}:

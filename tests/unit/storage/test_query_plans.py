@@ -33,7 +33,6 @@ from tally.maintenance import doctor_database, retention
 from tally.reports import experiments, funnels
 from tally.rollups import experiments as trials
 from tally.rollups import heatmaps as heat_days
-from tally.rollups import heatmaps_verify as heat_audit
 from tally.rollups import rollup_state
 from tally.rollups import visit_pages as visit_days
 from tally.rollups import web_vitals as vital_days
@@ -261,9 +260,9 @@ def mend_measurements(app: App, overheard: "Overheard", website: int, day: int) 
     overheard.listen_to(connection)
     vital_days.repair(connection, website, 0, day)
     vital_days.repair(connection, website, 3, day >> 3)
-    visit_days.take_down(connection, website, 3, day >> 3)
+    visit_days.invalidate(connection, website, 3, day >> 3)
     trials.repair(connection, website, day)
-    heat_audit.repair(connection, website, 0, day)
+    heat_days.repair(connection, website, 0, day)
     heat_days._let_the_deadline_look(connection)
     connection.close()
 
@@ -386,7 +385,7 @@ async def play_rollups(app: App, key: str, website: str, overheard: Overheard) -
     assert app.sql("select count(*) from rollup_state where level = 8 and website = ?", number) == [(1,)]
     connection = open_database(app.db, create=False)
     overheard.listen_to(connection)
-    assert not [verdict for verdict in verdicts(connection, number) if verdict.fault or verdict.passed_over]
+    assert not [verdict for verdict in verdicts(connection, number) if verdict.fault or verdict.skipped]
     copy = app.db.with_name("copy.db")
     with copy.open("xb") as empty:
         backups.copy_database(connection, copy, empty.fileno(), lambda: False)
