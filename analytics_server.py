@@ -26,7 +26,7 @@ from tally.cli import main as commands
 from tally.clock import Clock
 from tally.events.client import Network, is_proxy, parse_proxies
 from tally.events.geoip import Countries
-from tally.events.sender import Callers
+from tally.events.sender import ClientResolver
 from tally.events.sessions import Sessions
 from tally.events.validation import MOST_BODY_BYTES
 from tally.http.connection_reuse import refuse_uncertain
@@ -208,11 +208,11 @@ async def _rooms(
     ) as store:
         countries = await unpacking
         clients, client_websites = Buckets(settings.client_per_minute), Buckets(settings.website_per_minute)
-        callers = Callers(clock, countries, trusted, settings.forwarded_header)
+        resolver = ClientResolver(clock, countries, trusted, settings.forwarded_header)
         about_metrics = {"base_url": settings.base_url, "has_metrics_token": bool(settings.metrics_token)}
-        store.clock_watch.proxies = lambda: callers.noted() | about_metrics
+        store.clock_watch.proxies = lambda: resolver.report() | about_metrics
         budgets = Budgets(settings.client_events_per_hour, settings.client_month_share)
-        app[COLLECTOR] = Collector(store, store.ingest, clock, clients, client_websites, callers, budgets)
+        app[COLLECTOR] = Collector(store, store.ingest, clock, clients, client_websites, resolver, budgets)
         app[READER] = Reader(store, clock, Buckets(settings.key_per_minute), settings.base_url)
         token = secrets.token_urlsafe(24)
         app[AUTH] = Auth(store, clock, settings.base_url, trusted, settings.key_per_minute, token)

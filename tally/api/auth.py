@@ -261,8 +261,8 @@ class Auth:
 
     def client(self, request: web.Request) -> bytes:
         """What the client is counted under: the same address as collect sees."""
-        callers = request.app[COLLECTOR].callers
-        return callers.caller(request.remote, *request.headers.getall(callers.header, ())).client
+        resolver = request.app[COLLECTOR].resolver
+        return resolver.client(request.remote, *request.headers.getall(resolver.header, ())).key
 
     def count(self, buckets: Buckets, key: bytes | int) -> None:
         """Takes a token. Raises ApiError 429."""

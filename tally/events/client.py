@@ -52,32 +52,32 @@ _PAIRS = re.compile(_PAIR)
 _ELEMENT = re.compile(rf"[ \t]*{_PAIR}(?:[ \t]*;[ \t]*{_PAIR})*[ \t]*;?[ \t]*")
 
 
-class Asker(NamedTuple):
-    """What a web request says of its page: the origin as sent and the host in it ("" where it names none)."""
+class PageOrigin(NamedTuple):
+    """The page of a web request: its origin as sent, and the host in it ("" where it names none)."""
 
     origin: str
     host: str
 
 
-_NAMELESS = Asker("", "")
+_NAMELESS = PageOrigin("", "")
 
 
-def asker(headers: Mapping[str, str]) -> Asker | None:
+def page_origin(headers: Mapping[str, str]) -> PageOrigin | None:
     """The page a web request comes from; None where it is no web request.
 
     A plain mapping must spell the names as here; aiohttp's, which ignores case, also shows repeated headers.
     """
     if _repeated(headers, "Origin") or ("Origin" not in headers and _repeated(headers, "Referer")):
         return _NAMELESS
-    return page_of(headers.get("Origin"), headers.get("Referer"), headers.get("Sec-Fetch-Site"))
+    return page_origin_of(headers.get("Origin"), headers.get("Referer"), headers.get("Sec-Fetch-Site"))
 
 
-def page_of(origin: str | None, referer: str | None, fetch_site: str | None) -> Asker | None:
+def page_origin_of(origin: str | None, referer: str | None, fetch_site: str | None) -> PageOrigin | None:
     """The same by the three headers themselves, None where one was not sent."""
     if origin is not None:
-        return _origin_asker(origin)
+        return _from_origin(origin)
     if referer is not None:
-        return _referer_asker(referer)
+        return _from_referer(referer)
     return None if fetch_site is None else _NAMELESS
 
 
@@ -86,23 +86,23 @@ def _repeated(headers: Mapping[str, str], name: str) -> bool:
     return getall is not None and len(getall(name, ())) > 1
 
 
-def _origin_asker(text: str) -> Asker:
+def _from_origin(text: str) -> PageOrigin:
     try:
-        return Asker(text, origin_host(text))
+        return PageOrigin(text, origin_host(text))
     except BadUrl:
-        return Asker(text, "")
+        return PageOrigin(text, "")
 
 
-def _referer_asker(text: str) -> Asker:
+def _from_referer(text: str) -> PageOrigin:
     match = _REFERER.fullmatch(text)
     origin = match[1] if match else ""
     try:
-        return Asker(origin, parse_web_url(text).host)
+        return PageOrigin(origin, parse_web_url(text).host)
     except BadUrl:
-        return Asker(origin, "")
+        return PageOrigin(origin, "")
 
 
-def allows(page: Asker | None, domain: str, extra_origins: Collection[str]) -> bool:
+def allows(page: PageOrigin | None, domain: str, extra_origins: Collection[str]) -> bool:
     """Whether a website of this domain takes events from the page; None, no web request, is always taken."""
     if page is None:
         return True

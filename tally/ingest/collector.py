@@ -26,17 +26,17 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 
 from tally import errors
 from tally.accounts.usage import month_ends_in_s, month_of
 from tally.accounts.websites import Website
 from tally.clock import Clock
 from tally.errors import ApiError
-from tally.events.client import Asker, allows
+from tally.events.client import PageOrigin, allows
 from tally.events.dimensions import RequestContext, dimensions, first_language
 from tally.events.identity import Salts
-from tally.events.sender import Callers, Sender
+from tally.events.sender import ClientResolver, Sender
 from tally.events.user_agent import Agents
 from tally.events.validation import (
     WITH_VISITOR,
@@ -133,10 +133,10 @@ class Collector:
         clock: Clock,
         clients: Buckets,
         client_websites: Buckets,
-        callers: Callers,
+        resolver: ClientResolver,
         budgets: Budgets | None = None,
     ) -> None:
-        self.store, self.ingest, self.clock, self.callers = store, ingest, clock, callers
+        self.store, self.ingest, self.clock, self.resolver = store, ingest, clock, resolver
         self.rejected_events = store.rejected_events
         self.clients, self.client_websites = clients, client_websites
         self.budgets = budgets or Budgets()
@@ -147,6 +147,12 @@ class Collector:
 
     # --- before the body is read
 
+    def sender(self, request: web.Request) -> Sender:
+        """Return the sender of a request that aiohttp has read."""
+        headers, is_http_1_1 = request.headers, request.version == HttpVersion11
+        forwarded = headers.getall(self.resolver.header, ())
+        return self.resolver.sender(request.remote, headers, forwarded, is_http_1_1=is_http_1_1)
+
     def check_capacity(self) -> None:
         """Raise ApiError 503 where the writer cannot keep up: such a request is to cost as little as possible."""
         if self.ingest.is_full:
@@ -154,7 +160,7 @@ class Collector:
 
     def check_client(self, sender: Sender) -> None:
         """Check 1: raise ApiError 429 where the client has no token left."""
-        wait_s = self.clients.wait_s(sender.caller.client, self.clock.monotonic_ns())
+        wait_s = self.clients.wait_s(sender.client.key, self.clock.monotonic_ns())
         if wait_s:
             raise ApiError(errors.RATE_LIMITED, retry_after_s=wait_s)
 
@@ -206,7 +212,7 @@ class Collector:
         now_ms, now_ns = self.clock.wall_ms(), self.clock.monotonic_ns()
         large_skew_ms = self.clock.large_skew_ms(now_ms, now_ns)
         # Plain loops here: most requests hold one event, and a comprehension costs half as much as judging one.
-        client = sender.caller.client
+        client = sender.client.key
         bucket_keys: list[bytes] = []
         for website in websites:
             bucket_keys.append(client + website.number.to_bytes(8))
@@ -266,7 +272,7 @@ class Collector:
     def _context(self, sender: Sender) -> RequestContext:
         """Return what the request says about all its events."""
         language = self._language_of(sender.accept_language[:200])
-        return _make(RequestContext, (self.agents.of(sender.user_agent), sender.caller.country, language))
+        return _make(RequestContext, (self.agents.of(sender.user_agent), sender.client.country, language))
 
     def _judge(
         self,
@@ -298,7 +304,7 @@ class Collector:
             return b""
         if event.session_id:
             return self.salts.session_identity(website.number, event.ts_ms, event.session_id)
-        address = sender.caller.address.packed
+        address = sender.client.address.packed
         return self.salts.client_identity(website.number, event.ts_ms, address, sender.user_agent)
 
     # --- from the queue to the answer
@@ -347,7 +353,7 @@ class Collector:
             self._give_back(claim)
             # The month may have filled up since it was checked.
             now_ms, now_ns = claim.request.arrived_ms, self.clock.monotonic_ns()
-            client, events = claim.sender.caller.client, len(claim.verdicts)
+            client, events = claim.sender.client.key, len(claim.verdicts)
             try:
                 self._check_limits(client, claim.bucket_keys, claim.websites, events, now_ms, now_ns)
             except ApiError as error:
@@ -360,7 +366,7 @@ class Collector:
 
     def _take_tokens(self, claim: Claim) -> None:
         """Take one token of each bucket that the request concerns, and its events from the client's budgets."""
-        client, events = claim.sender.caller.client, claim.request.events
+        client, events = claim.sender.client.key, claim.request.events
         if self.budgets.month_share:
             # Before anything is awaited: requests that are sent at once must not all see the same count.
             for account, number in _by_account(events).items():
@@ -372,7 +378,7 @@ class Collector:
 
     def _give_back(self, claim: Claim) -> None:
         """Give back the tokens of a request of which nothing was stored."""
-        client, now_ns = claim.sender.caller.client, self.clock.monotonic_ns()
+        client, now_ns = claim.sender.client.key, self.clock.monotonic_ns()
         self.budgets.give_back(client, len(claim.request.events), now_ns)
         self.clients.give_back(client, now_ns)
         for key in claim.bucket_keys:
@@ -382,7 +388,7 @@ class Collector:
         """Give back the client's share of each account's month for events that were not stored."""
         if self.budgets.month_share:
             for account, number in _by_account(events).items():
-                client, month = claim.sender.caller.client, month_of(claim.request.arrived_ms)
+                client, month = claim.sender.client.key, month_of(claim.request.arrived_ms)
                 self.budgets.give_back_share(client, account, number, month)
 
     # --- counters
@@ -418,7 +424,7 @@ def read_batch(body: bytes) -> Batch:
 def sender_of(collector: Collector, request: web.Request) -> Sender:
     """Return who sends a request. Raises ApiError where its body is not to be read: no capacity, no token."""
     collector.check_capacity()
-    sender = collector.callers.sender(request)
+    sender = collector.sender(request)
     collector.check_client(sender)
     return sender
 
@@ -459,7 +465,7 @@ def accepted_response(accepted: Accepted) -> web.Response:
     return json_response(content | {"errors": accepted.errors} if accepted.errors else content, 202)
 
 
-def _refuse_origins(places: Sequence[Place], page: Asker | None) -> tuple[Sequence[Place], list[Website]]:
+def _refuse_origins(places: Sequence[Place], page: PageOrigin | None) -> tuple[Sequence[Place], list[Website]]:
     """Check 5: return the places, with a rejection where the website refuses the page, and the remaining websites.
 
     Raises ApiError 403 where all websites refuse it.

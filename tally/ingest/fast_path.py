@@ -194,13 +194,13 @@ class FastConnection(Connection):
         self.end_request()
 
     def _sender(self, fields: dict[str, str]) -> Sender:
-        field, callers = fields.get, self._collector.callers
-        forwarded = field(callers.header_key)
-        caller = callers.caller(self.peer) if forwarded is None else callers.caller(self.peer, forwarded)
-        page = callers.page(field("origin"), field("referer"), field("sec-fetch-site"))
+        field, resolver = fields.get, self._collector.resolver
+        forwarded = field(resolver.header_key)
+        client = resolver.client(self.peer) if forwarded is None else resolver.client(self.peer, forwarded)
+        page = resolver.page(field("origin"), field("referer"), field("sec-fetch-site"))
         if forwarded is None and self.peer:
-            callers.check_event(caller, page, field("host"))
-        return tuple.__new__(Sender, (caller, page, field("user-agent", ""), field("accept-language", "")))
+            resolver.check_event(client, page, field("host"))
+        return tuple.__new__(Sender, (client, page, field("user-agent", ""), field("accept-language", "")))
 
     def _conclude(self, claim: Claim, outcome: Outcomes | Exception) -> None:
         answer = self._answer(claim, outcome)

@@ -127,7 +127,7 @@ class RejectedEvents:
             return
         self.events[code] += 1
         if code == "origin_not_allowed" and sender.page is not None:
-            self.origins.record(website.number, sender.page.origin, sender.caller.client, now_ms)
+            self.origins.record(website.number, sender.page.origin, sender.client.key, now_ms)
         key = (website.number, now_ms // QUARTER_MS, reason)
         known = self._counts.get(key)
         if known is None and len(self._counts) >= MOST_WAITING:

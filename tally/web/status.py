@@ -60,13 +60,13 @@ async def metrics(request: web.Request) -> web.Response:
     desk, token = request.app[COLLECTOR], request.app[METRICS_TOKEN]
     given = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
     has_token = bool(token) and secrets.compare_digest(given, f"Bearer {token}".encode())
-    desk.callers.sender(request)  # noted for `doctor`
+    desk.sender(request)  # recorded for `doctor`
     if token and not has_token:
         raise ApiError(errors.FORBIDDEN, "Send the metrics token: Authorization: Bearer TOKEN.")
-    if not has_token and not is_direct(request, desk.callers.header):
+    if not has_token and not is_direct(request, desk.resolver.header):
         raise ApiError(errors.FORBIDDEN)
-    if not has_token and desk.callers.has_hidden_proxy:
-        message = f"A proxy on this machine passes requests on without {desk.callers.header}: set --metrics-token."
+    if not has_token and desk.resolver.has_hidden_proxy:
+        message = f"A proxy on this machine passes requests on without {desk.resolver.header}: set --metrics-token."
         raise ApiError(errors.FORBIDDEN, message)
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_figures(request.app))
@@ -76,7 +76,7 @@ async def metrics(request: web.Request) -> web.Response:
 @web.middleware
 async def detect_hidden_proxy(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Detect a proxy on this machine that adds no header (tally/events/sender.py)."""
-    request.app[COLLECTOR].callers.check_request(request)
+    request.app[COLLECTOR].resolver.check_request(request.remote, request.headers)
     return await handler(request)
 
 

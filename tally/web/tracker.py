@@ -86,7 +86,7 @@ def chosen_routes(settings: Settings, taken: Iterable[str]) -> list[ChosenRoute]
 
 async def script(request: web.Request) -> web.Response:
     """GET /tracker.js and the parts."""
-    request.app[COLLECTOR].callers.look_at(request.headers)
+    request.app[COLLECTOR].resolver.record_headers(request.headers)
     file = request.app[TRACKER].get(local_path(request))
     if file is None:
         raise ApiError(errors.NOT_FOUND)

@@ -23,8 +23,8 @@ import pytest
 from tally.accounts.accounts import create_account
 from tally.accounts.api_keys import create_api_key
 from tally.accounts.websites import add_website
-from tally.events.client import Asker
-from tally.events.sender import Caller, Sender
+from tally.events.client import PageOrigin
+from tally.events.sender import Client, Sender
 from tally.events.validation import RULES, TYPES
 from tally.ingest import rejected_events as left_out
 from tally.ingest.rejected_events import (
@@ -233,7 +233,7 @@ async def stored(app: App) -> dict[int, int]:
 
 def sender() -> Any:
     """Whoever it was."""
-    return Sender(Caller(ip_address("203.0.113.7"), b"", "", None), None, "", "")
+    return Sender(Client(ip_address("203.0.113.7"), b"", "", None), None, "", "")
 
 
 async def test_what_belongs_to_no_website(make_app: MakeApp) -> None:
@@ -352,7 +352,7 @@ async def test_examples_of_a_second_are_bounded(app: App) -> None:
     noted = app.store.rejected_events
     one = app.store.website(await app.website())
     for number, n in itertools.product(numbers, range(SAMPLES_KEPT + 1)):
-        refused = sender()._replace(page=Asker("", f"{n}.example"))
+        refused = sender()._replace(page=PageOrigin("", f"{n}.example"))
         noted.note((one._replace(number=number), 0), "origin_not_allowed", "", refused, NOON_MS)
     assert sum(map(len, noted._samples.values())) == MOST_SAMPLES
     assert waiting(app) == len(numbers) * (SAMPLES_KEPT + 1)

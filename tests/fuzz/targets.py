@@ -114,9 +114,9 @@ def callers(data: bytes) -> None:
 
 
 def _page(sent: str, referer: str) -> None:
-    if origin.allows(origin.page_of(sent, None, None), DOMAIN, ()) and sent.isascii():
+    if origin.allows(origin.page_origin_of(sent, None, None), DOMAIN, ()) and sent.isascii():
         assert _OWN_ORIGIN.fullmatch(sent), "a page of another host counts"
-    if origin.allows(origin.page_of(None, referer, None), DOMAIN, ()) and referer.isascii():
+    if origin.allows(origin.page_origin_of(None, referer, None), DOMAIN, ()) and referer.isascii():
         assert _OWN_REFERER.fullmatch(referer), "a page of another host counts"
 
 

@@ -1370,7 +1370,7 @@ FAULTS = (
     Fault(
         "events that show a hidden proxy to nobody",
         "tally/ingest/fast_path.py",
-        '            callers.check_event(caller, page, field("host"))',
+        '            resolver.check_event(client, page, field("host"))',
         "            pass",
         "tests/unit/cli/test_doctor.py::test_an_nginx_that_adds_no_header",
     ),

@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "sqlite3": {"accounts", "storage", "rollups", "reports", "ingest", "maintenance", "transfer", "demo"}
     | {"api.account", "api.auth", "api.context", "api.measurements", "api.traffic", "api.websites"}
     | {"web.metrics", "web.status"},
-    "aiohttp": {"http", "ingest", "api", "web", "analytics_server", "events.sender"},
+    "aiohttp": {"http", "ingest", "api", "web", "analytics_server"},
     "aiosqlite": {"storage.connections"},
 }
 SOURCES = [*sorted((ROOT / "tally").rglob("*.py")), ROOT / "analytics_server.py"]

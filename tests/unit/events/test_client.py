@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from multidict import CIMultiDict
 
 from tally.events.client import (
-    Asker,
     Network,
+    PageOrigin,
     allows,
-    asker,
     bucket_key,
     client_address,
+    page_origin,
     parse_proxies,
 )
 from tests.support.cases import cases
@@ -114,7 +114,7 @@ ORIGINS = [
 def test_origins(origin: str, taken: bool) -> None:
     """ "compared as lowercase IDNA labels without port or trailing dot, parsed strictly; `Origin: null` and a
     web request that names no host are refused"."""
-    page = asker({"Origin": origin})
+    page = page_origin({"Origin": origin})
     assert page is not None
     assert page.origin == origin
     assert allows(page, "example.com", ()) is taken
@@ -140,7 +140,7 @@ def test_origins(origin: str, taken: bool) -> None:
 )
 def test_origins_of_other_domains(origin: str, domain: str, taken: bool) -> None:
     """ "The host must be the registered domain or a subdomain"."""
-    assert allows(asker({"Origin": origin}), domain, ()) is taken
+    assert allows(page_origin({"Origin": origin}), domain, ()) is taken
 
 
 PAGE = "https://example.com"
@@ -177,8 +177,8 @@ def test_web_requests(headers: dict[str, str], web: bool, taken: bool) -> None:
     """ "Web request: one with an Origin, a Referer or a Sec-Fetch-Site header. Origin decides, where there is
     none Referer. [...] A request with none of the three is an app or a server and is not checked"."""
     for form in (headers, CIMultiDict({name.lower(): value for name, value in headers.items()})):
-        assert (asker(form) is not None) is web
-        assert allows(asker(form), "example.com", ()) is taken
+        assert (page_origin(form) is not None) is web
+        assert allows(page_origin(form), "example.com", ()) is taken
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_web_requests(headers: dict[str, str], web: bool, taken: bool) -> None:
 )
 def test_repeated_headers(pairs: list[tuple[str, str]], taken: bool) -> None:
     """A request that names two pages names none: "a web request that names no host [is] refused"."""
-    assert allows(asker(CIMultiDict(pairs)), "example.com", (PAGE,)) is taken
+    assert allows(page_origin(CIMultiDict(pairs)), "example.com", (PAGE,)) is taken
 
 
 EXTRAS = ("capacitor://localhost", "Ionic://App.Local", "http://localhost:8100", "tauri://kiosk", "null", "")
@@ -229,14 +229,18 @@ EXTRAS = ("capacitor://localhost", "Ionic://App.Local", "http://localhost:8100",
 )
 def test_extra_origins(headers: dict[str, str], taken: bool) -> None:
     """ "A website may list exact extra origins (`website add --allow-origin capacitor://localhost`)"."""
-    assert allows(asker(headers), "example.com", EXTRAS) is taken
+    assert allows(page_origin(headers), "example.com", EXTRAS) is taken
 
 
-def test_asker_shows_what_was_read() -> None:
+def test_a_page_origin_is_what_was_sent() -> None:
     """The origin as sent and the host compared; "" where none is named."""
-    assert asker({"Origin": "https://WWW.Example.com:8443"}) == Asker("https://WWW.Example.com:8443", "www.example.com")
-    assert asker({"Referer": "https://Example.com:8443/a"}) == Asker("https://Example.com:8443", "example.com")
-    assert asker({"Sec-Fetch-Site": "none"}) == Asker("", "")
+    assert page_origin({"Origin": "https://WWW.Example.com:8443"}) == PageOrigin(
+        "https://WWW.Example.com:8443", "www.example.com"
+    )
+    assert page_origin({"Referer": "https://Example.com:8443/a"}) == PageOrigin(
+        "https://Example.com:8443", "example.com"
+    )
+    assert page_origin({"Sec-Fetch-Site": "none"}) == PageOrigin("", "")
 
 
 LOOPBACK = parse_proxies(["127.0.0.0/8", "::1/128"])
@@ -418,7 +422,7 @@ ADDRESSES = st.ip_addresses().map(str)
 @given(ANY_TEXT, ANY_TEXT, st.sampled_from(["Origin", "Referer", "Sec-Fetch-Site"]))
 def test_nothing_in_a_header_raises(text: str, extra: str, name: str) -> None:
     """ "a 500 tells nothing of the inside": hostile headers give none."""
-    page = asker({name: text})
+    page = page_origin({name: text})
     assert page is not None
     assert allows(page, "example.com", (extra,)) in (True, False)
 

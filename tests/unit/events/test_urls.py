@@ -530,7 +530,7 @@ def test_only_plain_pages_are_remembered() -> None:
     ):
         assert hosts.parse_page_url(text) == hosts.parse_web_url(text)
     assert hosts._page_url_of.cache_info().currsize == 0
-    assert origin.page_of(None, "https://a.example/account/reset", None) is not None
+    assert origin.page_origin_of(None, "https://a.example/account/reset", None) is not None
     assert hosts._page_url_of.cache_info().currsize == 0
     for _ in range(2):
         assert hosts.parse_page_url("https://A.example/p") == hosts.parse_web_url("https://A.example/p")
