@@ -47,10 +47,12 @@ def store(connection: sqlite3.Connection, facts: Sequence[Fact], field: str) -> 
 
 
 def plain(facts: Sequence[Fact]) -> list[Row]:
-    """The values of some facts, counted one by one."""
+    """Return the figures of each label, counted one by one."""
+    by_label: dict[int, list[Fact]] = {}
+    for fact in facts:
+        by_label.setdefault(fact[3], []).append(fact)
     found = []
-    for label in {fact[3] for fact in facts}:
-        own = [fact for fact in facts if fact[3] == label]
+    for label, own in by_label.items():
         views = sum(type_ <= 1 for _, type_, _, _ in own)
         found.append((label, len({visitor for _, _, visitor, _ in own}), views, len(own) - views))
     return sorted(found)
