@@ -106,7 +106,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 async def make_app(tmp_path: Path, clock: ManualClock) -> AsyncIterator[MakeApp]:
-    """Makes applications with settings of the test's choice; closes them at its end."""
+    """Return a function that starts applications with given settings; close them after the test."""
     apps: list[App] = []
 
     async def make(**settings: Any) -> App:
@@ -127,7 +127,7 @@ async def app(make_app: MakeApp) -> App:
 
 @pytest.fixture
 def command(tmp_path: Path) -> Command:
-    """Runs the real command in an empty folder, to its end."""
+    """Return a function that runs the real command to its end, in an empty directory."""
 
     def run(
         *arguments: str, stdin: str | None = None, env: Mapping[str, str] | None = None, cwd: Path | None = None
@@ -148,7 +148,7 @@ def command(tmp_path: Path) -> Command:
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Serve]:
-    """Starts real servers; ends them at the test's end."""
+    """Return a function that starts real servers; kill them after the test."""
     servers: list[Server] = []
 
     def start(

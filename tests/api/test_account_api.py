@@ -12,7 +12,7 @@ from tally.api.auth import AUTH
 from tally.api.websites import MOST_ORIGINS
 from tally.events.validation import TRAFFIC_TYPES, TYPES
 from tests.support.app import OWNER, Answer, App, MakeApp
-from tests.support.page_client import PASSWORD, Browser, account, logged_in
+from tests.support.page_client import PASSWORD, PageClient, account, logged_in
 from tests.support.process import Command, Serve
 
 PAGE = {"type": "pageview", "url": "https://example.com/a"}
@@ -38,7 +38,7 @@ def by(setup_token: str) -> dict[str, str | None]:
 
 async def test_the_setup_link_makes_the_first_account(app: App) -> None:
     """ "201, logs in"; needs_setup: "no account has a password yet"."""
-    browser = Browser(app)
+    browser = PageClient(app)
     assert (await browser("GET", "/api/account/state")).json["data"] == {
         "logged_in": False,
         "needs_setup": True,
@@ -55,7 +55,7 @@ async def test_the_setup_link_makes_the_first_account(app: App) -> None:
         "needs_setup": False,
         "demo": False,
     }
-    assert (await Browser(app).log_in("ann@example.com")).status == 200
+    assert (await PageClient(app).log_in("ann@example.com")).status == 200
     stored = app.sql("select password_hash from account")[0][0]
     assert stored.startswith("$argon2id$")
 
@@ -64,14 +64,14 @@ async def test_the_setup_link_works_once(app: App) -> None:
     """ "404 `unknown_setup_link` when wrong or used", also for the one who comes second in the same moment."""
     used = token(app)
     sent = [{"token": used, "email": f"{name}@example.com", "password": PASSWORD} for name in ("a", "b")]
-    answers = await asyncio.gather(*(Browser(app)("POST", "/api/account/setup", one) for one in sent))
+    answers = await asyncio.gather(*(PageClient(app)("POST", "/api/account/setup", one) for one in sent))
     assert sorted(answer.status for answer in answers) == [201, 404]
     assert app.sql("select count(*) from account") == [(1,)]
-    refused(await Browser(app)("GET", "/api/account/setup", headers=by(used)), 404, "unknown_setup_link")
-    refused(await Browser(app)("POST", "/api/account/setup", sent[0]), 404, "unknown_setup_link")
+    refused(await PageClient(app)("GET", "/api/account/setup", headers=by(used)), 404, "unknown_setup_link")
+    refused(await PageClient(app)("POST", "/api/account/setup", sent[0]), 404, "unknown_setup_link")
     await app.restart()
     refused(
-        await Browser(app)("GET", "/api/account/setup", headers=by(token(app))),
+        await PageClient(app)("GET", "/api/account/setup", headers=by(token(app))),
         404,
         "unknown_setup_link",
     )
@@ -80,7 +80,7 @@ async def test_the_setup_link_works_once(app: App) -> None:
 async def test_the_account_of_the_first_website_gets_an_address(app: App) -> None:
     """ "email may replace owner@localhost"."""
     website = await app.website(account="owner@localhost")
-    browser = Browser(app)
+    browser = PageClient(app)
     answer = await browser("GET", "/api/account/setup", headers=by(token(app)))
     assert answer.json["data"]["email"] is None
     sent = {"token": token(app), "email": "ann@example.com", "password": PASSWORD}
@@ -92,35 +92,35 @@ async def test_the_account_of_the_first_website_gets_an_address(app: App) -> Non
 async def test_another_accounts_address_stays(app: App) -> None:
     """ "the account whose password is to be set ... is ignored for another existing account"."""
     await app.website(account="ann@example.com", plan="pro")
-    answer = await Browser(app)("GET", "/api/account/setup", headers=by(token(app)))
+    answer = await PageClient(app)("GET", "/api/account/setup", headers=by(token(app)))
     assert answer.json["data"]["email"] == "ann@example.com"
     sent = {"token": token(app), "email": "eve@example.com", "password": PASSWORD}
-    answer = await Browser(app)("POST", "/api/account/setup", sent)
+    answer = await PageClient(app)("POST", "/api/account/setup", sent)
     assert (answer.json["data"]["email"], answer.json["data"]["plan"]) == ("ann@example.com", "pro")
 
 
 async def test_a_password_set_by_the_command_line_ends_the_link(app: App) -> None:
     await account(app)
     refused(
-        await Browser(app)("GET", "/api/account/setup", headers=by(token(app))),
+        await PageClient(app)("GET", "/api/account/setup", headers=by(token(app))),
         404,
         "unknown_setup_link",
     )
     sent = {"token": token(app), "email": "eve@example.com", "password": PASSWORD}
-    refused(await Browser(app)("POST", "/api/account/setup", sent), 404, "unknown_setup_link")
+    refused(await PageClient(app)("POST", "/api/account/setup", sent), 404, "unknown_setup_link")
 
 
 @pytest.mark.parametrize("given", ["", "x", "\u00e4", "%00", "%ED%A0%80"])
 async def test_other_tokens_open_nothing(app: App, given: str) -> None:
-    refused(await Browser(app)("GET", "/api/account/setup", headers=by(given)), 404, "unknown_setup_link")
-    refused(await Browser(app)("GET", "/api/account/setup"), 404, "unknown_setup_link")
+    refused(await PageClient(app)("GET", "/api/account/setup", headers=by(given)), 404, "unknown_setup_link")
+    refused(await PageClient(app)("GET", "/api/account/setup"), 404, "unknown_setup_link")
 
 
 async def test_guessing_tokens_is_counted_by_address(app: App) -> None:
     for _ in range(TRIES_A_MINUTE):
-        refused(await Browser(app)("GET", "/api/account/setup", headers=by("x")), 404, "unknown_setup_link")
-    refused(await Browser(app)("GET", "/api/account/setup", headers=by(token(app))), 429, "rate_limited")
-    other = Browser(app, ip="198.51.100.9")
+        refused(await PageClient(app)("GET", "/api/account/setup", headers=by("x")), 404, "unknown_setup_link")
+    refused(await PageClient(app)("GET", "/api/account/setup", headers=by(token(app))), 429, "rate_limited")
+    other = PageClient(app, ip="198.51.100.9")
     for _ in range(2 * TRIES_A_MINUTE):
         assert (await other("GET", "/api/account/setup", headers=by(token(app)))).status == 200
 
@@ -141,7 +141,7 @@ async def test_guessing_tokens_is_counted_by_address(app: App) -> None:
 async def test_what_is_wrong_in_a_setup(app: App, changed: dict[str, Any], field: str) -> None:
     """ "password 10 to 200 characters else 400 `invalid_field` field password"."""
     sent = {"token": token(app), "email": "ann@example.com", "password": PASSWORD} | changed
-    refused(await Browser(app)("POST", "/api/account/setup", sent), 400, "invalid_field", field)
+    refused(await PageClient(app)("POST", "/api/account/setup", sent), 400, "invalid_field", field)
     assert app.sql("select count(*) from account") == [(0,)]
 
 
@@ -228,15 +228,15 @@ async def test_what_is_no_new_password(app: App, new: Any) -> None:
 
 async def test_another_password_ends_every_session_a_copied_cookie_too(app: App) -> None:
     """ "other sessions end": whoever copied this browser's cookie is another; this browser gets a new one."""
-    browser, other = await logged_in(app), Browser(app)
-    copied = Browser(app)
+    browser, other = await logged_in(app), PageClient(app)
+    copied = PageClient(app)
     copied.cookies = dict(browser.cookies)
     assert (await other.log_in()).status == 200
     answer = await browser("POST", "/api/account/password", {"current": PASSWORD, "new": "another horse battery"})
     assert answer.status == 204
     assert (await browser("GET", "/api/account")).status == 200
     assert [(await one("GET", "/api/account")).status for one in (copied, other)] == [401, 401]
-    assert (await Browser(app).log_in(password="another horse battery")).status == 200
+    assert (await PageClient(app).log_in(password="another horse battery")).status == 200
 
 
 @pytest.mark.parametrize("keys", [False, True, None])
@@ -259,7 +259,7 @@ async def test_another_password_can_revoke_keys_and_share_links(
     assert (await browser("POST", "/api/account/password", sent)).status == 204
     for opener, still in opened.items():
         if opener.startswith("/"):
-            assert (await Browser(app)("GET", opener)).status == (200 if still else 404)
+            assert (await PageClient(app)("GET", opener)).status == (200 if still else 404)
         else:
             assert (await app.get("/api/v1/websites", opener)).status == (200 if still else 401)
 
@@ -349,7 +349,7 @@ async def test_answers_are_not_for_other_sites(app: App) -> None:
 )
 async def test_a_body_is_a_json_object(app: App, body: bytes, kind: str | None, status: int, code: str) -> None:
     """ "Body must be `application/json` (415)": what a form on another site can send is none."""
-    answer = await Browser(app)("POST", "/api/account/login", body, headers={"Content-Type": kind})
+    answer = await PageClient(app)("POST", "/api/account/login", body, headers={"Content-Type": kind})
     assert (answer.status, answer.json["error"]["code"]) == (status, code)
 
 
@@ -551,7 +551,7 @@ async def test_a_domain_of_another_website_is_refused_in_a_change(app: App) -> N
 
 async def test_a_link_shows_a_website_until_it_is_withdrawn(app: App) -> None:
     """ "201 {"data":{"share":"/share/TOKEN"}} (a new token each POST) / 204"; "revoked = row gone"."""
-    browser, stranger = await logged_in(app), Browser(app, ip="198.51.100.7")
+    browser, stranger = await logged_in(app), PageClient(app, ip="198.51.100.7")
     website = await app.website()
     path = f"/api/account/websites/{website}/share"
     await browser("PATCH", "/api/account", {"time_zone": "Asia/Tokyo"})
@@ -587,7 +587,7 @@ SECRETS = ("4711", "canary")
 async def test_a_link_shows_traffic_alone(app: App) -> None:
     """Issue 14.5: of `/events` a link shows views and events, and of these neither event_data, value,
     goal, experiment, variant, vitals nor the visit; as JSON, as CSV, on a second page, and whatever the filters are."""
-    browser, stranger = await logged_in(app), Browser(app)
+    browser, stranger = await logged_in(app), PageClient(app)
     website = await app.website()
     url = "https://example.com/shop"
     for sent in (
@@ -629,7 +629,7 @@ async def test_a_link_shows_traffic_alone(app: App) -> None:
 @pytest.mark.parametrize("endpoint", ["stats", "timeseries", "top/pathname", "events", "event-names", "entry-pages"])
 async def test_no_filter_of_a_link_confirms_a_measurement(app: App, endpoint: str) -> None:
     """Issue 14.5: `filter_type` takes the types that a link shows; its owner may ask for all of them."""
-    browser, stranger = await logged_in(app), Browser(app)
+    browser, stranger = await logged_in(app), PageClient(app)
     website = await app.website()
     link = (await browser("POST", f"/api/account/websites/{website}/share")).json["data"]["share"]
     for type_ in TYPES:
@@ -660,7 +660,7 @@ QUESTIONS = (
 @pytest.mark.parametrize("question", QUESTIONS)
 async def test_the_answers_are_the_read_apis_own(app: App, question: str) -> None:
     """ "EXACTLY the read API's handlers, parameters, answers, ETag, CSV; authorised by the session"."""
-    browser, stranger = await logged_in(app), Browser(app)
+    browser, stranger = await logged_in(app), PageClient(app)
     website, key = await app.website(), await app.key()
     for path in "abc":
         await app.collect({"type": "pageview", "url": f"https://example.com/{path}", "website_id": website})
@@ -704,9 +704,9 @@ async def test_pages_of_events_go_on_by_cursor(app: App) -> None:
 async def test_questions_are_counted(make_app: MakeApp) -> None:
     """As many a minute as with a key: by account where somebody is logged in, by address where a link is used."""
     app = await make_app(key_per_minute=3)
-    browser, stranger = await logged_in(app), Browser(app)
+    browser, stranger = await logged_in(app), PageClient(app)
     website = await app.website()
     link = (await browser("POST", f"/api/account/websites/{website}/share")).json["data"]["share"]
     for who, path in ((browser, f"/api/account/websites/{website}"), (stranger, f"/api{link}")):
         assert [(await who("GET", f"{path}/stats")).status for _ in range(4)] == [200, 200, 200, 429]
-    assert (await Browser(app, ip="198.51.100.3")("GET", f"/api{link}/stats")).status == 200
+    assert (await PageClient(app, ip="198.51.100.3")("GET", f"/api{link}/stats")).status == 200

@@ -19,7 +19,7 @@ from tally.accounts.api_keys import revoke_api_key
 from tally.api.auth import AUTH
 from tally.settings import Settings
 from tests.support.app import Answer, App, MakeApp
-from tests.support.page_client import PASSWORD, Browser, logged_in
+from tests.support.page_client import PASSWORD, PageClient, logged_in
 
 OTHER = "other@example.com"
 WHO = ("nobody", "key", "other_key", "other", "owner", "guest")
@@ -185,7 +185,7 @@ class Place:
         token = self.token if who == "guest" else "x" * 24
         values = {"id": self.website, "number": self.number, "token": token, "field": "os", "section": "keys"}
         values |= {"path": "app.css", "part": "heatmap"}
-        browser = {"owner": self.owner, "other": self.other}.get(who, Browser(self.app))
+        browser = {"owner": self.owner, "other": self.other}.get(who, PageClient(self.app))
         keys = {"key": self.key, "other_key": self.other_key}
         headers: dict[str, str | None] = {"Authorization": f"Bearer {keys[who]}"} if who in keys else {}
         if path.startswith(("/api/collect", "/api/v1/collect", "/js/send")):
@@ -272,7 +272,7 @@ async def test_no_cookie_and_no_link_opens_the_read_api(app: App, name: str) -> 
         {"Authorization": f"Basic {value}"},
     ]
     for headers in attempts:
-        answer = await Browser(app)(method, path, headers=headers)
+        answer = await PageClient(app)(method, path, headers=headers)
         assert answer.status == 401
         assert answer.headers["Access-Control-Allow-Origin"] == "*"
         assert "Access-Control-Allow-Credentials" not in answer.headers
@@ -325,7 +325,7 @@ async def test_an_answer_never_sends_a_browser_elsewhere(app: App) -> None:
         "/%2Fevil.example/login",
         "/setup?next=x",
     ):
-        for who in (Browser(app), place.owner):
+        for who in (PageClient(app), place.owner):
             answer = await who("GET", path)
             assert answer.status in (200, 404)
             assert "Location" not in answer.headers

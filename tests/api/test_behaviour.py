@@ -12,20 +12,20 @@ from tally.storage.database import open_database
 from tests.support.app import App
 from tests.support.cases import cases
 from tests.support.page_client import logged_in
-from tests.support.read_api import DAY, DAY_MS, Library, Site, custom, library_at, ms, view
+from tests.support.read_api import DAY, DAY_MS, Site, SyncApp, custom, ms, sync_app_at, view
 
 FUNNEL = "funnel?step=pathname:/&step=pathname:/pricing&step=event_name:signup"
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-    with library_at(tmp_path_factory.mktemp("behaviour") / "analytics.db") as library:
-        yield library
+def sync_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SyncApp]:
+    with sync_app_at(tmp_path_factory.mktemp("behaviour") / "analytics.db") as sync_app:
+        yield sync_app
 
 
 @pytest.fixture
-def site(library: Library) -> Site:
-    return library.site()
+def site(sync_app: SyncApp) -> Site:
+    return sync_app.site()
 
 
 def send_visits(site: Site) -> None:
@@ -177,7 +177,7 @@ def test_numbers_come_through_as_they_were_sent(site: Site) -> None:
     )
     for number in digits:
         event = f'{{"type":"event","event_name":"n","website_id":"{site.id}","event_data":{{"n":{number}}}}}'
-        sent = site.library.run(site.library.app.collect(event.encode()))
+        sent = site.sync_app.run(site.sync_app.app.collect(event.encode()))
         assert sent.status == 202, sent.text
     text = site.ask("event-data?event_name=n").text
     for number in digits:
@@ -243,10 +243,10 @@ async def test_the_owner_asks_without_a_key_and_a_shared_link_does_not(app: App)
 
 def test_events_that_are_gone(tmp_path: Path) -> None:
     """The answer says from when on it can be asked."""
-    with library_at(tmp_path / "analytics.db") as library:
-        site = library.site()
+    with sync_app_at(tmp_path / "analytics.db") as sync_app:
+        site = sync_app.site()
         site.send(custom("10:00:00", event_data={"a": 1}))
-        connection = open_database(library.app.db, create=False)
+        connection = open_database(sync_app.app.db, create=False)
         connection.execute(
             "update rollup_state set state = ? where level = 0 and block = ?", (KEPT, ms("00:00:00") // DAY_MS)
         )

@@ -16,7 +16,7 @@ from tally.accounts.logins import LASTS_MS, MOST_OF_ACCOUNT
 from tally.accounts.sign_in import BROWSER_TRIES
 from tally.api.auth import AUTH
 from tests.support.app import OWNER, App, MakeApp
-from tests.support.page_client import PASSWORD, Browser, account, logged_in
+from tests.support.page_client import PASSWORD, PageClient, account, logged_in
 from tests.support.process import Command
 
 DAY_S = 86_400
@@ -32,7 +32,7 @@ def error(answer: Any) -> tuple[int, str]:
 
 async def test_the_right_password_logs_in(app: App) -> None:
     await account(app)
-    browser = Browser(app)
+    browser = PageClient(app)
     assert error(await browser("GET", "/api/account")) == (401, "not_logged_in")
     answer = await browser.log_in(OWNER.upper())
     assert answer.status == 200
@@ -50,10 +50,10 @@ async def test_unknown_addresses_and_wrong_passwords_are_answered_alike(app: App
     await account(app)
     await app.website(account="nobody@example.com")
     answers = [
-        await Browser(app).log_in(OWNER, WRONG),
-        await Browser(app).log_in("stranger@example.com", WRONG),
-        await Browser(app).log_in("nobody@example.com", WRONG),
-        await Browser(app).log_in("no address at all", WRONG),
+        await PageClient(app).log_in(OWNER, WRONG),
+        await PageClient(app).log_in("stranger@example.com", WRONG),
+        await PageClient(app).log_in("nobody@example.com", WRONG),
+        await PageClient(app).log_in("no address at all", WRONG),
     ]
     assert {(answer.status, answer.body) for answer in answers} == {(401, answers[0].body)}
     assert answers[0].json["error"]["code"] == "wrong_credentials"
@@ -72,8 +72,8 @@ async def test_unknown_addresses_cost_the_same_work(app: App) -> None:
         return await hashing(do, *what, **more)
 
     gate.hashing = counted
-    await Browser(app).log_in(OWNER, WRONG)
-    await Browser(app).log_in("stranger@example.com", WRONG)
+    await PageClient(app).log_in(OWNER, WRONG)
+    await PageClient(app).log_in("stranger@example.com", WRONG)
     assert len(done) == 2
     assert len(set(done)) == 1
 
@@ -82,18 +82,18 @@ async def test_a_hash_with_other_parameters_is_made_anew(app: App) -> None:
     await account(app)
     other = PasswordHasher(time_cost=1, memory_cost=1024, parallelism=1).hash(PASSWORD)
     await app.admin(lambda connection: connection.execute("update account set password_hash = ?", (other,)))
-    assert (await Browser(app).log_in(OWNER, WRONG)).status == 401
+    assert (await PageClient(app).log_in(OWNER, WRONG)).status == 401
     assert app.sql("select password_hash from account") == [(other,)]
-    assert (await Browser(app).log_in()).status == 200
+    assert (await PageClient(app).log_in()).status == 200
     stored = app.sql("select password_hash from account")[0][0]
     assert stored != other
     assert not passwords.is_outdated(stored)
-    assert (await Browser(app).log_in()).status == 200
+    assert (await PageClient(app).log_in()).status == 200
 
 
 async def test_an_account_made_while_the_server_runs_can_log_in(app: App) -> None:
     await account(app, "late@example.com")
-    assert (await Browser(app).log_in("late@example.com")).status == 200
+    assert (await PageClient(app).log_in("late@example.com")).status == 200
 
 
 # --- from where
@@ -157,7 +157,7 @@ async def test_the_servers_own_pages_may(make_app: MakeApp) -> None:
         {"Sec-Fetch-Site": None, "Origin": "HTTPS://STATS.example.com", "Host": "127.0.0.1:8000"},
         {"Sec-Fetch-Site": None, "Origin": "https://other.example", "Host": "other.example"},
     ):
-        answer = await Browser(app)(
+        answer = await PageClient(app)(
             "POST", "/api/account/login", {"email": OWNER, "password": PASSWORD}, headers=dict(headers)
         )
         assert answer.status == 200, headers
@@ -173,7 +173,7 @@ async def test_a_plain_origin_is_not_the_servers_where_that_is_reached_by_https(
         ("http://stats.example.com", "http", 200),
     ):
         headers = {"Sec-Fetch-Site": None, "Origin": origin, "Host": "stats.example.com", "X-Forwarded-Proto": proto}
-        assert (await Browser(app)("POST", "/api/account/login", sent, headers=headers)).status == status
+        assert (await PageClient(app)("POST", "/api/account/login", sent, headers=headers)).status == status
 
 
 async def test_reading_needs_no_such_header(app: App) -> None:
@@ -217,7 +217,7 @@ async def test_the_cookie(
     SameSite=Lax, Path=/, 30 days"."""
     app = await make_app(**settings)
     await account(app)
-    browser = Browser(app)
+    browser = PageClient(app)
     browser.headers |= headers
     assert (await browser.log_in()).status == 200
     line, of_device = browser.set_cookies
@@ -251,7 +251,7 @@ async def test_over_https_the_plain_cookie_opens_nothing(app: App) -> None:
 async def test_a_value_that_was_there_before_is_never_used(app: App) -> None:
     """Session fixation: "session token renewed at login", and the one before ends."""
     await account(app)
-    browser = Browser(app)
+    browser = PageClient(app)
     browser.cookies["tally"] = "chosen-by-somebody-else"
     assert (await browser.log_in()).status == 200
     first = browser.cookies["tally"]
@@ -266,7 +266,7 @@ async def test_a_value_that_was_there_before_is_never_used(app: App) -> None:
 @pytest.mark.parametrize("cookie", ["tally=", "tally=x", "tally", "=", "tally=\xff", 'tally="', "tally=" + "a" * 4_000])
 async def test_other_values_open_nothing(app: App, cookie: str) -> None:
     await logged_in(app)
-    answer = await Browser(app)("GET", "/api/account", headers={"Cookie": cookie})
+    answer = await PageClient(app)("GET", "/api/account", headers={"Cookie": cookie})
     assert error(answer) == (401, "not_logged_in")
 
 
@@ -296,7 +296,7 @@ async def test_a_session_lasts_thirty_days_from_the_last_visit(app: App) -> None
     assert (await browser("GET", "/api/account")).status == 200
     app.clock.advance(30 * DAY_S)
     assert (await browser("GET", "/api/account")).status == 401
-    await Browser(app).log_in()
+    await PageClient(app).log_in()
     assert app.sql("select count(*) from login") == [(1,)]
 
 
@@ -305,7 +305,7 @@ async def test_the_oldest_browsers_make_room(app: App) -> None:
     browsers = []
     for _ in range(MOST_OF_ACCOUNT + 2):
         app.clock.advance(1)
-        browsers.append(Browser(app))
+        browsers.append(PageClient(app))
         assert (await browsers[-1].log_in()).status == 200
     assert app.sql("select count(*) from login") == [(MOST_OF_ACCOUNT,)]
     assert app.sql("select count(*) from device_cookie") == [(MOST_OF_ACCOUNT,)]
@@ -350,13 +350,13 @@ async def test_a_new_password_ends_the_other_sessions(app: App) -> None:
     assert (await here("POST", "/api/account/password", sent | {"current": PASSWORD})).status == 204
     assert (await here("GET", "/api/account")).status == 200
     assert (await there("GET", "/api/account")).status == 401
-    assert (await Browser(app).log_in()).status == 401
-    assert (await Browser(app).log_in(password="another password")).status == 200
+    assert (await PageClient(app).log_in()).status == 401
+    assert (await PageClient(app).log_in(password="another password")).status == 200
 
 
 async def test_a_password_that_is_changed_meanwhile_opens_nothing(app: App) -> None:
     """Who has given the old one just before would otherwise have a session that the change does not end."""
-    browser, late = await logged_in(app), Browser(app)
+    browser, late = await logged_in(app), PageClient(app)
     gate = app.application[AUTH]
     log_in = gate.log_in
 

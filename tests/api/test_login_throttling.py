@@ -25,7 +25,7 @@ from tally.accounts.sign_in import (
 from tally.api.auth import AUTH, MOST_WAITING, Auth
 from tally.rate_limit import MAX_BUCKETS, SLOTS, HashedBuckets
 from tests.support.app import OWNER, ROOT, App, MakeApp, ManualClock
-from tests.support.page_client import PASSWORD, Browser, account, logged_in
+from tests.support.page_client import PASSWORD, PageClient, account, logged_in
 from tests.support.process import Command
 
 WRONG = "not the password"
@@ -72,10 +72,10 @@ async def test_a_device_cookie_is_never_refused_for_what_others_try(app: App) ->
     assert list(browser.cookies) == ["tally-device"]
     await app.restart()
     attack(app)
-    assert (await Browser(app, ip="198.51.100.99").log_in()).status == 429
+    assert (await PageClient(app, ip="198.51.100.99").log_in()).status == 429
     browser.ip = "198.51.100.99"
     for _ in range(TRIES_A_MINUTE + 1):
-        await Browser(app, ip=browser.ip).log_in(INVENTED, WRONG)
+        await PageClient(app, ip=browser.ip).log_in(INVENTED, WRONG)
     assert (await browser.log_in()).status == 200
 
 
@@ -105,44 +105,44 @@ async def test_a_known_browser_has_ten_tries_in_ten_minutes(app: App) -> None:
 
 async def test_only_failures_count(app: App) -> None:
     await account(app)
-    browser = Browser(app)
+    browser = PageClient(app)
     for _ in range(TRIES_A_MINUTE + 1):
-        assert (await Browser(app).log_in()).status == 200
+        assert (await PageClient(app).log_in()).status == 200
         assert (await browser.log_in()).status == 200
 
 
-Revoke = Callable[[App, Browser, Command], Awaitable[Any]]
+Revoke = Callable[[App, PageClient, Command], Awaitable[Any]]
 
 
-async def change_password(app: App, browser: Browser, command: Command) -> None:
+async def change_password(app: App, browser: PageClient, command: Command) -> None:
     other = await logged_in(app)
     sent = {"current": PASSWORD, "new": "another horse battery"}
     assert (await other("POST", "/api/account/password", sent)).status == 204
     assert (await other("POST", "/api/account/password", {"current": sent["new"], "new": PASSWORD})).status == 204
 
 
-async def log_out_everywhere(app: App, browser: Browser, command: Command) -> None:
+async def log_out_everywhere(app: App, browser: PageClient, command: Command) -> None:
     other = await logged_in(app)
     assert (await other("POST", "/api/account/logout-everywhere")).status == 204
     assert other.cookies == {}
 
 
-async def by_command(app: App, browser: Browser, command: Command) -> None:
+async def by_command(app: App, browser: PageClient, command: Command) -> None:
     words = ("account", "password", OWNER, "--password-stdin", "--db", str(app.db))
     done = await asyncio.to_thread(command, *words, stdin=f"{PASSWORD}\n")
     assert done.returncode == 0, done.stderr
     await app.store.refresh()
 
 
-async def a_year(app: App, browser: Browser, command: Command) -> None:
+async def a_year(app: App, browser: PageClient, command: Command) -> None:
     app.clock.advance(DEVICE_LASTS_MS / 1000)
 
 
-async def another_accounts(app: App, browser: Browser, command: Command) -> None:
+async def another_accounts(app: App, browser: PageClient, command: Command) -> None:
     browser.cookies = (await logged_in(app, "other@example.com")).cookies
 
 
-async def an_invented_one(app: App, browser: Browser, command: Command) -> None:
+async def an_invented_one(app: App, browser: PageClient, command: Command) -> None:
     browser.cookies["tally-device"] = "x" * 43
 
 
@@ -178,14 +178,14 @@ async def test_the_device_cookie(app: App) -> None:
     # It opens nothing.
     del browser.cookies["tally"]
     assert (await browser("GET", "/api/account")).status == 401
-    stolen = Browser(app)
+    stolen = PageClient(app)
     stolen.cookies["tally"] = browser.cookies["tally-device"]
     assert (await stolen("GET", "/api/account")).status == 401
 
 
 async def test_over_https_the_device_cookie_is_the_hosts_own(app: App) -> None:
     await account(app)
-    browser = Browser(app, X_Forwarded_Proto="https")
+    browser = PageClient(app, X_Forwarded_Proto="https")
     assert (await browser.log_in()).status == 200
     assert list(browser.cookies) == ["__Host-tally", "__Host-tally-device"]
     assert all(line.endswith("; Secure") for line in browser.set_cookies)
@@ -205,13 +205,13 @@ async def test_known_browsers_that_expired_are_removed(app: App) -> None:
 async def test_ten_failures_a_minute_from_one_address(app: App) -> None:
     """Row 2: whichever accounts are tried; with Retry-After; another address is not concerned."""
     await account(app)
-    browser = Browser(app)
+    browser = PageClient(app)
     for number in range(TRIES_A_MINUTE):
         assert (await browser.log_in(f"{number}@example.com", WRONG)).status == 401
     answer = await browser.log_in()
     assert outcome(answer) == (429, "6")
     assert answer.json["error"]["code"] == "rate_limited"
-    assert (await Browser(app, ip="203.0.113.8").log_in()).status == 200
+    assert (await PageClient(app, ip="203.0.113.8").log_in()).status == 200
     app.clock.advance(6)
     assert (await browser.log_in()).status == 200
 
@@ -220,25 +220,25 @@ async def test_an_address_is_an_ipv6_network_of_64(app: App) -> None:
     """The same rule as collecting has: a /64 belongs to one subscriber."""
     await account(app)
     for number in range(TRIES_A_MINUTE):
-        browser = Browser(app, ip=f"2001:db8:1:2::{number + 1}")
+        browser = PageClient(app, ip=f"2001:db8:1:2::{number + 1}")
         assert (await browser.log_in(f"{number}@example.com", WRONG)).status == 401
-    assert (await Browser(app, ip="2001:db8:1:2:ffff::1").log_in()).status == 429
-    assert (await Browser(app, ip="2001:db8:1:3::1").log_in()).status == 200
+    assert (await PageClient(app, ip="2001:db8:1:2:ffff::1").log_in()).status == 429
+    assert (await PageClient(app, ip="2001:db8:1:3::1").log_in()).status == 200
 
 
 async def test_the_forwarded_header_counts_only_behind_a_trusted_proxy(make_app: MakeApp) -> None:
     app = await make_app(trusted_proxy=("none",))
     await account(app)
     for number in range(TRIES_A_MINUTE):
-        browser = Browser(app, ip=f"203.0.113.{number}")
+        browser = PageClient(app, ip=f"203.0.113.{number}")
         assert (await browser.log_in(f"{number}@example.com", WRONG)).status == 401
-    assert (await Browser(app, ip="198.51.100.1").log_in()).status == 429
+    assert (await PageClient(app, ip="198.51.100.1").log_in()).status == 429
 
 
 async def test_tries_at_the_same_moment_all_count(app: App) -> None:
     """Each is counted before its hash is computed: none slips in between."""
     await account(app)
-    answers = await asyncio.gather(*(Browser(app).log_in(OWNER, WRONG) for _ in range(3 * TRIES_A_MINUTE)))
+    answers = await asyncio.gather(*(PageClient(app).log_in(OWNER, WRONG) for _ in range(3 * TRIES_A_MINUTE)))
     assert sorted(answer.status for answer in answers) == [401] * TRIES_A_MINUTE + [429] * 2 * TRIES_A_MINUTE
 
 
@@ -250,14 +250,14 @@ async def test_addresses_that_failed_have_ten_tries_an_hour_of_an_account(app: A
     """Row 4, for an account that exists and one that does not; a new address is not concerned."""
     await account(app)
     for number in range(TRIES_AN_HOUR):
-        browser = Browser(app, ip=f"203.0.113.{number}")
+        browser = PageClient(app, ip=f"203.0.113.{number}")
         assert (await browser.log_in("elsewhere@example.com", WRONG)).status == 401
         assert (await browser.log_in(email.upper() if number % 2 else email, WRONG)).status == 401
-    late = Browser(app, ip="198.51.100.1")
+    late = PageClient(app, ip="198.51.100.1")
     assert (await late.log_in("elsewhere@example.com", WRONG)).status == 401
     # Its one failure is forgotten when the account has a try again.
     assert outcome(await late.log_in(email, PASSWORD)) == (429, "360")
-    assert (await Browser(app, ip="198.51.100.2").log_in(email)).status == (200 if email == OWNER else 401)
+    assert (await PageClient(app, ip="198.51.100.2").log_in(email)).status == (200 if email == OWNER else 401)
     app.clock.advance(360)
     assert (await late.log_in(email)).status == (200 if email == OWNER else 401)
 
@@ -287,12 +287,12 @@ async def test_new_addresses_have_600_tries_of_an_account_then_one_a_second(app:
     limits = app.application[AUTH]._sign_in
     for number in range(NEW_ADDRESS_TRIES):
         limits.take(b"bot %d" % number, OWNER, None, app.clock.monotonic_ns, version_of(app, OWNER))
-    assert outcome(await Browser(app, ip="198.51.100.1").log_in()) == (429, "1")
+    assert outcome(await PageClient(app, ip="198.51.100.1").log_in()) == (429, "1")
     app.clock.advance(1)
-    assert (await Browser(app, ip="198.51.100.1").log_in(password=WRONG)).status == 401
-    assert outcome(await Browser(app, ip="198.51.100.2").log_in()) == (429, "1")
+    assert (await PageClient(app, ip="198.51.100.1").log_in(password=WRONG)).status == 401
+    assert outcome(await PageClient(app, ip="198.51.100.2").log_in()) == (429, "1")
     app.clock.advance(1)
-    assert (await Browser(app, ip="198.51.100.2").log_in()).status == 200
+    assert (await PageClient(app, ip="198.51.100.2").log_in()).status == 200
 
 
 BOTS = 300
@@ -306,7 +306,7 @@ async def test_the_owner_gets_in_from_a_new_address_beside_a_botnet(app: App) ->
     for minute in range(60):
         got += guesses(limits, app.clock, OWNER, range(BOTS), version_of(app, OWNER))
         if minute % 15 == 0:
-            assert (await Browser(app, ip=f"198.51.100.{minute}").log_in()).status == 200
+            assert (await PageClient(app, ip=f"198.51.100.{minute}").log_in()).status == 200
         app.clock.advance(60)
     assert 9 * BOTS < got <= 10 * BOTS + 2 * TRIES_AN_HOUR
 
@@ -326,12 +326,12 @@ def test_what_an_attacker_with_so_many_addresses_gets(clock: ManualClock, bots: 
 # --- a new password
 
 
-async def by_page(app: App, browser: Browser, command: Command) -> None:
+async def by_page(app: App, browser: PageClient, command: Command) -> None:
     sent = {"current": PASSWORD, "new": "another horse battery"}
     assert (await browser("POST", "/api/account/password", sent)).status == 204
 
 
-async def by_command_line(app: App, browser: Browser, command: Command) -> None:
+async def by_command_line(app: App, browser: PageClient, command: Command) -> None:
     words = ("account", "password", OWNER, "--password-stdin", "--db", str(app.db))
     done = await asyncio.to_thread(command, *words, stdin="another horse battery\n")
     assert done.returncode == 0, done.stderr
@@ -347,7 +347,7 @@ async def test_a_new_password_starts_the_counts_of_an_account_anew(
     browser = await logged_in(app)
     attack(app)
     attack(app, INVENTED, first_bot=10_000)
-    new, failed = Browser(app, ip="198.51.100.1"), Browser(app, ip="198.51.100.2")
+    new, failed = PageClient(app, ip="198.51.100.1"), PageClient(app, ip="198.51.100.2")
     assert (await failed.log_in("elsewhere@example.com", WRONG)).status == 401
     for address in (new, failed):
         assert (await address.log_in()).status == 429
@@ -355,7 +355,7 @@ async def test_a_new_password_starts_the_counts_of_an_account_anew(
     for address in (new, failed):
         assert (await address.log_in(password=PASSWORD)).status == 401
         assert (await address.log_in(password="another horse battery")).status == 200
-    assert (await Browser(app, ip="198.51.100.3").log_in(INVENTED, WRONG)).status == 429
+    assert (await PageClient(app, ip="198.51.100.3").log_in(INVENTED, WRONG)).status == 429
 
 
 # --- the queue
@@ -366,7 +366,7 @@ async def fill_queue(app: App, gate: Auth) -> tuple[threading.Event, "list[async
     free = threading.Event()
     gate._thread.submit(free.wait, 60)
     crowd = [
-        asyncio.create_task(Browser(app, ip=f"198.51.{number}.1").log_in(f"{number}@example.com", WRONG))
+        asyncio.create_task(PageClient(app, ip=f"198.51.{number}.1").log_in(f"{number}@example.com", WRONG))
         for number in range(MOST_WAITING)
     ]
     async with asyncio.timeout(30):
@@ -380,7 +380,7 @@ async def test_a_crowd_is_told_to_come_back_and_loses_no_try(app: App) -> None:
     browser, gate = await logged_in(app), app.application[AUTH]
     await browser("POST", "/api/account/logout")
     free, crowd = await fill_queue(app, gate)
-    unknown = Browser(app, ip="192.0.2.1")
+    unknown = PageClient(app, ip="192.0.2.1")
     try:
         for _ in range(2 * TRIES_A_MINUTE):
             answer = await unknown.log_in()
@@ -412,7 +412,7 @@ async def test_floods_tell_nothing_of_whether_an_account_exists(app: App) -> Non
     async def both(place: int, times: int = 1) -> None:
         for _ in range(times):
             for net, (email, answers) in enumerate(seen.items()):
-                answer = await Browser(app, ip=f"203.0.{net}.{place}").log_in(email, WRONG)
+                answer = await PageClient(app, ip=f"203.0.{net}.{place}").log_in(email, WRONG)
                 answers.append((*outcome(answer), answer.body))
 
     await both(1, TRIES_A_MINUTE + 2)

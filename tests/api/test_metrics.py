@@ -17,7 +17,7 @@ from analytics_server import ROUTES
 from tally import errors
 from tally.api.endpoints import ANSWERS
 from tally.latency_histogram import Histogram
-from tests.support.aged_database import built, sql
+from tests.support.aged_database import built_database, sql
 from tests.support.app import ROOT, App, MakeApp
 from tests.support.process import Serve, Server
 
@@ -162,7 +162,7 @@ def plain(server: Server, path: str, body: bytes) -> int:
 
 def test_both_ways_count(serve: Serve, tmp_path: Any) -> None:
     """A plain POST is answered without aiohttp (tally/ingest/fast_path.py), one whose events are refused is not."""
-    server = serve(*LIFTED, db=built(tmp_path / "data"))
+    server = serve(*LIFTED, db=built_database(tmp_path / "data"))
     website = sql(server.db, "select id from website")[0][0]
     good = b'{"type":"pageview","website_id":"%b","url":"https://1.example.com/"}' % website.encode()
     for path in ("/api/collect", "/api/v1/collect"):

@@ -11,7 +11,7 @@ from tally.web import heatmap_page as framing
 from tally.web import pages
 from tests.support.app import ROOT, Answer, App
 from tests.support.cases import cases
-from tests.support.page_client import Browser, logged_in
+from tests.support.page_client import PageClient, logged_in
 
 PAGES = [
     "/",
@@ -29,7 +29,7 @@ PLAIN = {"Accept-Encoding": "identity"}
 @pytest.mark.parametrize("path", PAGES)
 async def test_every_page_is_the_same_shell(app: App, path: str) -> None:
     """ "the HTML shell static/app.html (same file for all) ... strict CSP, no secrets in it"."""
-    for browser in (Browser(app), await logged_in(app)):
+    for browser in (PageClient(app), await logged_in(app)):
         answer = await browser("GET", path, headers=dict(PLAIN))
         assert (answer.status, answer.body) == (200, (STATIC / "app.html").read_bytes())
         assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
@@ -39,7 +39,7 @@ async def test_every_page_is_the_same_shell(app: App, path: str) -> None:
 
 async def test_what_a_page_may_do(app: App) -> None:
     """The pages' policy, word for word, and its other headers."""
-    headers = (await Browser(app)("GET", "/")).headers
+    headers = (await PageClient(app)("GET", "/")).headers
     policy = dict(part.strip().split(" ", 1) for part in headers["Content-Security-Policy"].split(";"))
     assert policy == {
         "default-src": "'none'",
@@ -82,7 +82,7 @@ async def test_the_heatmaps_of_a_website_may_frame_its_own_pages(app: App) -> No
     for other in (f"/websites/{website}", f"/websites/{website}/rejected", "/", "/login"):
         assert frames(await owner("GET", other)) is None
     for browser, asked in (
-        (Browser(app), path),
+        (PageClient(app), path),
         (await logged_in(app, "other@example.com"), path),
         (owner, "/websites/c66653dc-e3f4-4325-a39f-da606931a543/heatmaps"),
         (owner, "/websites/x/heatmaps"),
@@ -103,7 +103,7 @@ async def test_a_policy_that_has_changed_is_another_answer(app: App) -> None:
     assert answer.status == 200
     assert "https://example.org" in (frames(answer) or "")
     assert "example.com" not in (frames(answer) or "")
-    assert (await Browser(app)("GET", path, headers=tag)).status == 200
+    assert (await PageClient(app)("GET", path, headers=tag)).status == 200
 
 
 def site(domain: str, *origins: str) -> Website:
@@ -140,7 +140,7 @@ SERVED = [path for path in FILES if Path(path).suffix in pages._TYPES]
 async def test_every_file_is_served_as_it_is_and_packed(app: App, path: str) -> None:
     """ "ETag + `Cache-Control: no-cache`, gzip where accepted (made once at start), right types"."""
     body = (STATIC / path).read_bytes()
-    answer = await Browser(app)("GET", f"/assets/{path}", headers=dict(PLAIN))
+    answer = await PageClient(app)("GET", f"/assets/{path}", headers=dict(PLAIN))
     assert (answer.status, answer.body) == (200, body)
     assert answer.headers["Cache-Control"] == "no-cache"
     assert answer.headers["Vary"] == "Accept-Encoding"
@@ -148,7 +148,7 @@ async def test_every_file_is_served_as_it_is_and_packed(app: App, path: str) -> 
     found = pages.files()[path]
     assert answer.headers["Content-Type"] == found.kind
     assert not found.packed or gzip.decompress(found.packed) == body
-    again = await Browser(app)("GET", f"/assets/{path}", headers=PLAIN | {"If-None-Match": answer.headers["ETag"]})
+    again = await PageClient(app)("GET", f"/assets/{path}", headers=PLAIN | {"If-None-Match": answer.headers["ETag"]})
     assert (again.status, again.body, again.headers["ETag"]) == (304, b"", answer.headers["ETag"])
 
 
@@ -180,8 +180,8 @@ async def test_packed_only_where_it_is_accepted(app: App, accepted: str, packs: 
 
 async def test_head_has_the_length_and_no_body(app: App) -> None:
     for path in ("/", "/assets/app.css"):
-        answer = await Browser(app)("HEAD", path, headers=dict(PLAIN))
-        full = await Browser(app)("GET", path, headers=dict(PLAIN))
+        answer = await PageClient(app)("HEAD", path, headers=dict(PLAIN))
+        full = await PageClient(app)("GET", path, headers=dict(PLAIN))
         assert (answer.status, answer.body) == (200, b"")
         assert answer.headers["Content-Length"] == str(len(full.body))
 
@@ -228,12 +228,12 @@ async def test_nothing_else_is_served(app: App, path: str) -> None:
 async def test_a_file_that_comes_later_is_not_served(app: App, tmp_path: Path) -> None:
     """What is served is what was there when the server started."""
     assert "later.js" not in app.application[pages.FILES]
-    answer = await Browser(app)("GET", "/assets/later.js")
+    answer = await PageClient(app)("GET", "/assets/later.js")
     assert answer.status == 404
 
 
 async def test_methods_that_pages_do_not_take(app: App) -> None:
-    answer = await Browser(app)("POST", "/login", {})
+    answer = await PageClient(app)("POST", "/login", {})
     assert (answer.status, answer.json["error"]["code"]) == (405, "method_not_allowed")
     assert answer.headers["Allow"] == "GET,HEAD"
 

@@ -22,13 +22,13 @@ from tests.support.read_api import (
     FIELDS,
     HOUR_MS,
     NOON,
-    Library,
     Site,
+    SyncApp,
     custom,
     event,
     filters,
-    library_at,
     ms,
+    sync_app_at,
     view,
 )
 
@@ -37,15 +37,15 @@ ALL_DAY = f"from={DAY}&to={DAY}"
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-    with library_at(tmp_path_factory.mktemp("read") / "analytics.db") as opened:
+def sync_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SyncApp]:
+    with sync_app_at(tmp_path_factory.mktemp("read") / "analytics.db") as opened:
         yield opened
 
 
 @pytest.fixture
-def site(library: Library) -> Site:
-    library.clock.set_wall(NOON_MS)
-    return library.site()
+def site(sync_app: SyncApp) -> Site:
+    sync_app.clock.set_wall(NOON_MS)
+    return sync_app.site()
 
 
 def figures(site: Site, question: str) -> list[Any]:
@@ -170,17 +170,17 @@ def test_halves_are_rounded_away_from_zero(site: Site, sent: list[dict[str, Any]
 # --- shapes
 
 
-def test_websites_are_listed_oldest_first(library: Library) -> None:
+def test_websites_are_listed_oldest_first(sync_app: SyncApp) -> None:
     """The websites of the key's account alone, oldest first."""
     account = f"{uuid.uuid4()}@example.com"
-    library.clock.set_wall(NOON_MS)
-    middle = library.site("b.example.com", account)
-    library.clock.set_wall(NOON_MS - HOUR_MS)
-    oldest = library.site("c.example.com", account)
-    library.clock.set_wall(NOON_MS)
-    newest = library.site("a.example.com", account)
-    library.site("d.example.com")
-    answer = library.get("/api/v1/websites", middle.key)
+    sync_app.clock.set_wall(NOON_MS)
+    middle = sync_app.site("b.example.com", account)
+    sync_app.clock.set_wall(NOON_MS - HOUR_MS)
+    oldest = sync_app.site("c.example.com", account)
+    sync_app.clock.set_wall(NOON_MS)
+    newest = sync_app.site("a.example.com", account)
+    sync_app.site("d.example.com")
+    answer = sync_app.get("/api/v1/websites", middle.key)
     assert answer.json == {
         "data": [
             {"id": site.id, "name": domain, "domain": domain, "created_at": created}
@@ -195,10 +195,10 @@ def test_websites_are_listed_oldest_first(library: Library) -> None:
     assert list(answer.json["data"][0]) == ["id", "name", "domain", "created_at"]
 
 
-def test_an_account_without_websites_has_an_empty_list(library: Library) -> None:
+def test_an_account_without_websites_has_an_empty_list(sync_app: SyncApp) -> None:
     """/websites: a list, with none in it too."""
-    key = library.run(library.app.key(f"{uuid.uuid4()}@example.com"))
-    assert library.get("/api/v1/websites", key).json == {"data": [], "meta": {}}
+    key = sync_app.run(sync_app.app.key(f"{uuid.uuid4()}@example.com"))
+    assert sync_app.get("/api/v1/websites", key).json == {"data": [], "meta": {}}
 
 
 RANGE = {
@@ -274,7 +274,7 @@ def test_the_default_range_is_the_last_7_days_up_to_now(site: Site) -> None:
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_an_upper_case_id_is_the_same_website(known: Site, endpoint: str) -> None:
     """:id | string, UUID; a UUID's letters have no case (RFC 9562)."""
-    answer = known.library.get(f"/api/v1/websites/{known.id.upper()}/{endpoint}", known.key)
+    answer = known.sync_app.get(f"/api/v1/websites/{known.id.upper()}/{endpoint}", known.key)
     assert (answer.status, answer.json) == (200, known.answer(endpoint))
 
 
@@ -328,7 +328,7 @@ def test_the_range_before_has_equal_length(known: Site) -> None:
 
 def test_dates_are_compared_with_as_many_local_days(site: Site) -> None:
     """Or as many local days before where both ends are dates, here over Berlin's day of 25 hours."""
-    site.library.clock.set_wall(ms("2026-10-26T12:00:00Z"))
+    site.sync_app.clock.set_wall(ms("2026-10-26T12:00:00Z"))
     # 24 October's first and last local hour in Berlin, then 25 October's, which has 25
     nights = ("2026-10-23T22:30:00Z", "2026-10-24T21:30:00Z", "2026-10-24T22:30:00Z", "2026-10-25T22:30:00Z")
     site.send(*(view(at, who=f"{n}") for n, at in enumerate(nights)))
@@ -587,10 +587,10 @@ def test_a_hostile_value_that_was_stored_is_found(site: Site, value: str) -> Non
     assert row["value"] == value
 
 
-def test_ranges_and_filters_are_of_one_website(library: Library) -> None:
+def test_ranges_and_filters_are_of_one_website(sync_app: SyncApp) -> None:
     """Another website's events are in no figure, of one account or not."""
-    library.clock.set_wall(NOON_MS)
-    one, two = library.site(), library.site()
+    sync_app.clock.set_wall(NOON_MS)
+    one, two = sync_app.site(), sync_app.site()
     one.send(view("10:00:00", "/one"))
     two.send(view("10:00:00", "/two"), view("2026-11-18T12:00:00Z", "/two"))
     assert figures(one, f"stats?{ALL_DAY}") == [1, 1, 1, 0, 100.0, 1.0, 0]

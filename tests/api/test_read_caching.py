@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.app import NOON_MS, Answer, MakeApp
 from tests.support.cases import cases
-from tests.support.read_api import DAY, ENDPOINTS, Library, Site, library_at, view
+from tests.support.read_api import DAY, ENDPOINTS, Site, SyncApp, sync_app_at, view
 
 FIXED = (
     *(f"{endpoint}?from={DAY}&to={DAY}" for endpoint in ("stats", "timeseries", "top/pathname", "events")),
@@ -21,15 +21,15 @@ FIXED = (
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-    with library_at(tmp_path_factory.mktemp("read") / "analytics.db") as opened:
+def sync_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SyncApp]:
+    with sync_app_at(tmp_path_factory.mktemp("read") / "analytics.db") as opened:
         yield opened
 
 
 @pytest.fixture
-def site(library: Library) -> Site:
-    library.clock.set_wall(NOON_MS)
-    site = library.site()
+def site(sync_app: SyncApp) -> Site:
+    sync_app.clock.set_wall(NOON_MS)
+    site = sync_app.site()
     site.send(view("10:00:00"))
     return site
 
@@ -82,7 +82,7 @@ def test_an_event_changes_the_tag(site: Site, question: str) -> None:
 @pytest.mark.parametrize("question", FIXED)
 def test_another_websites_event_does_not(site: Site, question: str) -> None:
     """Of the website's change counter, not of all websites."""
-    other = site.library.site()
+    other = site.sync_app.site()
     tag = tag_of(site, question)
     other.send(view("11:00:00"))
     assert again(site, question, tag).status == 304
@@ -112,7 +112,7 @@ def test_each_question_has_a_tag_of_its_own(site: Site) -> None:
         f"events?{range_}&format=csv",
     ]
     assert len({tag_of(site, question) for question in questions}) == len(questions)
-    other = site.library.site()
+    other = site.sync_app.site()
     assert {tag_of(site, question) for question in FIXED}.isdisjoint(tag_of(other, question) for question in FIXED)
 
 
@@ -131,21 +131,21 @@ def test_a_moving_range_moves_the_tag(site: Site, endpoint: str) -> None:
     """The last 7 days up to now: a millisecond later it is another range."""
     tag = tag_of(site, endpoint)
     assert again(site, endpoint, tag).status == 304
-    site.library.clock.set_wall(NOON_MS + 1)
+    site.sync_app.clock.set_wall(NOON_MS + 1)
     assert again(site, endpoint, tag).status == 200
 
 
-def test_the_list_of_websites_has_a_tag(library: Library) -> None:
+def test_the_list_of_websites_has_a_tag(sync_app: SyncApp) -> None:
     """`ETag` on /websites too: a new website of the account changes it, an event does not."""
-    library.clock.set_wall(NOON_MS)
+    sync_app.clock.set_wall(NOON_MS)
     account = "tag@example.com"
-    site = library.site("a.example.com", account)
-    tag = library.get("/api/v1/websites", site.key).headers["ETag"]
+    site = sync_app.site("a.example.com", account)
+    tag = sync_app.get("/api/v1/websites", site.key).headers["ETag"]
     site.send(view("10:00:00"))
-    again = library.get("/api/v1/websites", site.key, {"If-None-Match": tag})
+    again = sync_app.get("/api/v1/websites", site.key, {"If-None-Match": tag})
     assert (again.status, again.body) == (304, b"")
-    library.site("b.example.com", account)
-    assert len(library.get("/api/v1/websites", site.key, {"If-None-Match": tag}).json["data"]) == 2
+    sync_app.site("b.example.com", account)
+    assert len(sync_app.get("/api/v1/websites", site.key, {"If-None-Match": tag}).json["data"]) == 2
 
 
 REFUSED = ("stats?limit=1", "top/nothing", "events?cursor=x", "timeseries?from=1970-01-01&to=2100-12-31&interval=hour")
@@ -154,11 +154,11 @@ REFUSED = ("stats?limit=1", "top/nothing", "events?cursor=x", "timeseries?from=1
 @cases("question", [*FIXED, *REFUSED])
 def test_a_refusal_is_never_304(site: Site, question: str) -> None:
     """304 stands for an answer 200: a refusal is said each time and has no ETag."""
-    unknown = site.library.get(
+    unknown = site.sync_app.get(
         site.path(question).replace(site.id, "0" * 8 + site.id[8:]), site.key, {"If-None-Match": "*"}
     )
     assert (unknown.status, "ETag" in unknown.headers) == (404, False)
-    without = site.library.get(site.path(question), None, {"If-None-Match": "*"})
+    without = site.sync_app.get(site.path(question), None, {"If-None-Match": "*"})
     assert (without.status, "ETag" in without.headers) == (401, False)
     if question not in FIXED:
         refused = again(site, question, "*")

@@ -17,22 +17,22 @@ from tally.accounts.accounts import set_plan
 from tally.accounts.api_keys import revoke_api_key
 from tests.support.app import NOON_MS, OWNER, Answer, App, MakeApp
 from tests.support.cases import cases
-from tests.support.read_api import DAY, ENDPOINTS, Library, Site, library_at, raw, request, view
+from tests.support.read_api import DAY, ENDPOINTS, Site, SyncApp, raw, request, sync_app_at, view
 
 READ = ("websites", *ENDPOINTS)
 RATE = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-    with library_at(tmp_path_factory.mktemp("read") / "analytics.db") as opened:
+def sync_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SyncApp]:
+    with sync_app_at(tmp_path_factory.mktemp("read") / "analytics.db") as opened:
         yield opened
 
 
 @pytest.fixture
-def site(library: Library) -> Site:
-    library.clock.set_wall(NOON_MS)
-    return library.site()
+def site(sync_app: SyncApp) -> Site:
+    sync_app.clock.set_wall(NOON_MS)
+    return sync_app.site()
 
 
 def path_of(endpoint: str, website: str) -> str:
@@ -93,7 +93,7 @@ def test_without_a_good_key(site: Site, endpoint: str, code: str, lines: list[st
     """A missing key is told apart from a wrong one: RFC 6750, 3.1 has an error for the wrong one alone."""
     more = [line.format(key=site.key, KEY=site.key.upper()).encode("latin-1") for line in lines]
     target = path_of(endpoint, site.id) + f"?key={site.key}&access_token={site.key}&api_key={site.key}"
-    answer = site.library.raw(request(target.encode(), more=more))
+    answer = site.sync_app.raw(request(target.encode(), more=more))
     assert_error(answer, 401, code)
     challenge = 'Bearer realm="Tally"' + (', error="invalid_token"' if code == "invalid_api_key" else "")
     assert answer.headers["WWW-Authenticate"] == challenge
@@ -105,44 +105,44 @@ def test_without_a_good_key(site: Site, endpoint: str, code: str, lines: list[st
 def test_the_scheme_has_no_case(site: Site, line: str) -> None:
     """RFC 9110, 11.1: a scheme is case-insensitive, and one or more blanks stand before the credentials."""
     more = [b"Authorization: " + line.format(key=site.key).encode()]
-    assert site.library.raw(request(site.path("stats").encode(), more=more)).status == 200
+    assert site.sync_app.raw(request(site.path("stats").encode(), more=more)).status == 200
 
 
-def test_a_revoked_key_is_wrong(library: Library) -> None:
+def test_a_revoked_key_is_wrong(sync_app: SyncApp) -> None:
     """`key revoke PREFIX`; the running server sees it, and other keys of the account live on."""
     account = f"{uuid.uuid4()}@example.com"
-    site, other = library.site(account=account), library.run(library.app.key(account))
+    site, other = sync_app.site(account=account), sync_app.run(sync_app.app.key(account))
     assert site.ask("stats").status == 200
-    library.run(library.app.admin(lambda connection: revoke_api_key(connection, site.key)))
+    sync_app.run(sync_app.app.admin(lambda connection: revoke_api_key(connection, site.key)))
     assert_error(site.ask("stats"), 401, "invalid_api_key")
-    assert library.get(site.path("stats"), other).status == 200
+    assert sync_app.get(site.path("stats"), other).status == 200
 
 
 # --- 403
 
 
-def test_a_plan_without_keys(library: Library) -> None:
+def test_a_plan_without_keys(sync_app: SyncApp) -> None:
     """Keys of an account that falls to free answer 403 and live again when it rises."""
     account = f"{uuid.uuid4()}@example.com"
-    site = library.site(account=account)
+    site = sync_app.site(account=account)
 
     def fall_or_rise(plan: str) -> None:
         def set_plan(connection: sqlite3.Connection) -> None:
             set_plan(connection, account, plan)
 
-        library.run(library.app.admin(set_plan))
+        sync_app.run(sync_app.app.admin(set_plan))
 
     for endpoint in READ:
         for plan, status in (("free", 403), ("pro", 200), ("free", 403), ("business", 200)):
             fall_or_rise(plan)
-            answer = library.get(path_of(endpoint, site.id), site.key)
+            answer = sync_app.get(path_of(endpoint, site.id), site.key)
             assert answer.status == status
             assert set(RATE) <= set(answer.headers)
             if status == 403:
                 assert_error(answer, 403, "plan_has_no_keys")
     fall_or_rise("free")
-    assert library.get(path_of("stats", "no-such-website"), site.key).status == 403
-    assert library.get(path_of("stats", site.id) + "?limit=x", site.key).status == 403
+    assert sync_app.get(path_of("stats", "no-such-website"), site.key).status == 403
+    assert sync_app.get(path_of("stats", site.id) + "?limit=x", site.key).status == 403
 
 
 # --- 404
@@ -155,22 +155,22 @@ STRANGE_IDS = (
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
-def test_anothers_website_is_as_unknown_as_none(library: Library, endpoint: str) -> None:
+def test_anothers_website_is_as_unknown_as_none(sync_app: SyncApp, endpoint: str) -> None:
     """A website that is unknown or another account's: 404 `unknown_website`, the same answer for both."""
-    site = library.site()
-    other = library.site(account=f"{uuid.uuid4()}@example.com")
+    site = sync_app.site()
+    other = sync_app.site(account=f"{uuid.uuid4()}@example.com")
     other.send(view("10:00:00"))
     strange = [form.format(id=site.id, plain=site.id.replace("-", "")) for form in STRANGE_IDS]
     said = set()
     for id_ in (other.id, other.id.upper(), *strange):
         for question in ("", "?limit=x&nonsense=1", f"?from={DAY}&to=2020-01-01"):
-            answer = library.get(path_of(endpoint, id_) + question, site.key)
+            answer = sync_app.get(path_of(endpoint, id_) + question, site.key)
             assert_error(answer, 404, "unknown_website")
             assert set(RATE) <= set(answer.headers)
             kept = {name: value for name, value in answer.headers.items() if name not in ("Date", *RATE)}
             said.add((answer.body, tuple(sorted(kept.items()))))
     assert len(said) == 1
-    assert library.get(path_of(endpoint, other.id), other.key).status == 200
+    assert sync_app.get(path_of(endpoint, other.id), other.key).status == 200
 
 
 @pytest.mark.parametrize(
@@ -179,16 +179,16 @@ def test_anothers_website_is_as_unknown_as_none(library: Library, endpoint: str)
 )
 def test_braces_are_no_other_route(site: Site, question: str, status: int, code: str) -> None:
     """A website that is unknown ...: 404 `unknown_website`; top: Unknown field: 400."""
-    assert_error(site.library.get("/api/v1/websites/" + question.replace("{id}", site.id), site.key), status, code)
+    assert_error(site.sync_app.get("/api/v1/websites/" + question.replace("{id}", site.id), site.key), status, code)
 
 
-def test_the_order_of_checks(library: Library) -> None:
+def test_the_order_of_checks(sync_app: SyncApp) -> None:
     """The order of the checks: key, plan, website, parameters."""
-    site = library.site()
+    site = sync_app.site()
     everything_wrong = path_of("top/nothing", "x") + "?limit=x"
-    assert library.get(everything_wrong).status == 401
-    assert library.get(everything_wrong, site.key).status == 404
-    assert library.get(site.path("top/nothing?limit=x"), site.key).status == 400
+    assert sync_app.get(everything_wrong).status == 401
+    assert sync_app.get(everything_wrong, site.key).status == 404
+    assert sync_app.get(site.path("top/nothing?limit=x"), site.key).status == 400
 
 
 # --- 429
@@ -286,7 +286,7 @@ def test_a_preflight_is_answered(site: Site, endpoint: str) -> None:
         "Access-Control-Request-Method": "GET",
         "Access-Control-Request-Headers": "authorization",
     }
-    answer = site.library.get(path_of(endpoint, site.id), None, headers, "OPTIONS")
+    answer = site.sync_app.get(path_of(endpoint, site.id), None, headers, "OPTIONS")
     assert (answer.status, answer.body) == (204, b"")
     assert answer.headers["Access-Control-Allow-Origin"] == "*"
     assert "authorization" in answer.headers["Access-Control-Allow-Headers"].lower()
@@ -302,13 +302,13 @@ def test_every_answer_may_be_read_by_a_page(site: Site, endpoint: str) -> None:
     """CORS; Retry-After, ETag, Link and RateLimit-* are exposed, on refusals too."""
     path = path_of(endpoint, site.id)
     for answer, status in (
-        (site.library.get(path, site.key, {"Origin": "https://a.example"}), 200),
-        (site.library.get(path, site.key, {"If-None-Match": "*"}), 304),
-        (site.library.get(path), 401),
-        (site.library.get(f"{path}?x=1", site.key), 400),
-        (site.library.get(path_of("stats", "x"), site.key), 404),
-        (site.library.get(f"{path}/nothing/here", site.key), 404),
-        (site.library.get(path, site.key, None, "DELETE"), 405),
+        (site.sync_app.get(path, site.key, {"Origin": "https://a.example"}), 200),
+        (site.sync_app.get(path, site.key, {"If-None-Match": "*"}), 304),
+        (site.sync_app.get(path), 401),
+        (site.sync_app.get(f"{path}?x=1", site.key), 400),
+        (site.sync_app.get(path_of("stats", "x"), site.key), 404),
+        (site.sync_app.get(f"{path}/nothing/here", site.key), 404),
+        (site.sync_app.get(path, site.key, None, "DELETE"), 405),
     ):
         assert answer.status == status
         assert answer.headers["Access-Control-Allow-Origin"] == "*"
@@ -321,7 +321,7 @@ def test_head_is_get_without_a_body(site: Site, endpoint: str) -> None:
     """HEAD works: the headers of GET, its length and its tag among them."""
     site.send(view("10:00:00"))
     path = path_of(endpoint, site.id)
-    got, head = site.library.get(path, site.key), site.library.get(path, site.key, None, "HEAD")
+    got, head = site.sync_app.get(path, site.key), site.sync_app.get(path, site.key, None, "HEAD")
     assert (head.status, head.body) == (200, b"")
     for name in ("Content-Type", "Content-Length", "ETag", "Vary", "RateLimit-Limit"):
         assert head.headers[name] == got.headers[name]
@@ -333,7 +333,7 @@ def test_head_is_get_without_a_body(site: Site, endpoint: str) -> None:
 )
 def test_a_refusal_of_head_has_no_body(site: Site, question: str, key: str, status: int) -> None:
     """HEAD works, for refusals as well."""
-    answer = site.library.get(site.path(question), site.key if key else None, None, "HEAD")
+    answer = site.sync_app.get(site.path(question), site.key if key else None, None, "HEAD")
     assert (answer.status, answer.body) == (status, b"")
 
 
@@ -351,7 +351,7 @@ def filled(path: str, site: Site) -> str:
 def test_every_method_on_every_route(site: Site, path: str, method: str) -> None:
     """404, 405 (with Allow) and 500 have it too: the methods of Allow are those that are taken."""
     target = filled(path, site)
-    answer = site.library.raw(request(target.encode(), site.key, method.encode()))
+    answer = site.sync_app.raw(request(target.encode(), site.key, method.encode()))
     if answer.status != 405:
         # The pages' own API is asked here by nobody who may; what it answers has tests of its own.
         of_pages = (401, 403, 404) if path.startswith(("/api/account", "/api/share")) else ()
@@ -360,7 +360,7 @@ def test_every_method_on_every_route(site: Site, path: str, method: str) -> None
     allowed = {name.strip() for name in answer.headers["Allow"].split(",")}
     assert method not in allowed
     for name in allowed:
-        assert site.library.raw(request(target.encode(), site.key, name.encode())).status != 405
+        assert site.sync_app.raw(request(target.encode(), site.key, name.encode())).status != 405
     if method != "HEAD":
         assert_error(answer, 405, "method_not_allowed")
 
@@ -380,7 +380,7 @@ def test_every_method_on_every_route(site: Site, path: str, method: str) -> None
 @cases("method", ["GET", "POST", "OPTIONS"])
 def test_there_is_nothing_else(site: Site, target: str, method: str) -> None:
     """Errors everywhere: 404 in the one shape, which repeats nothing of what was asked."""
-    answer = site.library.raw(request(target.replace("{id}", site.id).encode(), site.key, method.encode()))
+    answer = site.sync_app.raw(request(target.replace("{id}", site.id).encode(), site.key, method.encode()))
     assert_error(answer, 404, "not_found")
     assert "Python" not in answer.headers["Server"]
 
@@ -404,7 +404,7 @@ def test_there_is_nothing_else(site: Site, target: str, method: str) -> None:
 )
 def test_odd_requests_are_no_failures(site: Site, method: bytes, target: bytes, statuses: set[int]) -> None:
     """500 is for failures of the inside; whatever is sent is the client's fault; the server goes on."""
-    assert site.library.raw(request(target, site.key, method)).status in statuses
+    assert site.sync_app.raw(request(target, site.key, method)).status in statuses
     assert site.ask("stats").status == 200
 
 
@@ -421,7 +421,7 @@ def test_odd_requests_are_no_failures(site: Site, method: bytes, target: bytes, 
 @cases("path", ["/api/v1/openapi.yaml", "/healthz", "/api/v1/websites"])
 def test_whatever_is_refused_is_refused_in_the_one_shape(site: Site, path: str, line: bytes) -> None:
     """Errors everywhere: a condition that is ignored is answered, one that is not is refused in JSON."""
-    answer = site.library.raw(request(path.encode(), site.key, more=[line]))
+    answer = site.sync_app.raw(request(path.encode(), site.key, more=[line]))
     if answer.status >= 400:
         assert_error(answer, answer.status, answer.json["error"]["code"] if answer.json else "")
     else:
@@ -431,25 +431,25 @@ def test_whatever_is_refused_is_refused_in_the_one_shape(site: Site, path: str, 
 # --- /healthz, /metrics, /api/v1/openapi.yaml
 
 
-def test_healthz_needs_no_key(library: Library) -> None:
+def test_healthz_needs_no_key(sync_app: SyncApp) -> None:
     """`/api/v1/openapi.yaml` and `/healthz` need no key."""
-    answer = library.get("/healthz", headers={"X-Forwarded-For": "203.0.113.9"})
+    answer = sync_app.get("/healthz", headers={"X-Forwarded-For": "203.0.113.9"})
     assert answer.status == 200
     assert answer.json["ok"] is True
     assert answer.json["sqlite"] == sqlite3.sqlite_version
-    head = library.get("/healthz", method="HEAD")
+    head = sync_app.get("/healthz", method="HEAD")
     assert (head.status, head.body) == (200, b"")
 
 
-def test_the_api_describes_itself(library: Library) -> None:
+def test_the_api_describes_itself(sync_app: SyncApp) -> None:
     """`openapi.yaml`, which the server itself serves, says the same thing to machines; without a key."""
-    answer = library.get("/api/v1/openapi.yaml", headers={"X-Forwarded-For": "203.0.113.9"})
+    answer = sync_app.get("/api/v1/openapi.yaml", headers={"X-Forwarded-For": "203.0.113.9"})
     assert answer.status == 200
     assert "yaml" in answer.headers["Content-Type"]
     paths = yaml.safe_load(answer.body)["paths"]
     public = {path for path in PATHS if path.startswith(("/api/v1/websites", "/api/collect", "/api/v1/collect"))}
     assert public <= set(paths)
-    head = library.get("/api/v1/openapi.yaml", method="HEAD")
+    head = sync_app.get("/api/v1/openapi.yaml", method="HEAD")
     assert (head.status, head.body, head.headers["Content-Length"]) == (200, b"", str(len(answer.body)))
 
 

@@ -18,7 +18,7 @@ import pytest
 from tally.storage.connections import READERS
 from tests.support.app import NOON_MS, Answer, App, MakeApp
 from tests.support.cases import cases
-from tests.support.read_api import DAY, FIELDS, HOUR_MS, Library, Site, custom, event, filters, library_at, view
+from tests.support.read_api import DAY, FIELDS, HOUR_MS, Site, SyncApp, custom, event, filters, sync_app_at, view
 
 ALL_DAY = f"from={DAY}&to={DAY}"
 COLUMNS = [
@@ -28,15 +28,15 @@ COLUMNS = [
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-    with library_at(tmp_path_factory.mktemp("read") / "analytics.db") as opened:
+def sync_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SyncApp]:
+    with sync_app_at(tmp_path_factory.mktemp("read") / "analytics.db") as opened:
         yield opened
 
 
 @pytest.fixture
-def site(library: Library) -> Site:
-    library.clock.set_wall(NOON_MS)
-    return library.site()
+def site(sync_app: SyncApp) -> Site:
+    sync_app.clock.set_wall(NOON_MS)
+    return sync_app.site()
 
 
 def paths(rows: list[dict[str, Any]]) -> list[str]:
@@ -238,9 +238,9 @@ def test_pages_are_stable_while_events_arrive(site: Site, question: str) -> None
     found, cursor = paths(first["data"]), first["meta"]["next_cursor"]
     for n in range(3):
         # newer, older, and in the very moment that the page ended in; by the clock later too
-        site.library.clock.advance(3600)
+        site.sync_app.clock.advance(3600)
         site.send(
-            view(site.library.clock.wall_ms(), f"/new{n}"), view("09:00:00", f"/old{n}"), view("10:00:00", f"/tie{n}"),
+            view(site.sync_app.clock.wall_ms(), f"/new{n}"), view("09:00:00", f"/old{n}"), view("10:00:00", f"/tie{n}"),
             event("vitals", "10:00:00", "bob", vitals={"lcp": 1}, url=f"https://example.com/vitals{n}"),
         )  # fmt: skip
         page = site.answer(f"events?{question}&cursor={cursor}")
@@ -324,7 +324,7 @@ def test_a_cursor_of_another_question_is_refused(site: Site, question: str) -> N
     for own in asked:
         cursor = site.answer(f"events?{own}&limit=1")["meta"]["next_cursor"]
         assert site.refused(f"events?{question}&cursor={cursor}") == "cursor"
-    other = site.library.site()
+    other = site.sync_app.site()
     other.send(*seven())
     assert other.refused(f"events?{asked[0]}&cursor={cursor}") == "cursor"
 
@@ -463,9 +463,9 @@ def test_a_link_can_be_followed_as_it_is(site: Site, filter_: str, range_: str, 
     for n in range(2):
         link = re.fullmatch(r'<([!-;=?-~]+)>; rel="next"', answer.headers["Link"])
         assert link is not None
-        site.library.clock.advance(HOUR_MS / 1000)
+        site.sync_app.clock.advance(HOUR_MS / 1000)
         target = urlsplit(link[1])
-        answer = site.library.get(f"{target.path}?{target.query}", site.key, accept)
+        answer = site.sync_app.get(f"{target.path}?{target.query}", site.key, accept)
         rows = table(answer)
         assert (rows[0], len(rows)) == (COLUMNS, 3 if n == 0 else 2)
         found += rows[1:]

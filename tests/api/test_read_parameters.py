@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.app import NOON_MS
 from tests.support.cases import cases
-from tests.support.read_api import DAY, ENDPOINTS, FIELDS, Library, Site, filters, library_at, ms, request, view
+from tests.support.read_api import DAY, ENDPOINTS, FIELDS, Site, SyncApp, filters, ms, request, sync_app_at, view
 
 LISTS = ("event-names", "entry-pages", "exit-pages")
 RANGED = ("stats", "timeseries", "top/pathname", "events", *LISTS)
@@ -36,20 +36,20 @@ TAKEN = {
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-    with library_at(tmp_path_factory.mktemp("read") / "analytics.db") as opened:
+def sync_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SyncApp]:
+    with sync_app_at(tmp_path_factory.mktemp("read") / "analytics.db") as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
-def shared(library: Library) -> Site:
+def shared(sync_app: SyncApp) -> Site:
     """One website for all tests that only ask, with nothing in it."""
-    return library.site()
+    return sync_app.site()
 
 
 @pytest.fixture
-def site(library: Library, shared: Site) -> Site:
-    library.clock.set_wall(NOON_MS)
+def site(sync_app: SyncApp, shared: Site) -> Site:
+    sync_app.clock.set_wall(NOON_MS)
     return shared
 
 
@@ -78,7 +78,7 @@ def test_an_endpoint_takes_its_own_parameters(site: Site, endpoint: str, name: s
 def test_an_unknown_parameter_is_refused(site: Site, endpoint: str, name: str) -> None:
     """An unknown parameter ...: 400 `invalid_parameter` with `field`; names have a case."""
     path = "/api/v1/websites" if endpoint == "websites" else site.path(endpoint)
-    answer = site.library.get(f"{path}?{name}=1", site.key)
+    answer = site.sync_app.get(f"{path}?{name}=1", site.key)
     assert (answer.status, answer.json["error"]["code"]) == (400, "invalid_parameter")
     assert answer.json["error"]["field"]
 
@@ -122,7 +122,7 @@ def test_an_unknown_filter_is_refused(site: Site, endpoint: str, filter_: str) -
 def test_realtime_and_websites_take_no_filters(site: Site, field: str) -> None:
     """(realtime takes none: 400)."""
     assert site.refused(f"realtime?filter_{field}=event") == f"filter_{field}"
-    answer = site.library.get(f"/api/v1/websites?filter_{field}=event", site.key)
+    answer = site.sync_app.get(f"/api/v1/websites?filter_{field}=event", site.key)
     assert (answer.status, answer.json["error"]["field"]) == (400, f"filter_{field}")
 
 
@@ -198,7 +198,7 @@ def test_no_bytes_in_a_query_are_a_failure(site: Site, value: bytes) -> None:
         b"top/%s",
     ):
         target = b"/api/v1/websites/" + site.id.encode() + b"/" + question % value
-        assert site.library.raw(request(target, site.key)).status in (200, 400, 404, 414), target
+        assert site.sync_app.raw(request(target, site.key)).status in (200, 400, 404, 414), target
     assert site.ask("stats").status == 200
 
 
@@ -408,10 +408,10 @@ def test_another_range_is_refused(site: Site, endpoint: str, asked: str, field: 
     assert site.refused(f"{endpoint}?{asked}") == field
 
 
-def test_a_range_is_half_open(library: Library) -> None:
+def test_a_range_is_half_open(sync_app: SyncApp) -> None:
     """A half-open range [from, to), to the millisecond."""
-    library.clock.set_wall(NOON_MS)
-    site = library.site()
+    sync_app.clock.set_wall(NOON_MS)
+    site = sync_app.site()
     site.send(*(view(f"10:00:00.00{n}", f"/{n}", f"{n}") for n in range(6)))
     question = f"from={DAY}T10:00:00.002Z&to={DAY}T10:00:00.004Z"
     assert site.data(f"stats?{question}")["pageviews"] == 2
@@ -493,11 +493,11 @@ def rows(site: Site, question: str) -> list[tuple[str, int]]:
     ],
 )  # fmt: skip
 def test_hours_of_a_day(
-    library: Library, now: str, tz: str, day: str, hours: int, instants: list[str], found: list[str]
+    sync_app: SyncApp, now: str, tz: str, day: str, hours: int, instants: list[str], found: list[str]
 ) -> None:
     """An hour begins at every full local hour and at every change of offset; events fall where they are."""
-    library.clock.set_wall(ms(now))
-    site = library.site()
+    sync_app.clock.set_wall(ms(now))
+    site = sync_app.site()
     site.send(*(view(instant, who=f"{n}") for n, instant in enumerate(instants)))
     question = f"from={day}&to={day}&tz={tz}"
     series = rows(site, f"{question}&interval=hour")
@@ -507,10 +507,10 @@ def test_hours_of_a_day(
     assert site.data(f"stats?{question}")["pageviews"] == len(instants)
 
 
-def test_a_day_that_does_not_exist_has_no_row(library: Library) -> None:
+def test_a_day_that_does_not_exist_has_no_row(sync_app: SyncApp) -> None:
     """A day that does not exist has no row: Apia went from 29 to 31 December 2011."""
-    library.clock.set_wall(ms("2011-12-31T12:00:00Z"))
-    site = library.site()
+    sync_app.clock.set_wall(ms("2011-12-31T12:00:00Z"))
+    site = sync_app.site()
     site.send(view("2011-12-30T09:59:59.999Z", "/29", "a"), view("2011-12-30T10:00:00Z", "/31", "b"))
     assert rows(site, "from=2011-12-28&to=2011-12-31&tz=Pacific/Apia") == [
         ("2011-12-28T00:00:00.000-10:00", 0),
@@ -522,10 +522,10 @@ def test_a_day_that_does_not_exist_has_no_row(library: Library) -> None:
     assert (answer["data"]["pageviews"], answer["data"]["previous"]["pageviews"]) == (1, 1)
 
 
-def test_events_show_their_times_in_tz(library: Library) -> None:
+def test_events_show_their_times_in_tz(sync_app: SyncApp) -> None:
     """Times are ISO 8601 with an offset, to the millisecond, in the zone that was asked for."""
-    library.clock.set_wall(ms("2026-10-26T12:00:00Z"))
-    site = library.site()
+    sync_app.clock.set_wall(ms("2026-10-26T12:00:00Z"))
+    site = sync_app.site()
     site.send(view("2026-10-25T00:30:00.007Z"), view("2026-10-25T01:30:00.007Z"))
     assert [row["timestamp"] for row in site.data("events?tz=Europe/Berlin")] == [
         "2026-10-25T02:30:00.007+01:00",

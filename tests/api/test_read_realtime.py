@@ -9,21 +9,21 @@ from typing import Any
 import pytest
 
 from tests.support.app import NOON_MS
-from tests.support.read_api import MINUTE_MS, NOON, Library, Site, custom, event, library_at, ms, view
+from tests.support.read_api import MINUTE_MS, NOON, Site, SyncApp, custom, event, ms, sync_app_at, view
 
 Pages = list[tuple[str, int]]
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-    with library_at(tmp_path_factory.mktemp("read") / "analytics.db") as opened:
+def sync_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SyncApp]:
+    with sync_app_at(tmp_path_factory.mktemp("read") / "analytics.db") as opened:
         yield opened
 
 
 @pytest.fixture
-def site(library: Library) -> Site:
-    library.clock.set_wall(NOON_MS)
-    return library.site()
+def site(sync_app: SyncApp) -> Site:
+    sync_app.clock.set_wall(NOON_MS)
+    return sync_app.site()
 
 
 def here(site: Site) -> tuple[int, Pages]:
@@ -85,7 +85,7 @@ def test_time_goes_on(site: Site) -> None:
     """The last 300 seconds from the moment of asking."""
     site.send(view(NOON_MS))
     for later_ms, active in ((0, 1), (299_999, 1), (300_000, 1), (300_001, 0)):
-        site.library.clock.set_wall(NOON_MS + later_ms)
+        site.sync_app.clock.set_wall(NOON_MS + later_ms)
         assert here(site)[0] == active
     assert site.answer("realtime")["meta"] == {
         "website_id": site.id,
@@ -103,11 +103,11 @@ def test_time_goes_on(site: Site) -> None:
         pytest.param(240.001, (1, [("/after", 1)]), id="beyond"),
     ],
 )
-def test_midnight(library: Library, seconds: float, expected: tuple[int, Pages]) -> None:
+def test_midnight(sync_app: SyncApp, seconds: float, expected: tuple[int, Pages]) -> None:
     """A visit under way at midnight UTC counts as two; pages are those of each visit."""
     midnight = ms("2026-11-18T00:00:00Z")
-    library.clock.set_wall(midnight + round(seconds * 1000))
-    site = library.site()
+    sync_app.clock.set_wall(midnight + round(seconds * 1000))
+    site = sync_app.site()
     # the view of the day before is older than the window, its visit still has an event in it
     site.send(view(midnight - 20 * MINUTE_MS, "/before"), custom(midnight - MINUTE_MS))
     if seconds:
@@ -134,7 +134,7 @@ def test_pages_of_equal_count_come_by_code_point(site: Site) -> None:
 def test_a_clock_set_back_shows_nothing_of_the_future(site: Site) -> None:
     """In the last 300 seconds: what is stamped later than now is not."""
     site.send(view(NOON_MS, "/later"))
-    site.library.clock.set_wall(NOON_MS - MINUTE_MS)
+    site.sync_app.clock.set_wall(NOON_MS - MINUTE_MS)
     assert here(site) == (0, [])
     site.send(custom(NOON_MS - MINUTE_MS))
     assert here(site) == (1, [])

@@ -43,7 +43,7 @@ from tests.support.app import NOON_MS, App, MakeApp, ManualClock
 from tests.support.cases import cases
 from tests.support.page_client import logged_in
 from tests.support.process import Serve, Server, until
-from tests.support.read_api import DAY_MS, HOUR_MS, MINUTE_MS, Library, Site, library_at
+from tests.support.read_api import DAY_MS, HOUR_MS, MINUTE_MS, Site, SyncApp, sync_app_at
 
 SAME, FOREIGN = {"Origin": "https://example.com"}, {"Origin": "https://other.example:8443"}
 GOOGLEBOT = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
@@ -441,25 +441,25 @@ def test_a_running_server(serve: Serve, tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-    with library_at(tmp_path_factory.mktemp("left_out") / "analytics.db") as one:
+def sync_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SyncApp]:
+    with sync_app_at(tmp_path_factory.mktemp("left_out") / "analytics.db") as one:
         yield one
 
 
 @pytest.fixture
-def site(library: Library) -> Site:
-    library.clock.set_wall(NOON_MS)
-    return library.site()
+def site(sync_app: SyncApp) -> Site:
+    sync_app.clock.set_wall(NOON_MS)
+    return sync_app.site()
 
 
 def leave_out(site: Site, *, at: int = NOON_MS, times: int = 1, code: str = "invalid_url") -> None:
     """Events of a website that are not taken, at a moment; written."""
     body = {"website_id": site.id, "events": [bad(url="x", timestamp=at)] * times}
     headers = FOREIGN if code == "origin_not_allowed" else {}
-    site.library.clock.set_wall(at)
-    answer = site.library.run(site.library.app.collect(body, headers=headers))
+    site.sync_app.clock.set_wall(at)
+    answer = site.sync_app.run(site.sync_app.app.collect(body, headers=headers))
     assert answer.status in (400, 403)
-    site.library.run(site.library.app.store.tick())
+    site.sync_app.run(site.sync_app.app.store.tick())
 
 
 def test_an_answer(site: Site) -> None:
@@ -530,17 +530,17 @@ ZONES = ("UTC", "Europe/Berlin", "Australia/Lord_Howe", "Asia/Kathmandu", "Ameri
 @pytest.mark.parametrize("zone", ZONES)
 def test_days_are_exact_in_every_zone(site: Site, zone: str) -> None:
     """Against a plain count by the zone's own calendar, over changes of clocks: October 2026 to April 2027."""
-    library, chance = site.library, random.Random(zone)
-    website = library.app.store.website(site.id)
+    sync_app, chance = site.sync_app, random.Random(zone)
+    website = sync_app.app.store.website(site.id)
     begin = 1_790_812_800_000  # 2026-10-01T00:00Z
     moments = [begin + chance.randrange(200 * DAY_MS) for _ in range(3_000)]
     moments += [begin + day * DAY_MS + edge for day in range(200) for edge in (0, -1, 899_999, 900_000)]
     expected: Counter[str] = Counter()
     for ms in moments:
-        library.app.store.rejected_events.note((website, 0), "invalid_url", "url", sender(), ms)
+        sync_app.app.store.rejected_events.note((website, 0), "invalid_url", "url", sender(), ms)
         expected[datetime.fromtimestamp(ms / 1000, ZoneInfo(zone)).date().isoformat()] += 1
-    library.clock.set_wall(begin + 210 * DAY_MS)
-    library.run(library.app.store.tick())
+    sync_app.clock.set_wall(begin + 210 * DAY_MS)
+    sync_app.run(sync_app.app.store.tick())
     days = site.data(f"rejected?from=2026-09-29&to=2027-04-25&tz={zone}")["days"]
     found = {day["time"][:10]: day["events"] for day in days if day["events"]}
     assert found == expected

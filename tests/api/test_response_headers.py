@@ -14,7 +14,7 @@ import pytest
 
 from tests.api.test_authorization import BY_ROUTE
 from tests.support.app import Answer, App, MakeApp
-from tests.support.page_client import Browser, logged_in
+from tests.support.page_client import PageClient, logged_in
 
 OFF = (
     "accelerometer=(), autoplay=(), camera=(), display-capture=(), encrypted-media=(), fullscreen=(), geolocation=(),"
@@ -111,7 +111,7 @@ class Visit(NamedTuple):
     """An application with the owner's choice of paths, his browser, and what is behind the names in paths."""
 
     app: App
-    owner: Browser
+    owner: PageClient
     names: Mapping[str, str]
     key: str
 
@@ -168,7 +168,7 @@ async def test_every_method_of_every_route(visit: Visit) -> None:
 
 async def test_refusals(visit: Visit) -> None:
     """A method that a route does not take; nobody in particular; another origin's page; what cannot be found."""
-    stranger = Browser(visit.app)
+    stranger = PageClient(visit.app)
     for method, path in routes_of(visit.app):
         other = next(m for m in ("PUT", "TRACE") if m != method)
         there = dict.fromkeys(visit.names, "x" * 24)
@@ -220,7 +220,7 @@ NOWHERE = ("/nothing", "/api", "/api/v2/x", "/api/v1/nothing", "/%2e%2e/etc", "/
 
 @pytest.mark.parametrize("path", NOWHERE)
 async def test_where_there_is_nothing(app: App, path: str) -> None:
-    answer = await Browser(app)("GET", path)
+    answer = await PageClient(app)("GET", path)
     assert answer.status == 404
     assert told(answer) == ALWAYS
 

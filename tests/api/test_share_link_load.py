@@ -20,7 +20,7 @@ from tally.storage.connections import LINK_READERS, MAX_WAITING_OF_LINK, READERS
 from tests.robustness.test_disconnected_clients import DATE, ENDLESS, SHORT, Asked, lengthen, start
 from tests.support.aged_database import sql
 from tests.support.app import App, MakeApp
-from tests.support.page_client import PASSWORD, PASSWORD_HASH, Browser, logged_in
+from tests.support.page_client import PASSWORD, PASSWORD_HASH, PageClient, logged_in
 from tests.support.process import until
 
 __all__ = ["start"]
@@ -122,7 +122,7 @@ async def test_identical_questions_of_a_link_share_one_answer(app: App, held: He
     await asyncio.sleep(0)
 
     def ask(path: str = question) -> "asyncio.Task[Any]":
-        return asyncio.create_task(Browser(app)("GET", f"{link}/{path}"))
+        return asyncio.create_task(PageClient(app)("GET", f"{link}/{path}"))
 
     same = [ask() for _ in range(5)]
     await come(lambda: flights.joined == 4)
@@ -158,7 +158,7 @@ async def test_a_shared_answer_holds_nothing_of_another_request(app: App, held: 
     asked = [(path, "/evil"), (path, None), (other_order, None), (path, None)]
     tasks = []
     for number, (one, prefix) in enumerate(asked):
-        tasks.append(asyncio.create_task(Browser(app)("GET", one, headers={"X-Forwarded-Prefix": prefix})))
+        tasks.append(asyncio.create_task(PageClient(app)("GET", one, headers={"X-Forwarded-Prefix": prefix})))
 
         def is_waiting(number: int = number) -> bool:
             return links.queue.waiting + flights.joined > number

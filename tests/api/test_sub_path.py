@@ -9,7 +9,7 @@ from tally.ingest.fast_path import Lines, openings_below, read_plain
 from tally.settings import BadSetting, settings_from
 from tests.support.app import OWNER, App, MakeApp
 from tests.support.cases import cases
-from tests.support.page_client import OWN_PAGE, PASSWORD, Browser, account
+from tests.support.page_client import OWN_PAGE, PASSWORD, PageClient, account
 from tests.support.process import Serve
 
 LOCAL = ("/", "/login", "/setup", "/account", "/tracker.js", "/assets/app.css", "/pixel.gif", "/healthz")
@@ -58,14 +58,14 @@ async def test_nothing_is_answered_outside_of_the_base_path(make_app: MakeApp) -
         answer = await app.collect(event, path=path)
         assert answer.status == 202
         assert answer.headers["Access-Control-Allow-Origin"] == "*"
-    moved = await Browser(app)("GET", "/stats")
+    moved = await PageClient(app)("GET", "/stats")
     assert (moved.status, moved.headers["Location"]) == (308, "/stats/")
 
 
 async def told(app: App, base: str, headers: dict[str, str], prefix: str) -> dict[str, Any]:
     """What the server says of where it is, to a client that has come by these headers."""
     await account(app)
-    owner = Browser(app)
+    owner = PageClient(app)
     owner.headers = OWN_PAGE | headers
     login = {"email": OWNER, "password": PASSWORD}
     assert (await owner("POST", f"{base}/api/account/login", login)).status == 200

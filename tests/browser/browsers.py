@@ -20,14 +20,14 @@ from playwright.sync_api import expect, sync_playwright
 # Headless Chromium calls itself HeadlessChrome, which the rule for crawlers leaves out.
 AGENT = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0 Safari/537.36"
 ZONE = "Europe/Berlin"
-# A guard against waiting for ever, not a measure: far more than any of it takes.
+# Only against waiting for ever: far more than anything takes.
 PATIENCE_MS = 60_000
 
 OpenPage = Callable[..., Any]
 
 
 class Problems(list[str]):
-    """What a page complained about."""
+    """Console errors, exceptions and policy violations of a page."""
 
     def watch(self, page: Any) -> None:
         page.on("console", lambda message: message.type == "error" and self.append(message.text))
@@ -38,13 +38,12 @@ class Problems(list[str]):
         )
 
     def forgive(self, *words: str) -> None:
-        """Takes away what a test provoked itself."""
+        """Remove the problems that the test provoked."""
         self[:] = [problem for problem in self if not any(word in problem for word in words)]
 
 
 def fail_and_recover(page: Any, address: str, asked: re.Pattern[str], words: str) -> None:
-    """Opens a page of which one question is answered 503: it says so in `words` and in the server's, and shows what it
-    should once that is over and somebody tries again."""
+    """Open a page while one of its requests gets 503; check its notice, and that Try again recovers."""
     body = {"ok": False, "error": {"code": "query_timeout", "message": "This question takes too long."}}
     page.route(asked, lambda route: route.fulfill(status=503, json=body))
     page.goto(address)
@@ -57,7 +56,7 @@ def fail_and_recover(page: Any, address: str, asked: re.Pattern[str], words: str
 
 
 def chromium_path() -> str:
-    """Where Chromium is. Skips where it is not; fails where TALLY_MUST_BROWSE says it has to be, as in .ci/run."""
+    """Return the path of Chromium. Without it skip the test; with TALLY_MUST_BROWSE, as in .ci/run, fail it."""
     found = os.environ.get("TALLY_CHROMIUM") or shutil.which("/usr/bin/chromium") or shutil.which("chromium")
     if found is None:
         assert not os.environ.get("TALLY_MUST_BROWSE"), "install Chromium: apt-get install chromium"
@@ -67,7 +66,7 @@ def chromium_path() -> str:
 
 @contextmanager
 def chromium() -> Iterator[Any]:
-    """A headless Chromium."""
+    """Yield a headless Chromium."""
     path = chromium_path()
     expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
@@ -78,7 +77,7 @@ def chromium() -> Iterator[Any]:
 
 @contextmanager
 def pages_of(browser: Any) -> Iterator[OpenPage]:
-    """Opens pages in contexts of their own; `problems` of each are looked at in the end."""
+    """Yield a function that opens pages, each in its own context; fail at the end if one has problems."""
     opened: list[tuple[Any, Problems]] = []
 
     def open_page(url: str = "", **options: Any) -> Any:

@@ -1,7 +1,7 @@
-"""A server with a history that is written once for a module of tests: three websites and an app's events.
+"""A server with seventy days of events on three websites, made once for a module of tests.
 
-The history is the same whenever it is made, but for the day it ends on. In it are values that would run as HTML if
-anything wrote them as such.
+The events are the same in every run, but for the day on which they end. Some values would run as HTML if a page wrote
+them as such.
 """
 
 import json
@@ -29,7 +29,7 @@ DAY_S = 86_400
 
 
 def late_times_ms() -> list[int]:
-    """A moment ago, noons and midnights of three days, and one on the day before: as late as an event may be sent."""
+    """Return a second ago, and noons and midnights of the last 72 hours: as late as events may be."""
     now_ms = int(time.time() * 1000)
     midnight_ms = now_ms // (DAY_S * 1000) * DAY_S * 1000
     halves = [midnight_ms - k * DAY_S * 500 + 1 for k in range(1, 6)]
@@ -37,15 +37,15 @@ def late_times_ms() -> list[int]:
     return [now_ms - 1000, *(max(half, now_ms - 72 * 3_600_000 + 60_000) for half in halves)]
 
 
-class Told:
-    """A running server and what was put into it."""
+class SampleServer:
+    """A running server with its websites and a key."""
 
     def __init__(self, server: Server, key: str, website: str, empty: str, second: str) -> None:
         self.server, self.key, self.website, self.empty, self.second = server, key, website, empty, second
         self.url = server.url
 
     def ask(self, question: str) -> Any:
-        """An answer of the read API about the website."""
+        """Return the JSON of a read API request about the website."""
         request = urllib.request.Request(
             f"{self.url}/api/v1/websites/{self.website}/{question}", headers={"Authorization": f"Bearer {self.key}"}
         )
@@ -53,12 +53,12 @@ class Told:
             return json.load(answer)
 
     def send(self, website: str, *events: dict[str, Any]) -> None:
-        """Sends events as an app does."""
+        """Send events as an app does."""
         answer = self.server.request("POST", "/api/collect", {"website_id": website, "events": list(events)})
         assert answer.json["accepted"] == len(events), answer.text
 
     def log_in(self, page: Any) -> Any:
-        """Gives the page's browser a session."""
+        """Log the page's browser context in."""
         answer = page.request.post(
             f"{self.url}/api/account/login",
             data={"email": EMAIL, "password": PASSWORD},
@@ -69,15 +69,15 @@ class Told:
 
 
 def run(db: Path, *arguments: str, stdin: str | None = None) -> str:
-    """What the real command prints."""
+    """Run the real command and return its output."""
     words = [sys.executable, str(ROOT / "analytics_server.py"), *arguments, "--db", str(db)]
     done = subprocess.run(words, input=stdin, capture_output=True, text=True, env=clean_environment(), check=True)
     return done.stdout.strip()
 
 
 @contextmanager
-def told(folder: Path) -> Iterator[Told]:
-    """A server on a history in a folder."""
+def sample_server(folder: Path) -> Iterator[SampleServer]:
+    """Yield a server with sample events, in a directory."""
     db = folder / "analytics.db"
     run(db, "account", "create", EMAIL, "--password-stdin", stdin=PASSWORD)
     website = run(db, "website", "add", "example.com", "--name", f"Example {IMG}")
@@ -90,13 +90,13 @@ def told(folder: Path) -> Iterator[Told]:
     # All tests of a module come from one session within some minutes.
     server = Server(db, ("--key-per-minute", "100000"), {}, folder / "stderr.log", [])
     try:
-        yield Told(server, key, website, empty, second)
+        yield SampleServer(server, key, website, empty, second)
     finally:
         server.kill()
 
 
 def history(now_s: float) -> Iterator[dict[str, Any]]:
-    """Some weeks of events up to now."""
+    """Yield the events of seventy days up to now."""
     draw = random.Random(5)
     today = int(now_s // DAY_S)
     for day in range(today - DAYS, today + 1):
@@ -123,4 +123,4 @@ def _visit(draw: random.Random, day: int, visitor: str, now_s: float) -> Iterato
             yield event | {"event_data": data} | shared
 
 
-__all__ = ["CHROME", "EMAIL", "IMG", "PASSWORD", "Told", "history", "told"]
+__all__ = ["CHROME", "EMAIL", "IMG", "PASSWORD", "SampleServer", "history", "sample_server"]

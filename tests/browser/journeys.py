@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from tests.browser.history import IMG, Told
+from tests.browser.history import IMG, SampleServer
 
 VISITS = 40
 A_BATCH = 50
@@ -18,7 +18,7 @@ PLANS = ("pro", "free", "free", IMG)
 RARE = [f"rare-{n:02}" for n in range(14)]
 
 
-def send_journeys(site: Told, website: str) -> None:
+def send_journeys(site: SampleServer, website: str) -> None:
     """Sends all of them to a website that has none."""
     sent = list(_events(int(time.time() // DAY_S - 1) * DAY_S + 10 * 3600))
     for first in range(0, len(sent), A_BATCH):

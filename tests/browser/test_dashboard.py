@@ -15,7 +15,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from tests.browser.browsers import PATIENCE_MS, ZONE, OpenPage, fail_and_recover
-from tests.browser.history import IMG, Told, told
+from tests.browser.history import IMG, SampleServer, sample_server
 
 FIELDS = {
     "pages": ("pathname",),
@@ -29,13 +29,13 @@ Dashboard = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
-    with told(tmp_path_factory.mktemp("dashboard")) as one:
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SampleServer]:
+    with sample_server(tmp_path_factory.mktemp("dashboard")) as one:
         yield one
 
 
 @pytest.fixture
-def dashboard(site: Told, open_page: OpenPage) -> Dashboard:
+def dashboard(site: SampleServer, open_page: OpenPage) -> Dashboard:
     """Opens the website's dashboard, drawn."""
 
     def show(query: str = "", **options: Any) -> Any:
@@ -109,7 +109,7 @@ def faults(page: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("range_", DAYS)
-def test_figures_are_those_of_the_read_api(site: Told, dashboard: Dashboard, range_: str) -> None:
+def test_figures_are_those_of_the_read_api(site: SampleServer, dashboard: Dashboard, range_: str) -> None:
     page = dashboard(f"range={range_}")
     told_by_api = site.ask(f"stats?{question(range_)}")["data"]
     expect(page.locator("[data-figure=visitors]")).to_have_attribute("data-value", str(told_by_api["visitors"]))
@@ -134,7 +134,7 @@ Intl.DateTimeFormat.prototype.resolvedOptions = function () {
 
 @pytest.mark.parametrize("language", ["C", "de_DE.UTF-8"])
 def test_the_pages_open_where_language_and_zone_of_the_browser_are_invalid(
-    site: Told, open_page: OpenPage, language: str
+    site: SampleServer, open_page: OpenPage, language: str
 ) -> None:
     page = site.log_in(open_page())
     page.add_init_script(LANGUAGES.replace("LANGUAGE", json.dumps(language)) + NO_ZONE)
@@ -150,7 +150,9 @@ def test_the_pages_open_where_language_and_zone_of_the_browser_are_invalid(
     expect(page.locator("[aria-busy=true]")).to_have_count(0)
 
 
-def test_a_range_that_is_over_is_compared_with_the_one_before_as_the_api_does(site: Told, dashboard: Dashboard) -> None:
+def test_a_range_that_is_over_is_compared_with_the_one_before_as_the_api_does(
+    site: SampleServer, dashboard: Dashboard
+) -> None:
     today = datetime.now(ZoneInfo(ZONE)).date()
     first, last = today - timedelta(days=20), today - timedelta(days=13)
     page = dashboard(f"from={first}&to={last}&tz={ZONE}")
@@ -160,7 +162,7 @@ def test_a_range_that_is_over_is_compared_with_the_one_before_as_the_api_does(si
     assert ("↑" in words) is (change > 0)
 
 
-def test_the_table_behind_the_chart_is_the_series(site: Told, dashboard: Dashboard) -> None:
+def test_the_table_behind_the_chart_is_the_series(site: SampleServer, dashboard: Dashboard) -> None:
     page = dashboard("range=7d")
     page.get_by_text("Table of this chart").click()
     told_by_api = site.ask(f"timeseries?{question('7d')}")["data"]
@@ -173,7 +175,7 @@ def test_the_table_behind_the_chart_is_the_series(site: Told, dashboard: Dashboa
 
 
 @pytest.mark.parametrize(("card", "field"), [(card, field) for card, fields in FIELDS.items() for field in fields])
-def test_lists_are_those_of_the_read_api(site: Told, dashboard: Dashboard, card: str, field: str) -> None:
+def test_lists_are_those_of_the_read_api(site: SampleServer, dashboard: Dashboard, card: str, field: str) -> None:
     page = dashboard(f"range=30d&tab_{card}={field}")
     answer = site.ask(f"top/{field}?{question('30d')}")
     told_by_api = [(row["value"], f"{row['visitors']:,} visitors") for row in answer["data"]]
@@ -184,7 +186,7 @@ def test_lists_are_those_of_the_read_api(site: Told, dashboard: Dashboard, card:
 
 
 @pytest.mark.parametrize("tab", ["entry", "exit"])
-def test_where_visits_begin_and_end(site: Told, dashboard: Dashboard, tab: str) -> None:
+def test_where_visits_begin_and_end(site: SampleServer, dashboard: Dashboard, tab: str) -> None:
     page = dashboard(f"range=30d&tab_pages={tab}")
     answer = site.ask(f"{tab}-pages?{question('30d')}")["data"]
     assert rows(page, "pages") == [(row["value"], f"{row['visits']:,} visits") for row in answer]
@@ -210,7 +212,7 @@ def test_where_visits_begin_and_end(site: Told, dashboard: Dashboard, tab: str) 
     assert rows(page, "pages") == [(row["value"], f"{row['visits']:,} visits") for row in filtered]
 
 
-def test_names_of_events_with_their_counts(site: Told, dashboard: Dashboard) -> None:
+def test_names_of_events_with_their_counts(site: SampleServer, dashboard: Dashboard) -> None:
     page = dashboard("range=30d")
     [row] = site.ask(f"event-names?{question('30d')}")["data"]
     bar = page.locator(".card-names .bar")
@@ -224,7 +226,7 @@ def test_names_of_events_with_their_counts(site: Told, dashboard: Dashboard) -> 
     expect(page.locator(".suggestions .bar")).to_contain_text(row["value"])
 
 
-def test_all_values_of_a_list_are_in_a_dialog_with_a_search(site: Told, dashboard: Dashboard) -> None:
+def test_all_values_of_a_list_are_in_a_dialog_with_a_search(site: SampleServer, dashboard: Dashboard) -> None:
     page = dashboard("range=30d")
     everything = site.ask(f"top/pathname?limit=1000&{question('30d')}")["data"]
     page.locator(".card-pages").get_by_role("button", name="All pages").click()
@@ -237,7 +239,7 @@ def test_all_values_of_a_list_are_in_a_dialog_with_a_search(site: Told, dashboar
     assert query_of(page)["filter_pathname"].startswith("/blog/1")
 
 
-def test_recent_events_page_by_page(site: Told, dashboard: Dashboard) -> None:
+def test_recent_events_page_by_page(site: SampleServer, dashboard: Dashboard) -> None:
     page = dashboard("range=30d")
     expect(page.locator(".events-table tbody tr")).to_have_count(12)
     page.get_by_role("button", name="Older events").click()
@@ -257,7 +259,7 @@ def test_everything_shown_can_be_had_as_csv(dashboard: Dashboard) -> None:
         assert answer.headers["content-type"].startswith("text/csv")
 
 
-def test_pages_have_a_small_line_of_their_days(site: Told, dashboard: Dashboard) -> None:
+def test_pages_have_a_small_line_of_their_days(site: SampleServer, dashboard: Dashboard) -> None:
     page = dashboard("range=7d")
     expect(page.locator(".card-pages .spark polyline")).to_have_count(10)
     longest = dashboard("range=12m")
@@ -265,7 +267,7 @@ def test_pages_have_a_small_line_of_their_days(site: Told, dashboard: Dashboard)
     assert longest.locator(".spark polyline").count() == 0
 
 
-def test_who_is_here_now_comes_by_itself(site: Told, dashboard: Dashboard) -> None:
+def test_who_is_here_now_comes_by_itself(site: SampleServer, dashboard: Dashboard) -> None:
     page = dashboard()
     before = int(page.locator(".live strong").inner_text())
     site.send(site.website, {"type": "screen_view", "name": "just-now", "session_id": "somebody-new"})
@@ -276,7 +278,7 @@ def test_who_is_here_now_comes_by_itself(site: Told, dashboard: Dashboard) -> No
 # --- the address
 
 
-def test_the_address_says_all_of_it_and_shows_everyone_the_same(site: Told, dashboard: Dashboard) -> None:
+def test_the_address_says_all_of_it_and_shows_everyone_the_same(site: SampleServer, dashboard: Dashboard) -> None:
     page = dashboard()
     page.get_by_role("button", name="30 d").click()
     page.get_by_role("button", name="Views", exact=False).first.click()
@@ -314,7 +316,7 @@ def test_back_goes_back(dashboard: Dashboard) -> None:
     assert figures(page) == before
 
 
-def test_the_time_zone_is_chosen_on_the_page(site: Told, dashboard: Dashboard) -> None:
+def test_the_time_zone_is_chosen_on_the_page(site: SampleServer, dashboard: Dashboard) -> None:
     page = dashboard("range=7d")
     page.get_by_label("Time zone").select_option("Pacific/Auckland")
     expect(page.locator(".zone")).to_have_value("Pacific/Auckland")
@@ -342,7 +344,7 @@ def test_nonsense_in_the_address_is_passed_over(dashboard: Dashboard) -> None:
     assert query_of(page) == {"range": "7d", "tz": ZONE}
 
 
-def test_from_one_website_to_another_the_days_stay_and_filters_do_not(site: Told, dashboard: Dashboard) -> None:
+def test_from_one_website_to_another_the_days_stay_and_filters_do_not(site: SampleServer, dashboard: Dashboard) -> None:
     page = dashboard("range=30d&filter_country=DE")
     site.send(site.second, {"type": "screen_view", "name": "second"})
     page.get_by_role("link", name="second.example").click()
@@ -354,7 +356,7 @@ def test_from_one_website_to_another_the_days_stay_and_filters_do_not(site: Told
 # --- filters and keys
 
 
-def test_filters_are_added_and_taken_away(site: Told, dashboard: Dashboard) -> None:
+def test_filters_are_added_and_taken_away(site: SampleServer, dashboard: Dashboard) -> None:
     page = dashboard("range=30d")
     page.get_by_role("button", name="Filter", exact=True).click()
     page.get_by_label("Field").select_option("country")
@@ -380,7 +382,7 @@ def test_filters_are_added_and_taken_away(site: Told, dashboard: Dashboard) -> N
     expect(page.locator(".chip")).to_have_count(0)
 
 
-def test_what_is_not_set_can_be_filtered_too(site: Told, dashboard: Dashboard) -> None:
+def test_what_is_not_set_can_be_filtered_too(site: SampleServer, dashboard: Dashboard) -> None:
     page = dashboard("range=30d")
     page.locator(".card-sources .bar", has_text="Direct").click()
     expect(page.locator(".chip", has_text="Direct")).to_have_count(1)
@@ -456,14 +458,14 @@ def test_the_chart_can_be_read_by_keyboard(dashboard: Dashboard) -> None:
         ("realtime", "Who is here now cannot be shown."),
     ],
 )
-def test_what_fails_says_so_and_recovers(site: Told, open_page: OpenPage, part: str, words: str) -> None:
+def test_what_fails_says_so_and_recovers(site: SampleServer, open_page: OpenPage, part: str, words: str) -> None:
     page = site.log_in(open_page())
     address = f"{site.url}/websites/{site.website}"
     fail_and_recover(page, address, re.compile(f"/api/account/websites/[^/]+/{part}"), words)
     drawn(page)
 
 
-def test_events_that_are_no_longer_kept_are_told_in_the_servers_words(site: Told, open_page: OpenPage) -> None:
+def test_events_that_are_no_longer_kept_are_told_in_the_servers_words(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     words = "Single events are kept from 2026-11-01T00:00:00.000+00:00 on: ask from then on."
     body = {"ok": False, "error": {"code": "beyond_retention", "message": words, "field": "from"}}
@@ -486,7 +488,9 @@ def test_while_it_asks_the_old_figures_stay_dimmed(dashboard: Dashboard) -> None
     drawn(page)
 
 
-def test_a_website_without_events_shows_the_snippet_and_then_its_first_view(site: Told, open_page: OpenPage) -> None:
+def test_a_website_without_events_shows_the_snippet_and_then_its_first_view(
+    site: SampleServer, open_page: OpenPage
+) -> None:
     page = site.log_in(open_page())
     page.goto(f"{site.url}/websites/{site.empty}")
     expect(page.locator("main")).to_contain_text(site.empty)
@@ -494,13 +498,13 @@ def test_a_website_without_events_shows_the_snippet_and_then_its_first_view(site
     expect(page.locator(".card-pages .bar")).to_have_count(1, timeout=PATIENCE_MS)
 
 
-def test_an_unknown_website_says_so(site: Told, open_page: OpenPage) -> None:
+def test_an_unknown_website_says_so(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     page.goto(f"{site.url}/websites/00000000-0000-4000-8000-000000000000")
     expect(page.locator("main")).to_contain_text("There is no such website.")
 
 
-def test_a_refresh_shows_what_is_new_and_keeps_the_focus(site: Told, open_page: OpenPage) -> None:
+def test_a_refresh_shows_what_is_new_and_keeps_the_focus(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     page.clock.install()
     page.goto(f"{site.url}/websites/{site.website}?range=7d")
@@ -539,7 +543,7 @@ def test_html_in_the_data_is_text(dashboard: Dashboard) -> None:
 
 
 def test_the_shared_link_shows_the_same_and_can_be_taken_back(
-    site: Told, dashboard: Dashboard, open_page: OpenPage
+    site: SampleServer, dashboard: Dashboard, open_page: OpenPage
 ) -> None:
     page = dashboard("range=30d&filter_country=DE")
     link = shared_link(page)
@@ -584,7 +588,7 @@ def test_axe_finds_nothing(dashboard: Dashboard, scheme: str, width: int) -> Non
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_on_shared_empty_and_failed_pages(
-    site: Told, dashboard: Dashboard, open_page: OpenPage, scheme: str
+    site: SampleServer, dashboard: Dashboard, open_page: OpenPage, scheme: str
 ) -> None:
     page = dashboard("range=7d", color_scheme=scheme)
     link = shared_link(page)
@@ -641,7 +645,7 @@ def test_on_paper_it_is_a_report(dashboard: Dashboard) -> None:
         assert all(not one.is_visible() for one in page.locator(gone).all())
 
 
-def test_all_that_is_loaded_is_less_than_100_kb(site: Told, open_page: OpenPage) -> None:
+def test_all_that_is_loaded_is_less_than_100_kb(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     sizes: dict[str, int] = {}
 

@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.browsers import ZONE, OpenPage, fail_and_recover
-from tests.browser.history import IMG, Told, told
+from tests.browser.history import IMG, SampleServer, sample_server
 from tests.browser.journeys import RARE, VISITS, send_journeys
 from tests.browser.owner import faults
 
@@ -25,15 +25,15 @@ Shown = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
-    with told(tmp_path_factory.mktemp("events")) as one:
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SampleServer]:
+    with sample_server(tmp_path_factory.mktemp("events")) as one:
         send_journeys(one, one.second)
         one.website = one.second
         yield one
 
 
 @pytest.fixture
-def shown(site: Told, open_page: OpenPage) -> Shown:
+def shown(site: SampleServer, open_page: OpenPage) -> Shown:
     """Opens the page, drawn."""
 
     def show(query: str = "", **options: Any) -> Any:
@@ -86,7 +86,7 @@ def values(card: Any) -> list[tuple[Any, int, int]]:
 # --- what it shows
 
 
-def test_names_and_figures_are_those_of_the_read_api(site: Told, shown: Shown) -> None:
+def test_names_and_figures_are_those_of_the_read_api(site: SampleServer, shown: Shown) -> None:
     page = shown()
     rows = site.ask(f"event-names?limit=1000&{question()}")["data"]
     assert len(rows) == 2 + len(RARE)
@@ -111,7 +111,7 @@ def test_names_and_figures_are_those_of_the_read_api(site: Told, shown: Shown) -
     assert query_of(page) == {"range": "7d", "tz": ZONE}
 
 
-def test_the_table_behind_the_chart_is_the_series_of_this_event(site: Told, shown: Shown) -> None:
+def test_the_table_behind_the_chart_is_the_series_of_this_event(site: SampleServer, shown: Shown) -> None:
     page = shown("event=download")
     page.get_by_text("Table of this chart").click()
     rows = site.ask(f"timeseries?{question(more='&filter_event_name=download')}")["data"]
@@ -124,7 +124,7 @@ def test_the_table_behind_the_chart_is_the_series_of_this_event(site: Told, show
     assert sum(row[0] for row in found) == VISITS / 5
 
 
-def test_a_card_for_each_property(site: Told, shown: Shown) -> None:
+def test_a_card_for_each_property(site: SampleServer, shown: Shown) -> None:
     page = shown("event=signup")
     answer = site.ask(f"event-data?event_name=signup&{question()}")
     cards = page.locator(".property")
@@ -146,7 +146,7 @@ def test_a_card_for_each_property(site: Told, shown: Shown) -> None:
     expect(page.locator(".property[data-property=yearly] .bar").first).not_to_contain_text('"')
 
 
-def test_all_values_of_a_property(site: Told, shown: Shown) -> None:
+def test_all_values_of_a_property(site: SampleServer, shown: Shown) -> None:
     page = shown("event=signup")
     page.get_by_role("button", name="All 10 values").last.click()
     dialog = page.get_by_role("dialog", name="seats")
@@ -206,7 +206,7 @@ def test_one_beyond_the_first_ten_is_found_and_stays_in_sight(shown: Shown) -> N
     expect(page.locator(".names .bar")).to_have_count(SHOWN + 1)
 
 
-def test_filters_are_chips_and_hold_for_all_of_it(site: Told, shown: Shown) -> None:
+def test_filters_are_chips_and_hold_for_all_of_it(site: SampleServer, shown: Shown) -> None:
     page = shown("event=signup&filter_browser=Firefox&filter_event_name=download")
     expect(page.locator(".chip")).to_have_count(2)
     # The list is filtered by both; the chosen event takes the place of the filter of names.
@@ -235,7 +235,7 @@ def test_by_keyboard_alone(shown: Shown) -> None:
 # --- nothing, and failures
 
 
-def test_a_website_without_events_says_how_to_send_one(site: Told, open_page: OpenPage) -> None:
+def test_a_website_without_events_says_how_to_send_one(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     page.goto(f"{site.url}/websites/{site.empty}/events")
     expect(page.get_by_role("heading", name="No event was counted in these days")).to_be_visible()
@@ -274,7 +274,7 @@ def test_an_event_without_data_says_how_to_send_some(shown: Shown) -> None:
         ("event-data", "The data of signup cannot be shown."),
     ],
 )
-def test_what_fails_says_so_and_recovers(site: Told, open_page: OpenPage, part: str, words: str) -> None:
+def test_what_fails_says_so_and_recovers(site: SampleServer, open_page: OpenPage, part: str, words: str) -> None:
     page = site.log_in(open_page())
     # Without an event in the address, it is the names that say which one is shown.
     address = f"{site.url}/websites/{site.website}/events?{'' if part == 'event-names' else 'event=signup'}"

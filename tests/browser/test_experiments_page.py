@@ -16,7 +16,7 @@ from playwright.sync_api import expect
 
 from tally.reports.significance import wilson
 from tests.browser.browsers import ZONE, OpenPage
-from tests.browser.history import IMG, Told, late_times_ms, told
+from tests.browser.history import IMG, SampleServer, late_times_ms, sample_server
 from tests.browser.owner import faults
 from tests.support.app import CHROME, SAFARI_IPHONE
 
@@ -33,7 +33,7 @@ TRIALS: dict[str, dict[str, tuple[int, dict[str, int]]]] = {
 Shown = Callable[..., Any]
 
 
-def run_trials(site: Told) -> None:
+def run_trials(site: SampleServer) -> None:
     """Each visitor is a session of its own; a third of them come with a phone."""
     times = late_times_ms()
     sent: dict[str, list[dict[str, Any]]] = {CHROME: [], SAFARI_IPHONE: []}
@@ -56,14 +56,14 @@ def run_trials(site: Told) -> None:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
-    with told(tmp_path_factory.mktemp("experiments")) as one:
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SampleServer]:
+    with sample_server(tmp_path_factory.mktemp("experiments")) as one:
         run_trials(one)
         yield one
 
 
 @pytest.fixture
-def shown(site: Told, open_page: OpenPage) -> Shown:
+def shown(site: SampleServer, open_page: OpenPage) -> Shown:
     """Opens the page, drawn."""
 
     def show(query: str = "range=7d", **options: Any) -> Any:
@@ -98,7 +98,7 @@ def cells(page: Any) -> list[list[str]]:
     )
 
 
-def cells_by_api(site: Told, asked: str) -> list[list[str]]:
+def cells_by_api(site: SampleServer, asked: str) -> list[list[str]]:
     return [
         [one["experiment"], goal["goal"] or "", arm["variant"], f"{arm['visitors']:,}", f"{arm['conversions']:,}"]
         for one in site.ask(asked)["data"]
@@ -281,7 +281,7 @@ def test_splits_notes_and_numbers(shown: Shown) -> None:
 # --- what it shows
 
 
-def test_figures_are_those_of_the_read_api(site: Told, shown: Shown) -> None:
+def test_figures_are_those_of_the_read_api(site: SampleServer, shown: Shown) -> None:
     page = shown()
     expected = cells_by_api(site, question())
     assert cells(page) == expected
@@ -332,7 +332,7 @@ def test_the_overview_leads_to_each(shown: Shown) -> None:
     expect(page.get_by_role("heading", name="lost half")).to_be_focused()
 
 
-def test_filters_are_about_the_assignment(site: Told, shown: Shown) -> None:
+def test_filters_are_about_the_assignment(site: SampleServer, shown: Shown) -> None:
     page = shown("range=7d&filter_device=mobile")
     assert cells(page) == cells_by_api(site, question(more="&filter_device=mobile"))
     expect(trial(page, "button")).to_contain_text("part after part")
@@ -342,7 +342,7 @@ def test_filters_are_about_the_assignment(site: Told, shown: Shown) -> None:
     assert cells(page) == cells_by_api(site, question())
 
 
-def test_range_zone_and_keys(site: Told, shown: Shown) -> None:
+def test_range_zone_and_keys(site: SampleServer, shown: Shown) -> None:
     page = shown()
     page.get_by_label("Time zone").select_option("UTC")
     page.wait_for_url("**tz=UTC*")
@@ -358,7 +358,7 @@ def test_range_zone_and_keys(site: Told, shown: Shown) -> None:
     expect(page.locator("p.about")).not_to_contain_text("Today is not over")
 
 
-def test_csv(site: Told, shown: Shown) -> None:
+def test_csv(site: SampleServer, shown: Shown) -> None:
     page = shown()
     with page.expect_download() as download:
         page.get_by_role("link", name="CSV of all experiments").click()
@@ -370,7 +370,7 @@ def test_csv(site: Told, shown: Shown) -> None:
 # --- where there is nothing
 
 
-def test_no_experiments(site: Told, shown: Shown) -> None:
+def test_no_experiments(site: SampleServer, shown: Shown) -> None:
     """How to begin one; and where only filters leave nothing, how to remove them."""
     page = shown()
     page.goto(f"{site.url}/websites/{site.second}/experiments")
@@ -383,7 +383,7 @@ def test_no_experiments(site: Told, shown: Shown) -> None:
     drawn(page)
 
 
-def test_of_very_many_it_says_how_many_are_not_shown(site: Told, shown: Shown) -> None:
+def test_of_very_many_it_says_how_many_are_not_shown(site: SampleServer, shown: Shown) -> None:
     """Anybody may send names: the page stays readable, and does not keep quiet about the rest."""
     page = shown()
     expect(page.get_by_text("Not shown")).to_have_count(0)
@@ -402,7 +402,7 @@ def test_of_very_many_it_says_how_many_are_not_shown(site: Told, shown: Shown) -
     assert faults(page) == []
 
 
-def test_a_failure_says_so_and_can_be_tried_again(site: Told, open_page: OpenPage) -> None:
+def test_a_failure_says_so_and_can_be_tried_again(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     body = {"ok": False, "error": {"code": "storage_unavailable", "message": "The database cannot be reached."}}
     pattern = re.compile(r"/api/.*/experiments\?")

@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.browsers import ZONE, OpenPage
-from tests.browser.history import IMG, Told, told
+from tests.browser.history import IMG, SampleServer, sample_server
 from tests.browser.journeys import send_journeys
 from tests.browser.owner import faults
 
@@ -24,15 +24,15 @@ Shown = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
-    with told(tmp_path_factory.mktemp("funnels")) as one:
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SampleServer]:
+    with sample_server(tmp_path_factory.mktemp("funnels")) as one:
         send_journeys(one, one.second)
         one.website = one.second
         yield one
 
 
 @pytest.fixture
-def shown(site: Told, open_page: OpenPage) -> Shown:
+def shown(site: SampleServer, open_page: OpenPage) -> Shown:
     """Opens the page with these steps, drawn."""
 
     def show(steps: list[str] = THREE, more: str = "", **options: Any) -> Any:
@@ -76,7 +76,7 @@ def question(more: str = "") -> str:
 # --- what it shows
 
 
-def test_bars_words_and_table_are_the_read_apis(site: Told, shown: Shown) -> None:
+def test_bars_words_and_table_are_the_read_apis(site: SampleServer, shown: Shown) -> None:
     page = shown()
     rows = site.ask(f"funnel?{question()}&{asked(THREE)}")["data"]
     assert [row["visits"] for row in rows] == visits(page) == [40, 20, 10]
@@ -135,7 +135,7 @@ def test_steps_that_nobody_takes(shown: Shown) -> None:
     expect(nobody.locator(".sum")).to_contain_text("No visit took the first step")
 
 
-def test_filters_and_days_hold(site: Told, shown: Shown) -> None:
+def test_filters_and_days_hold(site: SampleServer, shown: Shown) -> None:
     page = shown(more="&filter_browser=Firefox")
     rows = site.ask(f"funnel?{question('&filter_browser=Firefox')}&{asked(THREE)}")["data"]
     assert visits(page) == [row["visits"] for row in rows] == [10, 10, 10]
@@ -145,7 +145,7 @@ def test_filters_and_days_hold(site: Told, shown: Shown) -> None:
     assert steps_of(page) == THREE
 
 
-def test_csv(site: Told, shown: Shown) -> None:
+def test_csv(site: SampleServer, shown: Shown) -> None:
     page = shown()
     link = page.get_by_role("link", name="CSV of the funnel").get_attribute("href")
     answer = page.request.get(site.url + link)
@@ -212,7 +212,7 @@ def test_all_of_it_by_keyboard_and_the_focus_goes_along(shown: Shown) -> None:
     expect(page.locator(".step-figures").last).to_contain_text("0 visits")
 
 
-def test_a_link_shows_the_same_funnel(shown: Shown, open_page: OpenPage, site: Told) -> None:
+def test_a_link_shows_the_same_funnel(shown: Shown, open_page: OpenPage, site: SampleServer) -> None:
     page = shown([*THREE, "event_name:a:b", "event_name:" + "%2Bx%26y"])
     other = site.log_in(open_page())
     other.goto(page.url)
@@ -222,7 +222,9 @@ def test_a_link_shows_the_same_funnel(shown: Shown, open_page: OpenPage, site: T
     assert other.url == page.url
 
 
-def test_what_is_no_step_is_passed_over_and_eight_are_enough(shown: Shown, site: Told, open_page: OpenPage) -> None:
+def test_what_is_no_step_is_passed_over_and_eight_are_enough(
+    shown: Shown, site: SampleServer, open_page: OpenPage
+) -> None:
     page = site.log_in(open_page())
     wrong = ["colour:red", "pathname", "pathname:", ":x", *[f"pathname:/{n}" for n in range(9)]]
     page.goto(f"{site.url}/websites/{site.website}/funnels?{asked(wrong)}")
@@ -235,7 +237,7 @@ def test_what_is_no_step_is_passed_over_and_eight_are_enough(shown: Shown, site:
 # --- nothing, and failures
 
 
-def test_without_steps_a_funnel_is_proposed(site: Told, open_page: OpenPage) -> None:
+def test_without_steps_a_funnel_is_proposed(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     page.goto(f"{site.url}/websites/{site.website}/funnels")
     expect(page.locator(".proposal")).to_have_text("Page / then Event signup")
@@ -250,7 +252,7 @@ def test_without_steps_a_funnel_is_proposed(site: Told, open_page: OpenPage) -> 
     drawn(page, 2)
 
 
-def test_a_website_without_events(site: Told, open_page: OpenPage) -> None:
+def test_a_website_without_events(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     page.goto(f"{site.url}/websites/{site.empty}/funnels")
     expect(page.get_by_role("heading", name="How far do visits come?")).to_be_visible()
@@ -259,7 +261,7 @@ def test_a_website_without_events(site: Told, open_page: OpenPage) -> None:
     assert faults(page) == []
 
 
-def test_what_fails_says_so_and_the_steps_stay(site: Told, open_page: OpenPage) -> None:
+def test_what_fails_says_so_and_the_steps_stay(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     pattern = re.compile(r"/api/account/websites/[^/]+/funnel\?")
     body = {"ok": False, "error": {"code": "query_timeout", "message": "This question takes too long."}}

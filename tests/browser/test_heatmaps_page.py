@@ -16,7 +16,7 @@ from playwright.sync_api import expect
 
 from tests.browser.browsers import ZONE, OpenPage
 from tests.browser.customer_site import Pages
-from tests.browser.history import EMAIL, PASSWORD, Told, run
+from tests.browser.history import EMAIL, PASSWORD, SampleServer, run
 from tests.browser.owner import faults
 from tests.support.process import Server, until
 
@@ -42,7 +42,7 @@ def seen(depth: int) -> Point:
     return {"kind": "scroll", "x": 0, "y": depth}
 
 
-class Site(Told):
+class Site(SampleServer):
     """A server with points, the website's own pages, and what was sent by page and width class."""
 
     pages: Pages
@@ -286,8 +286,8 @@ def test_how_far_down_it_is_seen(site: Site, shown: Shown) -> None:
     half = max(i for i, share in enumerate(reached) if share >= 50) * ROW_PX
     expect(page.locator(".depth-words")).to_contain_text(f"Half of {len(own)} views reach {half:,} px")
     quarters = [max(i for i, share in enumerate(reached) if share >= part) * ROW_PX for part in (75, 25)]
-    told = f"Three quarters reach {quarters[0]:,} px, a quarter {quarters[1]:,} px"
-    expect(page.locator(".depth-words")).to_contain_text(told)
+    sample_server = f"Three quarters reach {quarters[0]:,} px, a quarter {quarters[1]:,} px"
+    expect(page.locator(".depth-words")).to_contain_text(sample_server)
     expect(page.locator(".sheet-label.part")).to_have_text(
         [f"{part}% of views reach {depth:,} px" for part, depth in ((75, quarters[0]), (50, half), (25, quarters[1]))]
     )

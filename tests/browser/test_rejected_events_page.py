@@ -18,7 +18,7 @@ from playwright.sync_api import expect
 
 from tally.ingest.rejected_events import NUMBER_OF, REASONS
 from tests.browser.browsers import ZONE, OpenPage
-from tests.browser.history import Told, told
+from tests.browser.history import SampleServer, sample_server
 from tests.browser.owner import faults
 from tests.support.app import CHROME
 from tests.support.process import until
@@ -29,7 +29,7 @@ GOOGLEBOT = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.
 Shown = Callable[..., Any]
 
 
-def refuse(site: Told) -> int:
+def refuse(site: SampleServer) -> int:
     """Sends what is left out, each for a reason of its own; how many events."""
     view = {"type": "pageview", "website_id": site.website, "url": "https://example.com/secret-path"}
     own, foreign = {"Origin": "https://example.com"}, {"Origin": "https://staging.example.net:8443"}
@@ -47,8 +47,8 @@ def refuse(site: Told) -> int:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
-    with told(tmp_path_factory.mktemp("left_out")) as one:
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SampleServer]:
+    with sample_server(tmp_path_factory.mktemp("left_out")) as one:
         events = refuse(one)
         until(lambda: one.ask("rejected")["data"]["events"] == events)
         quarter = int(time.time() // 900)
@@ -64,7 +64,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
 
 
 @pytest.fixture
-def shown(site: Told, open_page: OpenPage) -> Shown:
+def shown(site: SampleServer, open_page: OpenPage) -> Shown:
     """Opens the page, drawn."""
 
     def show(query: str = "range=30d", **options: Any) -> Any:
@@ -104,7 +104,7 @@ def bucket(page: Any) -> str:
 # --- what it shows
 
 
-def test_figures_and_rows_are_those_of_the_read_api(site: Told, shown: Shown) -> None:
+def test_figures_and_rows_are_those_of_the_read_api(site: SampleServer, shown: Shown) -> None:
     page = shown()
     data = site.ask(f"rejected?{question(30)}")["data"]
     expected = Counter({"all": data["events"]})
@@ -138,7 +138,7 @@ def test_each_row_says_what_it_means_and_what_to_do(shown: Shown) -> None:
     expect(page.get_by_role("heading", name="Who else may send")).to_be_visible()
 
 
-def test_every_code_has_words_of_its_own(site: Told, shown: Shown) -> None:
+def test_every_code_has_words_of_its_own(site: SampleServer, shown: Shown) -> None:
     """A code that the page does not know would say so."""
     page = shown()
     codes = [code for code, _ in REASONS]
@@ -165,7 +165,7 @@ def test_examples_tell_when_and_what(shown: Shown) -> None:
     expect(examples.locator("time")).to_have_count(examples.count())
 
 
-def test_a_day_on_the_chart(site: Told, shown: Shown) -> None:
+def test_a_day_on_the_chart(site: SampleServer, shown: Shown) -> None:
     """By keyboard: each day with its sum; Enter goes to that day alone."""
     page = shown()
     days = site.ask(f"rejected?{question(30)}")["data"]["days"]
@@ -184,7 +184,7 @@ def test_a_day_on_the_chart(site: Told, shown: Shown) -> None:
     expect(page.locator(".figure[data-reason=all]")).to_have_attribute("data-value", str(days[-2]["events"]))
 
 
-def test_a_reason_chooses_the_chart(site: Told, shown: Shown) -> None:
+def test_a_reason_chooses_the_chart(site: SampleServer, shown: Shown) -> None:
     """And is in the address, so that a link and the way back show the same."""
     page = shown()
     page.locator(".figure[data-reason=rate]").click()
@@ -222,7 +222,7 @@ def test_keys(shown: Shown) -> None:
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
-def test_csv(site: Told, shown: Shown) -> None:
+def test_csv(site: SampleServer, shown: Shown) -> None:
     page = shown()
     with page.expect_download() as download:
         page.get_by_role("link", name="CSV of what was left out by day").click()
@@ -232,7 +232,7 @@ def test_csv(site: Told, shown: Shown) -> None:
     assert sums == site.ask(f"rejected?{question(30)}")["data"]["events"]
 
 
-def test_the_time_zone_moves_the_days(site: Told, shown: Shown) -> None:
+def test_the_time_zone_moves_the_days(site: SampleServer, shown: Shown) -> None:
     page = shown()
     page.get_by_label("Time zone").select_option("UTC")
     page.wait_for_url("**tz=UTC*")
@@ -246,7 +246,7 @@ def test_the_time_zone_moves_the_days(site: Told, shown: Shown) -> None:
 # --- where it is found, and where there is nothing
 
 
-def test_the_dashboard_leads_there_and_back(site: Told, open_page: OpenPage) -> None:
+def test_the_dashboard_leads_there_and_back(site: SampleServer, open_page: OpenPage) -> None:
     """With the days that are shown; the filters stay behind."""
     page = site.log_in(open_page())
     page.goto(f"{site.url}/websites/{site.website}?range=30d&tz={ZONE}&filter_os=Linux")
@@ -260,7 +260,7 @@ def test_the_dashboard_leads_there_and_back(site: Told, open_page: OpenPage) -> 
     expect(page.locator(".figure")).to_have_count(7)
 
 
-def test_nothing_was_left_out(site: Told, shown: Shown) -> None:
+def test_nothing_was_left_out(site: SampleServer, shown: Shown) -> None:
     """A sentence and the next step; the days can still be changed."""
     first, last = today() - timedelta(days=70), today() - timedelta(days=69)
     page = shown()
@@ -277,7 +277,7 @@ def test_nothing_was_left_out(site: Told, shown: Shown) -> None:
     page.wait_for_url(f"**/websites/{site.empty}?range=7d&tz={ZONE}")
 
 
-def test_a_failure_says_so_and_can_be_tried_again(site: Told, open_page: OpenPage) -> None:
+def test_a_failure_says_so_and_can_be_tried_again(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     body = {"ok": False, "error": {"code": "storage_unavailable", "message": "The database cannot be reached."}}
     pattern = re.compile(r"/rejected\?")
@@ -294,7 +294,7 @@ def test_a_failure_says_so_and_can_be_tried_again(site: Told, open_page: OpenPag
     page.problems.forgive("503")
 
 
-def test_it_is_asked_again_while_it_is_looked_at(site: Told, open_page: OpenPage) -> None:
+def test_it_is_asked_again_while_it_is_looked_at(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     page.clock.install()
     page.goto(f"{site.url}/websites/{site.second}/rejected?range=today")
@@ -310,13 +310,13 @@ def test_it_is_asked_again_while_it_is_looked_at(site: Told, open_page: OpenPage
     assert figures(page) == {"invalid": 1}
 
 
-def test_another_accounts_website_is_not_here(site: Told, open_page: OpenPage) -> None:
+def test_another_accounts_website_is_not_here(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     page.goto(f"{site.url}/websites/00000000-0000-4000-8000-000000000000/rejected")
     expect(page.get_by_role("heading", name="This website is not here")).to_be_visible()
 
 
-def test_a_shared_link_shows_nothing_of_it(site: Told, open_page: OpenPage) -> None:
+def test_a_shared_link_shows_nothing_of_it(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     answer = page.request.post(
         f"{site.url}/api/account/websites/{site.website}/share", headers={"Sec-Fetch-Site": "same-origin"}

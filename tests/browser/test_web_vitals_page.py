@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.browsers import ZONE, OpenPage
-from tests.browser.history import Told, late_times_ms, told
+from tests.browser.history import SampleServer, late_times_ms, sample_server
 from tests.browser.owner import faults
 from tests.support.app import CHROME, SAFARI_IPHONE
 
@@ -24,7 +24,7 @@ NAMES = ("lcp", "inp", "cls", "fcp", "ttfb")
 Shown = Callable[..., Any]
 
 
-def measure(site: Told) -> None:
+def measure(site: SampleServer) -> None:
     """Four UTC days of page loads, of two kinds of device."""
     draw = random.Random(7)
     times = late_times_ms()
@@ -45,14 +45,14 @@ def measure(site: Told) -> None:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
-    with told(tmp_path_factory.mktemp("vitals")) as one:
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SampleServer]:
+    with sample_server(tmp_path_factory.mktemp("vitals")) as one:
         measure(one)
         yield one
 
 
 @pytest.fixture
-def shown(site: Told, open_page: OpenPage) -> Shown:
+def shown(site: SampleServer, open_page: OpenPage) -> Shown:
     """Opens the page, drawn."""
 
     def show(query: str = "range=7d", **options: Any) -> Any:
@@ -83,7 +83,7 @@ def figures(page: Any) -> dict[str, tuple[str, str]]:
     }
 
 
-def told_by_api(site: Told, asked: str) -> dict[str, tuple[str, str]]:
+def told_by_api(site: SampleServer, asked: str) -> dict[str, tuple[str, str]]:
     """What figures() is to be; numbers as scripts write them."""
     return {
         row["metric"]: ("null" if row["p75"] is None else f"{row['p75']:g}", f"{row['samples']}")
@@ -96,14 +96,14 @@ def ranked(page: Any, field: str) -> list[tuple[str, str]]:
     return [(row.get_attribute("data-value"), row.get_attribute("data-p75")) for row in rows]
 
 
-def ranked_by_api(site: Told, asked: str) -> list[tuple[str, str]]:
+def ranked_by_api(site: SampleServer, asked: str) -> list[tuple[str, str]]:
     return [(row["value"], f"{row['p75']:g}") for row in site.ask(asked)["data"] if row["samples"]]
 
 
 # --- what it shows
 
 
-def test_figures_are_those_of_the_read_api(site: Told, shown: Shown) -> None:
+def test_figures_are_those_of_the_read_api(site: SampleServer, shown: Shown) -> None:
     page = shown()
     expected = told_by_api(site, question())
     assert figures(page) == expected
@@ -115,7 +115,7 @@ def test_figures_are_those_of_the_read_api(site: Told, shown: Shown) -> None:
     expect(page.locator(".dash-foot")).to_contain_text("within 2\u00a0%")
 
 
-def test_ratings_are_words_and_those_published(site: Told, shown: Shown) -> None:
+def test_ratings_are_words_and_those_published(site: SampleServer, shown: Shown) -> None:
     page = shown()
     answer = site.ask(question())
     rows, thresholds = answer["data"], answer["meta"]["thresholds"]
@@ -172,7 +172,7 @@ def test_words_of_values_and_verdicts(shown: Shown) -> None:
     }
 
 
-def test_a_metric_is_chosen(site: Told, shown: Shown) -> None:
+def test_a_metric_is_chosen(site: SampleServer, shown: Shown) -> None:
     """And is in the address; trend, pages and devices are its."""
     page = shown()
     page.locator("[data-metric=cls]").click()
@@ -190,7 +190,7 @@ def test_a_metric_is_chosen(site: Told, shown: Shown) -> None:
     expect(page.locator("#metric")).to_have_text("LCP: Largest Contentful Paint")
 
 
-def test_the_trend_by_utc_day(site: Told, shown: Shown) -> None:
+def test_the_trend_by_utc_day(site: SampleServer, shown: Shown) -> None:
     """By keyboard and in the table behind it; Enter goes to that day."""
     page = shown("range=7d&metric=fcp")
     rows = site.ask(question(more="&by=day&metric=fcp"))["data"]
@@ -214,7 +214,7 @@ def test_the_trend_by_utc_day(site: Told, shown: Shown) -> None:
     page.wait_for_url(f"**/vitals?from={day}&to={day}&tz={ZONE}&metric=fcp")
 
 
-def test_a_row_filters(site: Told, shown: Shown) -> None:
+def test_a_row_filters(site: SampleServer, shown: Shown) -> None:
     page = shown()
     page.locator(".ranked-pathname .ranked-row").first.click()
     page.wait_for_url("**&filter_pathname=/checkout")
@@ -233,7 +233,7 @@ def test_a_row_filters(site: Told, shown: Shown) -> None:
     assert figures(page) == told_by_api(site, question())
 
 
-def test_all_pages(site: Told, shown: Shown) -> None:
+def test_all_pages(site: SampleServer, shown: Shown) -> None:
     page = shown()
     expect(page.locator(".ranked-pathname .ranked-row")).to_have_count(10)
     page.get_by_role("button", name="All pages").click()
@@ -255,7 +255,7 @@ def test_what_was_not_measured_says_so(shown: Shown) -> None:
     drawn(page)
 
 
-def test_leaving_ends_what_is_asked(site: Told, open_page: OpenPage) -> None:
+def test_leaving_ends_what_is_asked(site: SampleServer, open_page: OpenPage) -> None:
     page, ended = site.log_in(open_page()), []
     page.on("requestfailed", lambda request: ended.append(request.url))
     page.route(re.compile(r"/api/.*/vitals\?"), lambda route: None)
@@ -266,7 +266,7 @@ def test_leaving_ends_what_is_asked(site: Told, open_page: OpenPage) -> None:
     assert len([url for url in ended if "/vitals?" in url]) == 4
 
 
-def test_range_zone_and_keys(site: Told, shown: Shown) -> None:
+def test_range_zone_and_keys(site: SampleServer, shown: Shown) -> None:
     page = shown()
     page.keyboard.press("3")
     page.wait_for_url("**range=30d&**")
@@ -287,7 +287,7 @@ def test_range_zone_and_keys(site: Told, shown: Shown) -> None:
     assert not {"Event name", "Type"} & set(fields)
 
 
-def test_csv(site: Told, shown: Shown) -> None:
+def test_csv(site: SampleServer, shown: Shown) -> None:
     page = shown("range=7d&metric=inp")
     for name, head, rows in (
         ("CSV of all metrics", "metric,unit,samples", 5),
@@ -305,7 +305,7 @@ def test_csv(site: Told, shown: Shown) -> None:
 # --- where it is found, and where there is nothing
 
 
-def test_days_and_filters_come_along(site: Told, shown: Shown) -> None:
+def test_days_and_filters_come_along(site: SampleServer, shown: Shown) -> None:
     """From page to page of a website; to another website the days alone. What is the page's own stays behind."""
     page = shown("range=30d&filter_device=desktop&metric=cls")
     pages = page.get_by_role("list", name=re.compile("^Pages of Example"))
@@ -320,7 +320,7 @@ def test_days_and_filters_come_along(site: Told, shown: Shown) -> None:
     page.wait_for_url(f"**/websites/{site.second}?range=30d&tz={ZONE}")
 
 
-def test_nothing_was_measured(site: Told, shown: Shown) -> None:
+def test_nothing_was_measured(site: SampleServer, shown: Shown) -> None:
     """How to switch it on; and where only filters leave nothing, how to remove them."""
     page = shown()
     page.goto(f"{site.url}/websites/{site.second}/vitals")
@@ -334,7 +334,7 @@ def test_nothing_was_measured(site: Told, shown: Shown) -> None:
     drawn(page)
 
 
-def test_a_failure_says_so_and_can_be_tried_again(site: Told, open_page: OpenPage) -> None:
+def test_a_failure_says_so_and_can_be_tried_again(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     body = {"ok": False, "error": {"code": "storage_unavailable", "message": "The database cannot be reached."}}
     pattern = re.compile(r"/api/.*/vitals\?")
@@ -351,13 +351,13 @@ def test_a_failure_says_so_and_can_be_tried_again(site: Told, open_page: OpenPag
     page.problems.forgive("503")
 
 
-def test_another_accounts_website_is_not_here(site: Told, open_page: OpenPage) -> None:
+def test_another_accounts_website_is_not_here(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     page.goto(f"{site.url}/websites/00000000-0000-4000-8000-000000000000/vitals")
     expect(page.get_by_role("heading", name="This website is not here")).to_be_visible()
 
 
-def test_it_is_asked_again_while_it_is_looked_at(site: Told, open_page: OpenPage) -> None:
+def test_it_is_asked_again_while_it_is_looked_at(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     page.clock.install()
     page.goto(f"{site.url}/websites/{site.empty}/vitals?range=today")

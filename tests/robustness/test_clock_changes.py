@@ -25,7 +25,7 @@ from tally.storage import meta as notes
 from tally.storage.database import connect_reader
 from tally.timestamps import iso
 from tests.support.app import NOON_MS, ROOT, App, MakeApp, ManualClock
-from tests.support.page_client import Browser, logged_in
+from tests.support.page_client import PageClient, logged_in
 from tests.support.process import Command, Serve, clean_environment, until
 
 SECOND_MS = 1_000
@@ -160,7 +160,7 @@ def view(website: str, **more: Any) -> dict[str, Any]:
 class Life:
     """An application with a past of nine days, an owner who is logged in, and a list of what it took."""
 
-    def __init__(self, app: App, website: str, key: str, browser: Browser) -> None:
+    def __init__(self, app: App, website: str, key: str, browser: PageClient) -> None:
         self.app, self.website, self.key, self.browser = app, website, key, browser
         self.taken: list[int] = []
         self.clock = app.clock
@@ -470,7 +470,7 @@ async def test_a_login_over_a_jump(app: App, jump_ms: int) -> None:
     app.clock.set_wall(app.clock.wall_ms() + jump_ms)
     await app.store.tick()
     assert (await browser("GET", "/api/account")).status == 200
-    other = Browser(app)
+    other = PageClient(app)
     assert (await other.log_in()).status == 200
     assert (await other("GET", "/api/account")).status == 200
     app.clock.set_wall(app.clock.wall_ms() - jump_ms)

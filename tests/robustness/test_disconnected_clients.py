@@ -22,7 +22,7 @@ import pytest
 from tally.events.dimensions import FIELDS
 from tally.storage.connections import READERS
 from tally.timestamps import DAY_MS, iso
-from tests.support.aged_database import TODAY, built, sql
+from tests.support.aged_database import TODAY, built_database, sql
 from tests.support.app import CHROME
 from tests.support.process import Command, Serve, Server, until
 
@@ -103,7 +103,7 @@ def start(serve: Serve, command: Command, tmp_path: Path) -> Iterator[Callable[.
     made: list[Asked] = []
 
     def started(*settings: str) -> Asked:
-        db = built(tmp_path)
+        db = built_database(tmp_path)
         # What is open would be folded, from events that never end.
         sql(db, "delete from rollup_state where state < 2")
         key = command("key", "create").stdout.strip()

@@ -29,7 +29,7 @@ from tally.settings import BadSetting, settings_from
 from tests.api.test_response_headers import raw
 from tests.support.app import ROOT, Answer, App, MakeApp
 from tests.support.cases import cases
-from tests.support.page_client import PASSWORD, Browser, logged_in
+from tests.support.page_client import PASSWORD, PageClient, logged_in
 from tests.support.process import Serve, Server, need_strace
 
 EVIL = "evil.example"
@@ -435,7 +435,7 @@ async def test_a_share_link_opens_one_website_and_can_be_withdrawn(app: App) -> 
     link = (await owner("POST", f"/api/account/websites/{website}/share")).json["data"]["share"]
     token = link.removeprefix("/share/")
     assert len(token) == 24  # 144 bits
-    guest = Browser(app)
+    guest = PageClient(app)
     assert (await guest("GET", f"/api/share/{token}/stats")).status == 200
     with_it: dict[str, str | None] = {"Authorization": f"Bearer {token}", "Cookie": f"tally={token}"}
     for path in (f"/api/v1/websites/{website}/stats", f"/api/account/websites/{other}/stats", "/api/account/keys"):

@@ -1,8 +1,9 @@
-"""What the tests of retention, verify and compact share: a website with a past, in a real file, really built.
+"""A database with forty days of events and their rollups, for the tests of retention, verify and compact.
 
-`a_past` are lines of an import: forty days of traffic, vitals and A/B of a few visitors, the same each time. A day
-without traffic, one with vitals alone and one on which all have the same browser are among them. `built` is a file with
-that past, its totals and rollups built as a server would have them at the clock's moment; it is made once and copied.
+`past_events` returns lines of an import: traffic, web vitals and experiments of a few visitors, the same in every run.
+One day is without traffic, one has web vitals alone, and on one all visitors have the same browser. `built_database`
+returns a file with these events and with the totals and rollups that a server has at the clock's time. It is made once
+and copied.
 """
 
 import asyncio
@@ -29,10 +30,10 @@ from tests.support.app import NOON_MS, OWNER, ManualClock
 DAY_MS = 86_400_000
 TODAY = NOON_MS // DAY_MS
 DAYS = 40
-# Days are counted back from today.
+# Counted back from today.
 KEEP = 10
 QUIET, VITALS_ONLY, ONE_BROWSER = 25, 24, 20
-RECENT_OS = "Haiku"  # on days that stay alone
+RECENT_OS = "Haiku"  # only on days within the retention period
 RAW_TABLES = ("event", "visit", "web_vitals", "experiment_event", "experiment_assignment", "import_id")
 COLUMN_OF_TIME = {
     "event": "ts",
@@ -44,8 +45,8 @@ COLUMN_OF_TIME = {
 }
 
 
-def a_past(today: int = TODAY, back: Iterable[int] = range(DAYS, -1, -1), until_ms: int = NOON_MS) -> list[Any]:
-    """Lines of an import: of each day so many days back, up to a moment."""
+def past_events(today: int = TODAY, back: Iterable[int] = range(DAYS, -1, -1), until_ms: int = NOON_MS) -> list[Any]:
+    """Return lines of an import for the days so many days back, up to `until_ms`."""
     chance = random.Random(7)
     lines: list[dict[str, Any]] = []
     for days in back:
@@ -70,11 +71,11 @@ def a_past(today: int = TODAY, back: Iterable[int] = range(DAYS, -1, -1), until_
     return [line for line in lines if line["timestamp"] < until_ms]
 
 
-def take(path: Path, website: int, lines: Sequence[Any], now_ms: int = NOON_MS) -> tuple[int, int, int]:
-    """Imports lines: how many were taken, were there already, are bad."""
+def import_lines(path: Path, website: int, lines: Sequence[Any], now_ms: int = NOON_MS) -> tuple[int, int, int]:
+    """Import lines; return how many were accepted, were duplicates, and were bad."""
     source = path.with_name("lines.ndjson")
     source.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    connection = writing(path)
+    connection = writing_connection(path)
     try:
         with open_source(str(source)) as opened:
             summary = import_events(connection, website, opened, now_ms=now_ms)
@@ -83,19 +84,19 @@ def take(path: Path, website: int, lines: Sequence[Any], now_ms: int = NOON_MS) 
         connection.close()
 
 
-def writing(path: Path, create: bool = False) -> sqlite3.Connection:
-    """A writing connection. What is tested outlives the process, not the machine."""
+def writing_connection(path: Path, create: bool = False) -> sqlite3.Connection:
+    """Return a writing connection without fsync: what is tested survives a kill, not a power loss."""
     connection = open_database(path, create=create)
     connection.execute("pragma synchronous = off")
     return connection
 
 
 class Killed(Exception):
-    """The process is no more."""
+    """The process was killed."""
 
 
 def build(path: Path, now_ms: int = NOON_MS, keep_days: int = 0, steps: int = 1 << 30) -> bool:
-    """Does the background work as a server that was just started does, or so many steps of it; whether it ended."""
+    """Do the background work of a server that was just started, or `steps` steps of it; return whether it ended."""
 
     async def work() -> bool:
         left = iter(range(steps))
@@ -106,7 +107,7 @@ def build(path: Path, now_ms: int = NOON_MS, keep_days: int = 0, steps: int = 1 
                 raise Killed
             return False
 
-        writer, reader = await on_thread(writing(path)), await on_thread(connect_reader(path))
+        writer, reader = await on_thread(writing_connection(path)), await on_thread(connect_reader(path))
         try:
             await RollupBuilder(writer, reader, ManualClock(now_ms), keep_days, is_busy, rest=0).work()
         except Killed:
@@ -120,15 +121,15 @@ def build(path: Path, now_ms: int = NOON_MS, keep_days: int = 0, steps: int = 1 
 
 
 def make(path: Path, *pasts: Sequence[Any], now_ms: int = NOON_MS) -> Path:
-    """A file with a website for each past, built."""
-    connection = writing(path, create=True)
+    """Return a database with a website for each list of lines, with its rollups built."""
+    connection = writing_connection(path, create=True)
     with transaction(connection):
         owner = create_account(connection, OWNER, "business", None, 0)
         for number, _ in enumerate(pasts):
             add_website(connection, owner, f"{number + 1}.example.com", "", (), number)
     connection.close()
     for number, lines in enumerate(pasts):
-        assert take(path, number + 1, lines, now_ms) == (len(lines), 0, 0)
+        assert import_lines(path, number + 1, lines, now_ms) == (len(lines), 0, 0)
     # A heatmap's bins are counts: an import brings none.
     sql(path, "insert into heatmap_point values (1, ?, 1, 2, 0, 3, 4, 5)", TODAY - DAYS)
     assert build(path, now_ms)
@@ -139,17 +140,17 @@ def make(path: Path, *pasts: Sequence[Any], now_ms: int = NOON_MS) -> Path:
 def _template() -> Path:
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return make(folder / "analytics.db", a_past(), a_past(back=range(15, -1, -1)))
+    return make(folder / "analytics.db", past_events(), past_events(back=range(15, -1, -1)))
 
 
-def built(folder: Path) -> Path:
-    """A file with two websites that have a past, in that folder."""
+def built_database(folder: Path) -> Path:
+    """Return a database with two websites and their past events, in a directory."""
     folder.mkdir(exist_ok=True)
     return Path(shutil.copy(_template(), folder / "analytics.db"))
 
 
 def sql(path: Path, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
-    """Runs a statement on the file; what it gives."""
+    """Run a statement on the file and return its rows."""
     connection = sqlite3.connect(path, isolation_level=None)
     try:
         return connection.execute(query, parameters).fetchall()
@@ -158,12 +159,12 @@ def sql(path: Path, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
 
 
 def rows(path: Path, *tables: str, website: int = 1) -> dict[str, list[tuple[Any, ...]]]:
-    """All rows of a website in some tables."""
+    """Return all rows of a website in some tables."""
     return {table: sorted(sql(path, f"select * from {table} where website = ?", website), key=repr) for table in tables}
 
 
 def old_rows(path: Path, before: int, website: int = 1) -> dict[str, int]:
-    """How many raw rows of days before that one each table holds."""
+    """Return how many raw rows each table holds for the days before one."""
     return {
         table: sql(
             path,
@@ -175,13 +176,13 @@ def old_rows(path: Path, before: int, website: int = 1) -> dict[str, int]:
     }
 
 
-def states(path: Path, website: int = 1) -> dict[int, int]:
-    """The state of each day that has one."""
+def rollup_states(path: Path, website: int = 1) -> dict[int, int]:
+    """Return the state of each day that has one."""
     return dict(sql(path, "select block, state from rollup_state where website = ? and level = 0", website))
 
 
-def said(run: Callable[[Sequence[str]], int], capsys: Any, *words: str) -> tuple[int, str, str]:
-    """A command in this process: exit status, standard output, standard error."""
+def run_in_process(run: Callable[[Sequence[str]], int], capsys: Any, *words: str) -> tuple[int, str, str]:
+    """Run a command in this process; return exit status, standard output and standard error."""
     capsys.readouterr()
     status = run(words)
     return status, *capsys.readouterr()

@@ -46,7 +46,7 @@ NOON_MS = 1_795_003_200_000  # 2026-11-18T12:00:00Z
 
 
 class ManualClock(Clock):
-    """A clock that stands still until it is set; both of its hands move together."""
+    """A clock that stands still until a test sets it; wall time and monotonic time advance together."""
 
     def __init__(self, wall_ms: int = NOON_MS) -> None:
         self._wall_ms = wall_ms
@@ -60,23 +60,23 @@ class ManualClock(Clock):
         return self._monotonic_ns
 
     def advance(self, seconds: float) -> None:
-        """Both hands go on."""
+        """Advance wall time and monotonic time."""
         self._wall_ms += round(seconds * 1000)
         self._monotonic_ns += round(seconds * 1_000_000_000)
 
     def begin_at(self, ms: int) -> None:
-        """It has always been that late: nothing was set."""
+        """Start at a time, as if the clock had never been set."""
         self._wall_ms = ms
         Clock.__init__(self)
 
     def set_wall(self, ms: int) -> None:
-        """The system's time is set; what measures waiting does not notice."""
+        """Set the wall time; the monotonic time stays."""
         self._wall_ms = ms
 
 
 @dataclass
 class Answer:
-    """A response, read."""
+    """A response with its body."""
 
     status: int
     headers: Mapping[str, str]
@@ -93,7 +93,7 @@ class Answer:
 
 
 class _LikeTheProcess(TestServer):
-    """Runs the application as tally/web/runner.py does: a client that goes away does not cancel its handler."""
+    """Runs the application as tally/web/runner.py does: a disconnect does not cancel the handler."""
 
     __test__ = False
 
@@ -102,7 +102,7 @@ class _LikeTheProcess(TestServer):
 
 
 class App:
-    """An application in this process, on a file of its own."""
+    """An application in this process, with its own database file."""
 
     def __init__(self, settings: Settings, clock: ManualClock) -> None:
         self.settings, self.clock, self.db = settings, clock, settings.db
@@ -110,7 +110,7 @@ class App:
 
     async def open(self) -> None:
         self.application = build_app(self.settings, self.clock)
-        # No jar: a test says which cookies are sent.
+        # No cookie jar: tests decide which cookies are sent.
         self.client = TestClient(_LikeTheProcess(self.application), cookie_jar=aiohttp.DummyCookieJar())
         await self.client.start_server()
 
@@ -120,7 +120,7 @@ class App:
         web_app._cached_build_middleware.cache_clear()
 
     async def restart(self) -> None:
-        """Closes the application and opens another on the same file; what was in memory is gone."""
+        """Close the application and open another on the same file, without what was in memory."""
         await self.close()
         await self.open()
 
@@ -129,7 +129,7 @@ class App:
         return self.application[COLLECTOR].store
 
     async def admin(self, do: Callable[[sqlite3.Connection], Any]) -> Any:
-        """Writes as the command line does, from outside the application, which is then made to look."""
+        """Write as the command line does, outside the application, and refresh the application's cache."""
 
         def write() -> Any:
             connection = open_database(self.db, create=False)
@@ -152,7 +152,7 @@ class App:
         plan: str = "business",
         allow_origins: tuple[str, ...] = (),
     ) -> str:
-        """A new website; its account is made where it is not there yet. Its id."""
+        """Create a website, and its account if it does not exist; return its id."""
 
         def add(connection: sqlite3.Connection) -> str:
             owner = self._owner(connection, account, plan)
@@ -161,7 +161,7 @@ class App:
         return str(await self.admin(add))
 
     async def key(self, account: str = OWNER, plan: str = "business") -> str:
-        """A new API key of the account."""
+        """Create an API key of the account and return it."""
 
         def create(connection: sqlite3.Connection) -> str:
             return create_api_key(connection, self._owner(connection, account, plan), "", self.clock.wall_ms())
@@ -184,7 +184,7 @@ class App:
         path: str = "/api/collect",
         method: str = "POST",
     ) -> Answer:
-        """Sends a body; as an app does unless `headers` name a page."""
+        """Send a body to collect, as an app does unless `headers` name a page."""
         sent = (
             body if isinstance(body, bytes) else body.encode() if isinstance(body, str) else json.dumps(body).encode()
         )
@@ -200,13 +200,13 @@ class App:
         headers: Mapping[str, str] | None = None,
         method: str = "GET",
     ) -> Answer:
-        """Asks the read API."""
+        """Send a request to the read API."""
         own = {"Authorization": f"Bearer {key}"} if key else {}
         async with self.client.request(method, path, params=params, headers=own | dict(headers or {})) as response:
             return Answer(response.status, response.headers, await response.read())
 
     def sql(self, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        """Reads the file itself."""
+        """Run a query on the database file."""
         connection = sqlite3.connect(self.db)
         try:
             return connection.execute(query, parameters).fetchall()
@@ -216,7 +216,7 @@ class App:
 
 @functools.cache
 def unpacked_countries() -> Path:
-    """The bundled country data, unpacked once for all applications: each unpacking takes a third of a second."""
+    """Return the bundled country database, decompressed once for all applications, because that takes 0.3 s."""
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = folder / "countries.mmdb"

@@ -1,7 +1,7 @@
-"""What the tests of funnels and of event_data share: random histories of visits, and plain answers about them.
+"""Random histories of visits, and plain computations of funnels and event_data over them.
 
-`Fact` is an event as it is stored, with what matters here as text; `facts` reads all of them by one plain statement.
-Visits are cut anew from times; nothing of the server's ways of counting is used.
+`Fact` is a stored event with its values as text; `facts` reads all of them by one statement. Visits are computed from
+times; no code of the server that counts is used.
 """
 
 import json
@@ -17,9 +17,9 @@ from hypothesis import Phase
 from tally.events.dimensions import FIELDS
 from tally.events.validation import TYPES
 from tally.storage.sql.events import Scope
-from tests.support.rollup_database import DAY_MS, HOUR_MS, LATE_MS, MINUTE_MS, Works, make_file, runs
+from tests.support.rollup_database import DAY_MS, HOUR_MS, LATE_MS, MINUTE_MS, RollupHarness, make_file, runs
 
-# Where a fault is planted, that it is found is enough.
+# A planted fault only has to be found: the failing example is not shrunk.
 PHASES = [phase for phase in Phase if phase is not Phase.shrink or not os.environ.get("TALLY_FAULT")]
 PATHS, NAMES, DEVICES = ("/", "/a", "/b"), ("signup", "buy"), ("mobile", "desktop")
 PATH, DEVICE = FIELDS.index("pathname"), FIELDS.index("device")
@@ -41,7 +41,7 @@ TEXTS = tuple(json.dumps(one, ensure_ascii=False, separators=(",", ":")) for one
 
 
 class Fact(NamedTuple):
-    """An event as it is stored, in its order."""
+    """A stored event; facts are ordered by time and id."""
 
     ts: int
     id: int
@@ -53,30 +53,30 @@ class Fact(NamedTuple):
     data: str | None
 
 
-def facts(works: Works) -> list[Fact]:
-    """Every event of the first website, in order."""
+def facts(harness: RollupHarness) -> list[Fact]:
+    """Return every event of the first website, in order."""
     texts = ", ".join(f"(select text from label where id = {name})" for name in ("pathname", "device", "event_name"))
-    rows = works.reader.execute(
+    rows = harness.reader.execute(
         f"select ts, id, type, visitor, {texts}, event_data from event where website = ? order by ts, id",
-        (works.websites[0].number,),
+        (harness.websites[0].number,),
     )
     return [Fact(*row) for row in rows]
 
 
 def matches(fact: Fact, scope: Scope) -> bool:
-    """Whether an event is in E."""
+    """Return whether an event is in the range and matches the filters."""
     told = {"pathname": fact.pathname, "device": fact.device, "event_name": fact.event_name, "type": TYPES[fact.type]}
     return scope.from_ms <= fact.ts < scope.to_ms and all(told[field] in values for field, values in scope.filters)
 
 
 def meets(fact: Fact, step: tuple[str, str]) -> bool:
-    """Whether an event is a step."""
+    """Return whether an event is a step."""
     field, value = step
     return fact.pathname == value and fact.type <= 1 if field == "pathname" else fact.event_name == value
 
 
 def funnel(known: Sequence[Fact], scope: Scope, steps: Sequence[tuple[str, str]]) -> list[tuple[int, int, int]]:
-    """Visits, visitors, milliseconds since the step before (0 for the first), of each step, by its definition."""
+    """Return visits, visitors and milliseconds since the step before (0 for the first) of each step."""
     found: list[list[tuple[int, int]]] = [[] for _ in steps]
     for visit in runs(known):
         if scope.from_ms <= visit[0].ts < scope.to_ms and any(matches(fact, scope) for fact in visit):
@@ -91,7 +91,7 @@ def funnel(known: Sequence[Fact], scope: Scope, steps: Sequence[tuple[str, str]]
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two JSON scalars are one value."""
+    """Return whether two JSON scalars are the same value."""
     return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
 
 
@@ -99,13 +99,13 @@ KINDS = (type(None), bool, (int, float), str)
 
 
 def order(value: Any) -> tuple[int, Any]:
-    """By which values come: null, false, true, numbers, texts."""
+    """Return the sort key of a value: null, false, true, numbers, texts."""
     kind = next(n for n, types in enumerate(KINDS) if isinstance(value, types))
     return kind, 0 if value is None else value
 
 
 def values(known: Sequence[Fact], scope: Scope, name: str) -> dict[str, list[tuple[Any, int]]]:
-    """Of each property the value and the visitor of each event that has it."""
+    """Return for each property the value and the visitor of each event that has it."""
     found: dict[str, list[tuple[Any, int]]] = {}
     for fact in known:
         if matches(fact, scope) and fact.event_name == name:
@@ -115,7 +115,7 @@ def values(known: Sequence[Fact], scope: Scope, name: str) -> dict[str, list[tup
 
 
 def counted(of: Sequence[tuple[Any, int]]) -> list[tuple[Any, int, int]]:
-    """Values with their events and visitors, in their order."""
+    """Return values with their events and visitors, in order."""
     groups: list[list[tuple[Any, int]]] = []
     for one in of:
         group = next((group for group in groups if same(group[0][0], one[0])), None)
@@ -127,7 +127,7 @@ def counted(of: Sequence[tuple[Any, int]]) -> list[tuple[Any, int, int]]:
 
 
 def numbers(of: Sequence[tuple[Any, int]]) -> dict[str, Any] | None:
-    """Figures of those that are numbers; sum and mean are exact."""
+    """Return the figures of the numbers among the values; sum and mean are exact."""
     known = sorted(value for value, _ in of if isinstance(value, int | float) and not isinstance(value, bool))
     if not known:
         return None
@@ -150,21 +150,21 @@ def numbers(of: Sequence[tuple[Any, int]]) -> dict[str, Any] | None:
 
 
 def texts(path: str, device: str, name: str) -> tuple[str, ...]:
-    """The 14 fields and event_name of an event."""
+    """Return the 14 fields and event_name of an event."""
     found = [""] * (len(FIELDS) + 1)
     found[PATH], found[DEVICE], found[-1] = path, device, name
     return tuple(found)
 
 
 class History:
-    """A file that is written to, late and in time, imported into, built and restarted at random."""
+    """A database that receives random events, in time and late, imports, background work and restarts."""
 
     def __init__(self, folder: Path, chance: random.Random) -> None:
         make_file(folder / "analytics.db")
-        self.works, self.chance = Works(folder / "analytics.db"), chance
+        self.harness, self.chance = RollupHarness(folder / "analytics.db"), chance
 
     def some(self, first_ms: int, end_ms: int) -> list[tuple[int, int, str, tuple[str, ...]]]:
-        """Events at few moments, so that many are at one."""
+        """Return events at few times, so that many have the same time."""
         chance = self.chance
         begin = chance.randrange(first_ms, end_ms) // (5 * MINUTE_MS) * 5 * MINUTE_MS
         found = []
@@ -177,24 +177,24 @@ class History:
         return found
 
     def play(self) -> None:
-        """One step."""
-        works, chance = self.works, self.chance
+        """Do one random step."""
+        harness, chance = self.harness, self.chance
         kind = chance.randrange(10)
         if kind < 5:
-            now_ms = works.now_ms
+            now_ms = harness.now_ms
             some = self.some(now_ms - (LATE_MS if chance.random() < 0.4 else 2 * HOUR_MS), now_ms + 1)
             data = [chance.choice((*TEXTS, None)) if fact[3][-1] else None for fact in some]
-            works.send(*some, data=data)
+            harness.send(*some, data=data)
         elif kind == 5:
-            works.bring(*self.some(works.now_ms - 9 * DAY_MS, works.now_ms - 8 * DAY_MS))
+            harness.bring(*self.some(harness.now_ms - 9 * DAY_MS, harness.now_ms - 8 * DAY_MS))
         elif kind < 8:
-            works.advance(chance.choice((20_000, HOUR_MS, 7 * HOUR_MS, DAY_MS, 2 * DAY_MS)))
+            harness.advance(chance.choice((20_000, HOUR_MS, 7 * HOUR_MS, DAY_MS, 2 * DAY_MS)))
         else:
-            works.build(chance.choice((None, 1, 5, 40)))
+            harness.build(chance.choice((None, 1, 5, 40)))
 
     def scopes(self, count: int) -> Iterator[Scope]:
-        """Ranges with ragged and with even ends, with filters and without."""
-        chance, now_ms = self.chance, self.works.now_ms
+        """Yield ranges that begin and end at any minute or at midnight, with and without filters."""
+        chance, now_ms = self.chance, self.harness.now_ms
         for _ in range(count):
             from_ms, to_ms = sorted(
                 now_ms + 1 - chance.randrange(12 * DAY_MS) // MINUTE_MS * MINUTE_MS for _ in range(2)
@@ -209,4 +209,4 @@ class History:
             }
             chosen = chance.sample(sorted(filters), chance.choice((0, 0, 1, 2)))
             if from_ms < to_ms:
-                yield self.works.scope(from_ms, to_ms, tuple((field, filters[field]) for field in chosen))
+                yield self.harness.scope(from_ms, to_ms, tuple((field, filters[field]) for field in chosen))

@@ -1,14 +1,14 @@
-"""What the crash tests share: clients that keep a ledger, and the checks of a file whose server was killed.
+"""Clients that record what they send, and the checks of a database file whose server was killed.
 
-A `Ledger` knows every request that was sent, which of them were answered 202, and what each holds. Every event has a
-marker of its own, as its name or path, by which the file says how often it is there: `found`. Nothing is looked up by
-the product's own code: `lost_or_doubled` counts rows, `unlike_raw_rows` counts figures by loops (rolling.Plain).
+A `Ledger` records every request that was sent, whether it was answered 202, and its events. Every event has a unique
+marker as its name or path; `found` counts how often each is in the file. Nothing is read by the product's own code:
+`lost_or_doubled` counts rows, `unlike_raw_rows` computes figures by loops (rollup_database.Plain).
 
-A dead server's file is looked at as a copy (`corpse`), so that the next server recovers what its predecessor left, and
-not what SQLite has already mended for a test.
+The checks read a copy of a dead server's file (`copied_database`), so that the next server recovers what the last one
+left, and not what SQLite has recovered for a test.
 
-`SEED` draws everything; it is printed, and TALLY_SEED=... takes it again (moments still depend on the machine).
-TALLY_KILLS is how many kills there are, 20 where it is not set; the other tests grow with it.
+`SEED` seeds every random choice. It is printed, and TALLY_SEED=... sets it; the times of kills still depend on the
+machine. TALLY_KILLS is the number of kills, 20 by default; the other tests grow with it.
 """
 
 import http.client
@@ -52,13 +52,13 @@ parts = pytest.mark.parametrize("part", range(max(1, KILLS // KILLS_A_FILE)), id
 
 OWNER = "owner@example.com"
 IMPORTED = "line-"
-"""How the names of lines begin, that no ledger knows."""
+"""The prefix of names that an import brings, which are in no ledger."""
 HOUR_MS = 3_600_000
 KINDS = ("pageview", "pageview", "screen_view", "event", "app_event", "vitals", "heatmap", "ab_assign", "ab_convert")
 
 
 def chance_of(part: int, what: str) -> random.Random:
-    """The chance of one part of a test; says what draws it, for whoever sees it fail."""
+    """Return the random generator of one part of a test; print how to repeat it."""
     print(f"{what}, part {part}: repeat it with TALLY_SEED={SEED}" + (f" TALLY_KILLS={KILLS}" if part else ""))
     return random.Random(f"{SEED} {what} {part}")
 
@@ -70,7 +70,7 @@ _numbers = itertools.count()
 
 @dataclass(eq=False)
 class Request:
-    """Events that are sent together: all of them are kept, or none. `state` is sent, acknowledged or unsure."""
+    """Events of one request: all of them are stored, or none. `state` is sent, acknowledged or unsure."""
 
     markers: tuple[str, ...]
     body: bytes
@@ -87,7 +87,7 @@ class Ledger:
     name: str
     requests: list[Request] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
-    """Answers that nobody should get."""
+    """Responses that no client should get."""
 
     def of_state(self, *states: str) -> list[Request]:
         return [request for request in list(self.requests) if request.state in states]
@@ -96,7 +96,7 @@ class Ledger:
         return {marker for request in self.of_state(*states) for marker in request.markers}
 
     def new(self, draw: random.Random, number: str) -> Request:
-        """A request that nobody has sent before: a single event or a batch, with event_ids or without."""
+        """Return a new request: a single event or a batch, with event_ids or without."""
         size = draw.choice((1,) * 12 + (2, 3, 4, 7) * 2 + (50,))
         has_ids = draw.random() < 0.5
         now_ms = Clock().wall_ms()
@@ -114,7 +114,7 @@ class Ledger:
 
 
 def an_event(draw: random.Random, marker: str, now_ms: int) -> dict[str, Any]:
-    """An event of any type, of one of 60 visitors; one in five comes late, up to the 70th hour."""
+    """Return an event of any type, of one of 60 visitors; one in five is late, by up to 70 hours."""
     kind = draw.choice(KINDS)
     event: dict[str, Any] = {"marker": marker, "type": kind, "session_id": f"session-{draw.randrange(60)}"}
     event["os"] = draw.choice(("Windows", "Linux", "iOS"))
@@ -140,8 +140,10 @@ def an_event(draw: random.Random, marker: str, now_ms: int) -> dict[str, Any]:
 
 
 class Client(threading.Thread):
-    """Sends over one connection, the next request when the one before is answered, until it is told to stop or has
-    lost its server. Begins with what was given to it. `rest_s` between two requests."""
+    """Sends requests one after the other over one connection until it is stopped or loses the server.
+
+    Begins with `first`; pauses `rest_s` between two requests.
+    """
 
     def __init__(self, server: Server, ledger: Ledger, name: str, first: Sequence[Request] = (), rest_s: float = 0):
         super().__init__(daemon=True)
@@ -165,7 +167,7 @@ class Client(threading.Thread):
             request.state = "unsure"
 
     def send(self, request: Request) -> bool:
-        """Sends a request; whether there is an answer."""
+        """Send a request; return whether there was a response."""
         try:
             self.connection.request("POST", request.path, request.body, {"User-Agent": CHROME})
             response = self.connection.getresponse()
@@ -183,14 +185,16 @@ class Client(threading.Thread):
 
 @contextmanager
 def sending(server: Server, *ledgers: Ledger, clients: int = 6, rest_s: float = 0) -> Iterator[list[Client]]:
-    """Clients at work; told to stop, and waited for, at the end. They begin with what has event_ids and had no answer:
-    each of these is sent again by exactly one of them."""
+    """Yield clients that send; stop them and wait for them at the end.
+
+    They begin with the requests that have event_ids and had no response: one client sends each of these again.
+    """
     again = {ledger.name: [one for one in ledger.of_state("unsure") if one.has_ids] for ledger in ledgers}
     made = []
     for n in range(clients):
         ledger = ledgers[n % len(ledgers)]
         mine = again[ledger.name][n // len(ledgers) :: -(-clients // len(ledgers))]
-        # No marker comes twice: each client has a number of its own.
+        # Each client has its own number, so that no marker occurs twice.
         made.append(Client(server, ledger, f"{next(_numbers)}", mine, rest_s))
     for client in made:
         client.start()
@@ -206,7 +210,7 @@ def sending(server: Server, *ledgers: Ledger, clients: int = 6, rest_s: float = 
 
 
 def send_again(server: Server, ledger: Ledger) -> None:
-    """Sends once more whatever has event_ids and had no answer."""
+    """Send again all requests that have event_ids and had no response."""
     client = Client(server, ledger, "again")
     for request in ledger.of_state("unsure"):
         if request.has_ids:
@@ -217,20 +221,20 @@ def send_again(server: Server, ledger: Ledger) -> None:
 # --- what is found
 
 
-def corpse(db: Path, folder: Path) -> Path:
-    """A copy of a dead server's file and log."""
+def copied_database(db: Path, folder: Path) -> Path:
+    """Return a copy of a dead server's database file and write-ahead log."""
     folder.mkdir(exist_ok=True)
-    for old in folder.glob("corpse.db*"):
+    for old in folder.glob("copied.db*"):
         old.unlink()
     for path in (db, db.with_name(db.name + "-wal")):
         if path.exists():
             # By another process: closing a file that this one's SQLite has open as well would drop its locks.
-            subprocess.run(["cp", str(path), str(folder / path.name.replace(db.name, "corpse.db"))], check=True)
-    return folder / "corpse.db"
+            subprocess.run(["cp", str(path), str(folder / path.name.replace(db.name, "copied.db"))], check=True)
+    return folder / "copied.db"
 
 
 def found(connection: sqlite3.Connection, website: int) -> Counter[str]:
-    """How often each marker is in the file, over all tables that hold what is sent."""
+    """Return how often each marker is in the file, over all tables with events."""
     text = dict(connection.execute("select id, text from label"))
     kept: Counter[str] = Counter()
     for type_, pathname, name in connection.execute(
@@ -252,12 +256,12 @@ def found(connection: sqlite3.Connection, website: int) -> Counter[str]:
 
 
 def sent_ones(kept: Counter[str]) -> Counter[str]:
-    """Without what an import brought, or was in the file before: their names are paths of another kind."""
+    """Return the counts without the markers that an import brought or that were in the file before."""
     return Counter({marker: times for marker, times in kept.items() if not marker.startswith(IMPORTED)})
 
 
 def lost_or_doubled(connection: sqlite3.Connection, website: int, ledger: Ledger) -> list[str]:
-    """What of the ledger is not in the file as it should be: nothing."""
+    """Return how the file differs from the ledger; empty where it does not."""
     wrong = list(ledger.wrong)
     kept = sent_ones(found(connection, website))
     wrong += [f"{marker} is there {times} times" for marker, times in kept.items() if times != 1]
@@ -274,7 +278,7 @@ def lost_or_doubled(connection: sqlite3.Connection, website: int, ledger: Ledger
 
 
 def broken(connection: sqlite3.Connection, *websites: int) -> list[str]:
-    """What in the file contradicts itself: nothing. `websites`: those whose events were all sent, or imported."""
+    """Return the contradictions in the file. All events of `websites` were sent or imported by the test."""
     wrong = [str(row) for row in connection.execute("pragma integrity_check").fetchall() if row != ("ok",)]
     events = sum(sent_ones(found(connection, website)).total() for website in websites)
     ((used,),) = connection.execute("select coalesce(sum(events), 0) from account_usage").fetchall()
@@ -290,7 +294,7 @@ def broken(connection: sqlite3.Connection, *websites: int) -> list[str]:
 
 
 def wrong_visits(connection: sqlite3.Connection, website: int) -> list[str]:
-    """Rows of table visit that are not what the times of events say, or that are missing."""
+    """Return the rows of table visit that differ from the visits computed from events."""
     want = Counter(
         (visit.facts[0].visitor, visit.begin_ms, visit.ms, visit.views, visit.events)
         for visit in Plain(facts(connection, website)).visits
@@ -303,7 +307,7 @@ def wrong_visits(connection: sqlite3.Connection, website: int) -> list[str]:
 
 
 def facts(connection: sqlite3.Connection, website: int) -> list[Fact]:
-    """The traffic in the file."""
+    """Return the traffic in the file."""
     text = dict(connection.execute("select id, text from label"))
     columns = ", ".join((*FIELDS, "event_name"))
     rows = connection.execute(f"select ts, type, visitor, id, {columns} from event where website = ?", (website,))
@@ -314,8 +318,10 @@ def facts(connection: sqlite3.Connection, website: int) -> list[Fact]:
 
 
 def unlike_raw_rows(server: Server, key: str, website: str, db: Path, draw: random.Random | None = None) -> list[str]:
-    """What the read API answers otherwise than plain counting of raw rows; nobody may send meanwhile. `draw`: of one
-    range or filter that it chooses, where all of them would take long."""
+    """Return where the read API differs from plain counting of raw rows, while no client sends.
+
+    `draw` chooses one range or filter, for tests in which all of them would take long.
+    """
     with closing(sqlite3.connect(db)) as connection:
         ((number,),) = connection.execute("select number from website where id = ?", (website,)).fetchall()
         plain = Plain(facts(connection, number))
@@ -341,7 +347,7 @@ def unlike_raw_rows(server: Server, key: str, website: str, db: Path, draw: rand
 
 
 def questions(plain: Plain, scope: Scope) -> Iterator[tuple[str, Callable[[Any], Any]]]:
-    """Questions about a range, each with what raw rows say; the buckets of a series are the answer's own."""
+    """Yield requests about a range with the expected data; a series is compared by the buckets of the response."""
     yield "stats", lambda got: key_figures(plain, scope)
     yield "timeseries?interval=day", lambda got: series(plain, scope, got)
     yield "timeseries?interval=hour&tz=Asia/Kathmandu", lambda got: series(plain, scope, got)
@@ -370,7 +376,7 @@ def key_figures(plain: Plain, scope: Scope) -> dict[str, Any]:
 
 
 def shares(visits: int, bounces: int, views: int, ms: int) -> dict[str, Any]:
-    """What is told of visits besides how many they are."""
+    """Return the ratios of visits."""
     totals = {
         "bounce_rate": (100 * bounces, 1),
         "views_per_visit": (views, 2),
@@ -382,7 +388,7 @@ def shares(visits: int, bounces: int, views: int, ms: int) -> dict[str, Any]:
 
 
 def some_steps(plain: Plain) -> list[tuple[str, str]]:
-    """Two or three steps that a visit took; nearly every event has a name, or page, of its own."""
+    """Return two or three steps of a visit; nearly every event has a unique name or page."""
     for visit in plain.visits:
         taken = [
             ("pathname", fact.texts[0]) if fact.type <= 1 else ("event_name", fact.texts[len(FIELDS)])
@@ -413,7 +419,7 @@ def funnel(plain: Plain, scope: Scope, steps: Sequence[tuple[str, str]]) -> list
 
 
 def rounded(value: Fraction, places: int) -> float:
-    """Half away from zero; no figure here is negative."""
+    """Round half up; no figure here is negative."""
     return int(value * 10**places + Fraction(1, 2)) / 10**places
 
 
@@ -435,7 +441,7 @@ def iso(ms: int) -> str:
 
 
 def new_file(db: Path, websites: int = 1) -> tuple[str, list[str]]:
-    """A database with an owner and some websites: a key and their ids."""
+    """Create a database with an owner and some websites; return a key and the ids of the websites."""
     with closing(open_database(db, create=True)) as connection:
         owner = create_account(connection, OWNER, "business", None, 0)
         ids = [add_website(connection, owner, "example.com", f"{n}", (), n) for n in range(websites)]
@@ -443,8 +449,8 @@ def new_file(db: Path, websites: int = 1) -> tuple[str, list[str]]:
 
 
 def check_dead(db: Path, folder: Path, *ledgers: Ledger, tables: bool = False) -> None:
-    """Whether a dead server's file holds what it should. `tables`: totals and rollups too, which takes longer."""
-    with closing(sqlite3.connect(corpse(db, folder))) as connection:
+    """Check a dead server's file; with `tables` totals and rollups too, which takes longer."""
+    with closing(sqlite3.connect(copied_database(db, folder))) as connection:
         numbers = dict(connection.execute("select id, number from website"))
         mine = [numbers[ledger.website] for ledger in ledgers]
         for number, ledger in zip(mine, ledgers, strict=True):
@@ -455,7 +461,7 @@ def check_dead(db: Path, folder: Path, *ledgers: Ledger, tables: bool = False) -
 
 
 def nothing(wrong: list[str]) -> None:
-    """Fails where there is anything, and tells the first few."""
+    """Fail if there is anything wrong, and print the first ten."""
     assert not wrong, f"{len(wrong)} things are wrong (TALLY_SEED={SEED}):\n" + "\n".join(
         one[:1_000] for one in wrong[:10]
     )

@@ -1,6 +1,6 @@
-"""A browser at the pages' own API, as far as the server sees one: its cookie, and where it says a request comes from.
+"""A client of the pages' API that sends what a browser sends: a cookie, and headers that name the requesting page.
 
-Cookies are kept by hand, so that a test sees what is set and says what is sent.
+Cookies are kept in a dictionary, so that a test sees what is set and decides what is sent.
 """
 
 import json
@@ -19,8 +19,8 @@ PASSWORD_HASH = passwords.hashed(PASSWORD)
 OWN_PAGE = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}
 
 
-class Browser:
-    """Asks as a page of the server's own does."""
+class PageClient:
+    """Sends requests as the server's own pages do."""
 
     def __init__(self, app: App, ip: str = "203.0.113.7", **headers: str) -> None:
         self.app, self.ip = app, ip
@@ -31,7 +31,7 @@ class Browser:
     async def __call__(
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str | None] | None = None
     ) -> Answer:
-        """An answer; `body` is sent as JSON unless it is bytes; a header of None is left out."""
+        """Send a request and return its response. A body is JSON unless it is bytes; headers of None are omitted."""
         sent: dict[str, str | None] = {"X-Forwarded-For": self.ip, "User-Agent": CHROME, **self.headers}
         if self.cookies:
             sent["Cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
@@ -50,12 +50,12 @@ class Browser:
             return Answer(response.status, response.headers, await response.read())
 
     async def log_in(self, email: str = OWNER, password: str = PASSWORD) -> Answer:
-        """Tries to."""
+        """Log in; return the response."""
         return await self("POST", "/api/account/login", {"email": email, "password": password})
 
 
 async def account(app: App, email: str = OWNER, plan: str = "business") -> int:
-    """An account with PASSWORD; its number."""
+    """Create an account with PASSWORD, or give it this password; return its number."""
 
     def make(connection: sqlite3.Connection) -> int:
         try:
@@ -69,10 +69,10 @@ async def account(app: App, email: str = OWNER, plan: str = "business") -> int:
     return int(await app.admin(make))
 
 
-async def logged_in(app: App, email: str = OWNER, plan: str = "business", ip: str = "203.0.113.7") -> Browser:
-    """A browser in which the account is logged in."""
+async def logged_in(app: App, email: str = OWNER, plan: str = "business", ip: str = "203.0.113.7") -> PageClient:
+    """Return a client with a session of the account."""
     await account(app, email, plan)
-    browser = Browser(app, ip)
+    browser = PageClient(app, ip)
     answer = await browser.log_in(email)
     assert answer.status == 200, answer.text
     return browser

@@ -1,16 +1,15 @@
-"""Power cuts on paper: what a disk may hold if the power goes at any moment of a server's life.
+"""Simulated power loss: what a disk may hold if the power fails at any time while a server runs.
 
-`Recording` writes down, by strace, what a running server asks of the database and its log, in order: writes, fsyncs,
-cuts, removals; and between them the requests that came and the 202s that went. `states` plays that back and gives, for
-the moment before and after each fsync and after each 202, what may be found afterwards. What an fsync has covered is
-there. Of what was written since, a disk may have kept nothing, everything, or any part of it in any order, a page by
-halves; three of those that are drawn by chance. Names of files count as kept, as a removal does once it was asked for
-or not at all; the size of a file changes with its writes.
+`Recording` records with strace the calls of a running server on the database and its log in order (writes, fsyncs,
+truncations, removals), and between them the requests received and the 202 responses sent. `states` replays them and
+yields, for the time before and after each fsync and after each 202, what the disk may hold. Data covered by an fsync is
+there. Of later writes a disk may hold none, all, or any part in any order, half a page included; three of these are
+drawn at random. File names are durable, removals happen at once or not at all, and a file's size follows its writes.
 
     python tests/support/power_loss.py SYNCHRONOUS PAGES -- python analytics_server.py serve ...
 
-runs the server with another `pragma synchronous` (`off` and `normal` are what the check must catch) and with a log that
-is copied into the database every so many pages, so that a short recording sees it often.
+runs the server with another `pragma synchronous` (the check must catch `off` and `normal`) and with a checkpoint after
+every so many pages, so that a short recording contains many.
 """
 
 import random
@@ -25,7 +24,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 SECTOR = 512
-# Beside nothing and everything.
+# Random states, beside none and all of the writes.
 BY_CHANCE = 3
 _NAME = re.compile(rb"/cut-[0-9]+-[0-9]+-[0-9]+/")
 _CALL = re.compile(r"(\w+)\((?:(\d+)<([^>]*)>|\"([^\"]*)\")(.*)\) += (-?\d+)", re.DOTALL)
@@ -34,7 +33,7 @@ CALLS = "pwrite64,fdatasync,fsync,ftruncate,unlink,write,writev,sendto,sendmsg,r
 
 
 class Call(NamedTuple):
-    """Something that happened: `kind` is write, sync, cut, remove, request or answer."""
+    """A recorded call: `kind` is write, sync, cut (truncation), remove, request or answer."""
 
     kind: str
     file: str
@@ -43,7 +42,7 @@ class Call(NamedTuple):
 
 
 class State(NamedTuple):
-    """What a disk may hold: by the end of the file's name ("" or "-wal") its content, and who had his 202 by then."""
+    """What a disk may hold: file contents by suffix ("" or "-wal"), and the events acknowledged by then."""
 
     files: dict[str, bytes]
     acknowledged: frozenset[bytes]
@@ -60,7 +59,7 @@ class Recording:
         self.before: dict[str, bytes] = {}
 
     def is_on(self) -> bool:
-        """Whether every thread is watched; what the files hold then is where the recording begins."""
+        """Return whether every thread is traced; the file contents at that time are the initial state."""
         assert self.process.poll() is None, "strace cannot attach"
         tasks = Path(f"/proc/{self._pid}/task").iterdir()
         if not all(f"TracerPid:\t{self.process.pid}\n" in (task / "status").read_text() for task in tasks):
@@ -69,20 +68,20 @@ class Recording:
         return True
 
     def calls(self) -> list[Call]:
-        """What happened, once the server has ended."""
+        """Return the recorded calls once the server has ended."""
         self.process.wait(timeout=60)
         ends = {str(self._db).encode(): "", f"{self._db}-wal".encode(): "-wal"}
         return [call for line in _whole_lines(self._trace) if (call := _call(line, ends)) is not None]
 
     def end(self) -> None:
-        """Ends strace where the server has not ended it."""
+        """Stop strace if the server still runs."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
             self.process.wait(timeout=60)
 
 
 def _whole_lines(trace: Path) -> Iterator[str]:
-    """Each call as one line, when it was over; an answer when it began, since it may be seen from then on."""
+    """Yield each call as one line at its end; a response at its begin, because clients may see it from then on."""
     begun: dict[str, str] = {}
     for line in trace.read_text().splitlines():
         thread, _, text = line.partition(" ")
@@ -130,12 +129,12 @@ def _bytes(text: str) -> bytes:
 
 
 def names(data: bytes) -> list[bytes]:
-    """The names of events in a request."""
+    """Return the names of events in a request."""
     return _NAME.findall(data)
 
 
 def states(before: dict[str, bytes], calls: Sequence[Call]) -> Iterator[State]:
-    """What a disk may hold if the power goes at one of the moments."""
+    """Yield what a disk may hold if the power fails at any of these times."""
     chance = random.Random(1)
     safe: dict[str, bytes | None] = dict(before)
     since: dict[str, list[Call]] = {end: [] for end in before}
@@ -169,7 +168,7 @@ def _found(
 
 
 def _by_chance(calls: Sequence[Call], chance: random.Random) -> list[Call]:
-    """Some of the calls in another order, some of them in part."""
+    """Return some of the calls in another order, some of them in part."""
     some = [call for call in calls if chance.random() < 0.6]
     chance.shuffle(some)
     torn = []
@@ -183,7 +182,7 @@ def _by_chance(calls: Sequence[Call], chance: random.Random) -> list[Call]:
 
 
 def _played(content: bytes | None, calls: Sequence[Call]) -> bytes | None:
-    """The content after the calls; None for a file that was removed."""
+    """Return the content after the calls; None for a file that was removed."""
     now = None if content is None else bytearray(content)
     for call in calls:
         if call.kind == "remove":
@@ -197,7 +196,7 @@ def _played(content: bytes | None, calls: Sequence[Call]) -> bytes | None:
 
 
 def run_otherwise(synchronous: str, pages: str, arguments: list[str]) -> int:
-    """The server with another database.py in memory."""
+    """Run the server with a changed copy of database.py."""
     sys.path.insert(0, str(ROOT))
     source = (ROOT / "tally" / "storage" / "database.py").read_text()
     for old, new in (

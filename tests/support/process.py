@@ -1,4 +1,4 @@
-"""The real command: run to its end, or as a server in a process of its own."""
+"""The real command: run to its end, or as a server process."""
 
 import http.client
 import json
@@ -19,7 +19,7 @@ from tests.support.app import CHROME, ROOT, Answer
 
 
 def clean_environment(**more: str) -> dict[str, str]:
-    """The environment without settings of the product."""
+    """Return the environment without the settings of Tally."""
     return {name: value for name, value in os.environ.items() if not name.startswith("ANALYTICS_")} | more
 
 
@@ -31,7 +31,7 @@ Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 class Server:
-    """The real server as a process of its own."""
+    """The real server as a process."""
 
     def __init__(
         self,
@@ -62,12 +62,12 @@ class Server:
         self.pid = self.process.pid
 
     def terminate(self) -> int:
-        """SIGTERM; its exit status."""
+        """Send SIGTERM and return the exit status."""
         self.process.send_signal(signal.SIGTERM)
         return self._ended()
 
     def kill(self) -> int:
-        """SIGKILL; its exit status."""
+        """Send SIGKILL and return the exit status."""
         self.process.kill()
         return self._ended()
 
@@ -83,7 +83,7 @@ class Server:
     def request(
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None, timeout: float = 60
     ) -> Answer:
-        """One request on a connection of its own."""
+        """Send one request over a new connection and return the response."""
         at = urlsplit(self.url)
         connection = http.client.HTTPConnection(at.hostname or "", at.port or 0, timeout=timeout)
         sent = body if body is None or isinstance(body, bytes | str) else json.dumps(body)
@@ -95,7 +95,7 @@ class Server:
             connection.close()
 
     def resident_bytes(self) -> int:
-        """Resident memory."""
+        """Return the resident memory in bytes."""
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
             if line.startswith("VmRSS:"):
                 return int(line.split()[1]) * 1024
@@ -106,7 +106,7 @@ Serve = Callable[..., Server]
 
 
 def need_strace() -> None:
-    """Skips where strace is not installed; fails instead where TALLY_MUST_TRACE says it has to be, as in .ci/run."""
+    """Skip the test where strace is missing; with TALLY_MUST_TRACE, as in .ci/run, fail it."""
     if shutil.which("strace") is None:
         assert not os.environ.get("TALLY_MUST_TRACE"), "install strace: apt-get install strace"
         pytest.skip(
@@ -115,7 +115,7 @@ def need_strace() -> None:
 
 
 def until(holds: Callable[[], Any], seconds: float = 30) -> Any:
-    """What `holds` gives once it gives something; fails after a while. For what another process must notice."""
+    """Call `holds` until it returns something true and return that; fail after `seconds`."""
     deadline = time.monotonic() + seconds
     while not (result := holds()):
         assert time.monotonic() < deadline, "it never came to hold"

@@ -1,6 +1,6 @@
 """Real reverse proxies in front of a real server: Caddy, nginx and HAProxy, started once for each test module.
 
-Where one is not installed its tests are skipped; with TALLY_MUST_PROXY=1, as in .ci/run, they fail instead.
+The tests of a proxy that is not installed are skipped; with TALLY_MUST_PROXY=1, as in .ci/run, they fail.
 """
 
 import os
@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-# A request that went through a proxy has this Origin, which no website allows. An event that is stored nevertheless
-# was in a request that the proxy did not see.
+# Proxies set this Origin, which no website allows. An event that is stored all the same was in a request that the
+# proxy did not recognise.
 ORIGIN = "https://proxied.example"
 
 # Two connections to the server for all clients, so that they are shared.
@@ -113,7 +113,7 @@ class Proxy:
             text = configuration.replace("UPSTREAM", upstream).replace("ORIGIN", ORIGIN).replace("USER", user)
             file.write_text(text.replace("PORT", str(self.port)).replace("FOLDER", str(folder)))
             words = [word.replace("FOLDER", str(folder)) for word in COMMANDS[name]]
-            # Caddy keeps certificates and its last configuration there.
+            # Caddy stores certificates and its last configuration in these directories.
             environment = os.environ | {"XDG_DATA_HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
             with self._log.open("ab") as log:
                 self.process = subprocess.Popen(
@@ -135,13 +135,13 @@ class Proxy:
         return False
 
     def stop(self) -> None:
-        """Ends it at once."""
+        """Kill the proxy."""
         self.process.kill()
         self.process.wait()
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that was free a moment ago."""
+    """Return a port of 127.0.0.1 that is free now."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])

@@ -1,12 +1,12 @@
-"""What the tests of totals and rollups share: a database file at work without a server, and plain answers to compare.
+"""A database file with the real writer and rollup builder but no server, and a plain second implementation.
 
-`Works` is a real SQLite file with the real Ingest and RollupBuilder on it. Its writer and its builder's reader are
-handed over without threads of their own (`Hand`), so that a test may look, write or kill before any step of the
-builder: a step is one transaction, so being killed in its middle is being killed before it.
+`RollupHarness` is a SQLite file with the real EventWriter and RollupBuilder. Their connections have no threads
+(`Hand`), so that a test may read, write or kill before any step of the builder. A step is one transaction, so a kill
+within a step has the effect of a kill before it.
 
-`Plain` is the second answer. docs/reference/definitions.md: "Every figure about traffic is exact. Rollups and caches
-give the same number as the plain query over raw events". It counts by loops over the rows of table `event`: visits are
-cut anew from the times of events, no total and no rollup is looked at.
+`Plain` is the second implementation. docs/reference/definitions.md: "Every figure about traffic is exact. Rollups and
+caches give the same number as the plain query over raw events". It counts by loops over the rows of table `event`:
+visits are computed from the times of events, and no total or rollup is read.
 """
 
 import random
@@ -53,7 +53,7 @@ GAP_MS = 30 * MINUTE_MS  # a gap of exactly 30:00.000 joins
 FINAL = range(rollup_state.FINAL, KEPT + 1)
 
 
-# --- the second answer
+# --- the second implementation
 
 
 class Fact(NamedTuple):
@@ -89,7 +89,7 @@ class Visit(NamedTuple):
 
 
 class Plain:
-    """Every figure about some events, by loops."""
+    """Every figure about some events, computed by loops."""
 
     def __init__(self, facts: Iterable[Fact]) -> None:
         self.facts = sorted(facts, key=lambda fact: (fact.ts, fact.id))
@@ -99,7 +99,7 @@ class Plain:
         return [fact for fact in self.facts if scope.from_ms <= fact.ts < scope.to_ms and _matches(fact, scope)]
 
     def _begun(self, scope: Scope) -> list[Visit]:
-        """The visits that begin in the range and have an event in E."""
+        """Return the visits that begin in the range and have a matching event in it."""
         return [
             visit
             for visit in self.visits
@@ -108,14 +108,14 @@ class Plain:
         ]
 
     def stats(self, scope: Scope) -> Stats:
-        """The key figures of E."""
+        """Return the key figures of the matching events."""
         visits = self._begun(scope)
         bounces = sum(visit.views == 1 and visit.events == 0 for visit in visits)
         sums = (sum(visit.views for visit in visits), sum(visit.ms for visit in visits))
         return Stats(*counted(self._chosen(scope)), len(visits), bounces, *sums)
 
     def series(self, scope: Scope, edges: Sequence[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
-        """For each bucket: visitors, visits, pageviews, events."""
+        """Return visitors, visits, pageviews and events of each bucket."""
         begins = [edge[0] for edge in edges]
         facts: defaultdict[int, list[Fact]] = defaultdict(list)
         visits: defaultdict[int, int] = defaultdict(int)
@@ -130,7 +130,7 @@ class Plain:
         return rows
 
     def top(self, scope: Scope, field: str, limit: int) -> tuple[tuple[int, ...], list[tuple[str, int, int, int]]]:
-        """The figures of unset, and the first rows."""
+        """Return the figures of events without a value, and the first rows."""
         groups: defaultdict[str, list[Fact]] = defaultdict(list)
         for fact in self._chosen(scope):
             groups[fact.texts[FIELDS.index(field)]].append(fact)
@@ -139,7 +139,7 @@ class Plain:
         return unset, sorted(rows, key=lambda row: (-row[1], -row[2], -row[3], row[0]))[:limit]
 
     def names(self, scope: Scope, limit: int) -> list[tuple[str, int, int]]:
-        """The first names of custom events with visitors and events."""
+        """Return the first names of custom events with visitors and events."""
         groups: defaultdict[str, list[Fact]] = defaultdict(list)
         for fact in self._chosen(scope):
             if fact.type >= 2 and fact.texts[len(FIELDS)]:
@@ -148,7 +148,7 @@ class Plain:
         return sorted(rows, key=lambda row: (-row[1], -row[2], row[0]))[:limit]
 
     def pages(self, scope: Scope, side: str, limit: int) -> tuple[int, list[tuple[str, int, int, int, int]]]:
-        """How many visits have no view; the first pages with visits, bounces, views, ms."""
+        """Return how many visits have no pageview, and the first pages with visits, bounces, pageviews and ms."""
         groups: defaultdict[str, list[Visit]] = defaultdict(list)
         for visit in self._begun(scope):
             shown = [fact.texts[0] for fact in visit.facts if fact.type <= 1]
@@ -167,7 +167,7 @@ class Plain:
         return unset, sorted(rows, key=lambda row: (-row[1], row[0]))[:limit]
 
     def funnel(self, scope: Scope, steps: Sequence[tuple[str, str]]) -> list[tuple[int, int, int]]:
-        """Visits, visitors, milliseconds since the step before, of each step (pathname or event_name, text)."""
+        """Return visits, visitors and milliseconds since the step before of each step (field, text)."""
         found: list[list[tuple[int, int]]] = [[] for _ in steps]
         for visit in self._begun(scope):
             n, before_ms = 0, visit.begin_ms
@@ -179,13 +179,13 @@ class Plain:
 
 
 def counted(facts: Sequence[Fact]) -> tuple[int, int, int]:
-    """Visitors, pageviews, events."""
+    """Return visitors, pageviews and events."""
     views = sum(fact.type <= 1 for fact in facts)
     return len({fact.visitor for fact in facts}), views, len(facts) - views
 
 
 class Dated(Protocol):
-    """Of an event: when it was, and whose."""
+    """An event with a time and a visitor."""
 
     @property
     def ts(self) -> int: ...
@@ -198,7 +198,7 @@ E = TypeVar("E", bound=Dated)
 
 
 def runs(facts: Sequence[E]) -> list[list[E]]:
-    """Visits: runs of one visitor's events without a gap of more than 30 minutes. `facts`: by time."""
+    """Return visits: runs of a visitor's events without a gap over 30 minutes. `facts` are ordered by time."""
     open_runs: dict[int, list[E]] = {}
     found = []
     for fact in facts:
@@ -224,21 +224,21 @@ def _matches(fact: Fact, scope: Scope) -> bool:
     )
 
 
-# --- the file at work
+# --- the database file
 
 
 class Killed(BaseException):
-    """The process is no more. No Exception, so that nothing handles it."""
+    """The process was killed. Not an Exception, so that nothing handles it."""
 
 
 class Hand:
-    """A connection as a Thread is one, whose steps are done where they are asked for, after `before` was called."""
+    """A connection with the interface of a Thread, whose steps run in the calling thread after `before` was called."""
 
     def __init__(self, connection: sqlite3.Connection, before: Callable[[str], None]) -> None:
         self._conn = connection
         self._before = before
         self.most_written = 0
-        """Rows that one step wrote at most."""
+        """The most rows that one step wrote."""
 
     begin_snapshot = Thread.begin_snapshot
 
@@ -251,7 +251,7 @@ class Hand:
 
 
 def at_once(work: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine gives that waits for nothing but its turn."""
+    """Run a coroutine that awaits nothing but its turn, and return its result."""
     try:
         while True:
             work.send(None)
@@ -261,7 +261,7 @@ def at_once(work: Coroutine[Any, Any, T]) -> T:
 
 
 def make_file(path: Path, websites: int = 2) -> None:
-    """A database with an account and some websites."""
+    """Create a database with an account and some websites."""
     connection = open_database(path, create=True)
     with transaction(connection):
         owner = create_account(connection, "owner@example.com", "business", None, 0)
@@ -270,8 +270,8 @@ def make_file(path: Path, websites: int = 2) -> None:
     connection.close()  # empties the log, so that the file alone can be copied
 
 
-class Works:
-    """A database file with who writes, builds and reads it; what a server has in memory is made anew by `restart`."""
+class RollupHarness:
+    """A database file with a writer, a builder and a reader; `restart` discards what a server has in memory."""
 
     def __init__(self, path: Path, clock: Clock | None = None, identities: int = 1_000) -> None:
         self.path, self.identities = path, identities
@@ -289,7 +289,7 @@ class Works:
             connect_reader(self.path),
             connect_reader(self.path),
         )
-        # What is tested outlives the process, not the machine; without this most of the time goes to the disk.
+        # What is tested survives a kill, not a power loss. With fsync most of the time would go to the disk.
         self.writer.execute("pragma synchronous = off")
         self.websites = all_websites(self.writer)
         self.salts, self.sessions = Salts(), Sessions(self.identities)
@@ -299,23 +299,23 @@ class Works:
         self._hands = (Hand(self.writer, self._before), Hand(self.looker, self._before))
         self.builder = RollupBuilder(*self._hands, self.clock, rest=0)  # type: ignore[arg-type]
         self._steps = 0
-        # A visitor is of one day: no number comes again.
+        # A visitor number belongs to one day and is never used again.
         brought = "select coalesce(max(visitor), 0) from event where id < 0"
         self._visitor = max(self._visitor, self.writer.execute(brought).fetchone()[0])
 
     def close(self) -> None:
-        """Lets go of the file, whatever was under way."""
+        """Close the file, whatever is in progress."""
         self.most_written = max(self.most_written, self._hands[0].most_written)
         for connection in (self.looker, self.reader, self.writer):
             connection.close()
 
     def restart(self) -> None:
-        """Killed and started again."""
+        """Close and open again, as after a kill."""
         self.close()
         self._open()
 
     def advance(self, ms: int) -> None:
-        """Time goes by."""
+        """Advance the clock."""
         self.clock.advance(ms / 1_000)  # type: ignore[attr-defined]
 
     @property
@@ -344,7 +344,7 @@ class Works:
         self.ingest.write(self.writer, jobs)
 
     def bring(self, *facts: tuple[int, int, str, tuple[str, ...]], website: int = 0) -> None:
-        """Adds events as an import does: rows and stale marks in one transaction, no delta, on its own connection."""
+        """Add events as an import does: rows and stale marks in one transaction on another connection, no deltas."""
         number = self.websites[website].number
         connection = open_database(self.path, create=False)
         connection.execute("pragma synchronous = off")
@@ -381,9 +381,9 @@ class Works:
     # -- building
 
     def build(self, steps: int | None = None) -> bool:
-        """Does the background work to its end, or is killed and started again after some steps. Whether it ended.
+        """Do the background work, or kill and start it again after some steps; return whether it ended.
 
-        Before each step the next of `meanwhile` happens.
+        Before each step the next function of `meanwhile` runs.
         """
         self._steps = 1 << 60 if steps is None else steps
         try:
@@ -401,7 +401,7 @@ class Works:
             self.meanwhile.pop(0)()
 
     def build_all(self) -> None:
-        """After as much time as it takes for every day and block to be final, in a process that was just started."""
+        """Build everything after restarting so much later that every day and block is final."""
         self.advance(2 * 256 * DAY_MS)
         self.advance(2 * 256 * DAY_MS)
         self.restart()
@@ -410,7 +410,7 @@ class Works:
     # -- reading
 
     def facts(self, website: int = 0) -> list[Fact]:
-        """The traffic that is stored, or was until it was let go."""
+        """Return the traffic that is stored, or was before retention deleted it."""
         names = ", ".join(
             f"(select text from label where label.id = event.{field})" for field in (*FIELDS, "event_name")
         )
@@ -420,11 +420,11 @@ class Works:
         return [fact for number_, fact in self._gone.values() if number_ == number]
 
     def plain(self, website: int = 0) -> Plain:
-        """The second answer about a website as it is now."""
+        """Return the second implementation over the events of a website."""
         return Plain(self.facts(website))
 
     def ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
-        """A question in a snapshot, as the server asks it."""
+        """Run a query in a snapshot, as the server does."""
         self.reader.execute("begin")
         try:
             return question(self.reader)
@@ -455,7 +455,7 @@ class Works:
         return unset, [tuple(page) for page in found]
 
     def days(self, website: int = 0) -> dict[int, rollup_state.Day]:
-        """What `rollup_state` says of the days."""
+        """Return the rows of `rollup_state` for days."""
         rows = self.reader.execute(
             "select block, state, rolled_up_to_ms, version from rollup_state where website = ? and level = 0",
             (self.websites[website].number,),
@@ -464,20 +464,20 @@ class Works:
 
 
 def label_of(connection: sqlite3.Connection, text: str) -> int:
-    """The number of a text, stored where it was not yet."""
+    """Return the number of a text, which is stored if it is new."""
     connection.execute("insert or ignore into label (text) values (?)", (text,))
     return int(connection.execute("select id from label where text = ?", (text,)).fetchone()[0])
 
 
 def fill(path: Path, website: int, days: Sequence[int], events_a_day: int) -> None:
-    """Events of old days with their visits, each of a visitor of its own, by plain SQL; the days are marked stale."""
+    """Insert events of old days with their visits by plain SQL, each of another visitor; mark the days stale."""
     connection = open_database(path, create=False)
     connection.execute("pragma synchronous = off")
     with transaction(connection):
         chance = random.Random(website)
         paths = [label_of(connection, f"/{n}") for n in range(events_a_day)]
         systems = [label_of(connection, text) for text in ("Windows", "iOS", "Android")]
-        # As an import's: below those that a server gives out, and no other website's.
+        # Ids of an import: below those that a server assigns, and unique to the website.
         id_ = -website * 100_000_000
         for day in days:
             for n in range(events_a_day):
@@ -499,7 +499,7 @@ Values = dict[tuple[int, int, int], dict[int, tuple[int, ...]]]
 def wrong_tables(connection: sqlite3.Connection, website: int) -> list[str]:
     """What of moment, rollup and built is not what moments.count_day and field_values.count_day give from raw rows.
 
-    For days that are not stale; those whose raw rows are gone cannot be counted.
+    Stale days are left out, and so are days whose raw rows were deleted.
     """
     wrong = []
     days = {
@@ -511,7 +511,7 @@ def wrong_tables(connection: sqlite3.Connection, website: int) -> list[str]:
     statement = f"select distinct ts / {DAY_MS} from event where website = ?"
     with_traffic = {day for (day,) in connection.execute(statement, (website,))}
     if not with_traffic <= days.keys():
-        wrong.append(f"days that built does not know: {with_traffic - days.keys()}")
+        wrong.append(f"days missing in rollup_state: {with_traffic - days.keys()}")
     totals: defaultdict[int, moments.Totals] = defaultdict(dict)
     for quarter, *row in connection.execute(
         f"select quarter, {', '.join(moments.COLUMNS)} from total_15m where website = ?", (website,)
@@ -564,7 +564,7 @@ def _wrong_blocks(
 
 
 def left_over(connection: sqlite3.Connection, website: int) -> list[str]:
-    """What is left to be built or to be taken away, once everything is final: nothing."""
+    """Return what is still to be built or deleted once everything is final; empty where the builder is right."""
     left = []
     days = [
         day

@@ -32,7 +32,7 @@ from tally.storage.database import VERSION, open_database, transaction
 from tally.storage.file_lock import lock_file
 from tests.robustness.test_clock_changes import need_faketime
 from tests.support import proxies
-from tests.support.aged_database import said
+from tests.support.aged_database import run_in_process
 from tests.support.app import ROOT
 from tests.support.process import Serve, clean_environment, until
 from tests.unit.events.test_geoip import mmdb
@@ -127,7 +127,7 @@ def doctor(db: Path, countries: Path, capsys: pytest.CaptureFixture[str], monkey
         monkeypatch.delenv(name)
 
     def run(*words: str, path: Path = db, geoip: Path = countries) -> Said:
-        return read(*said(main, capsys, "doctor", "--db", str(path), "--geoip-db", str(geoip), *words))
+        return read(*run_in_process(main, capsys, "doctor", "--db", str(path), "--geoip-db", str(geoip), *words))
 
     return run
 

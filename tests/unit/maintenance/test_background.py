@@ -33,7 +33,7 @@ from tests.support.rollup_database import (
     DAY_MS,
     HOUR_MS,
     MINUTE_MS,
-    Works,
+    RollupHarness,
     fill,
     left_over,
     make_file,
@@ -71,16 +71,16 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file with everything to do: stale days that are over, one that is not, open days, blocks."""
     path = tmp_path_factory.mktemp("building") / "begun.db"
     make_file(path)
-    works = Works(path, ManualClock(NOW_MS))
-    works.send(*recent())
-    works.build()
-    works.bring(*history())
-    works.send(event(39, 345, 7), event(38, 61, 2), event(40, 880, 1))
-    works.close()
+    harness = RollupHarness(path, ManualClock(NOW_MS))
+    harness.send(*recent())
+    harness.build()
+    harness.bring(*history())
+    harness.send(event(39, 345, 7), event(38, 61, 2), event(40, 880, 1))
+    harness.close()
     return path
 
 
-Start = Callable[[], Works]
+Start = Callable[[], RollupHarness]
 
 
 @pytest.fixture
@@ -90,17 +90,17 @@ def start(begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     monkeypatch.setattr(field_values, "ROWS_PER_STEP", ROWS_PER_STEP)
     monkeypatch.setattr(rollup_state, "ROWS_PER_STEP", ROWS_PER_STEP)
     monkeypatch.setattr(visit_days, "MOST_PAGES", 2)
-    started: list[Works] = []
+    started: list[RollupHarness] = []
 
-    def new() -> Works:
+    def new() -> RollupHarness:
         path = tmp_path / f"{len(started)}.db"
         shutil.copyfile(begun, path)
-        started.append(Works(path, ManualClock(NOW_MS)))
+        started.append(RollupHarness(path, ManualClock(NOW_MS)))
         return started[-1]
 
     yield new
-    for works in started:
-        works.close()
+    for harness in started:
+        harness.close()
 
 
 RANGES = (
@@ -111,44 +111,44 @@ RANGES = (
 )
 
 
-def same(works: Works) -> None:
+def same(harness: RollupHarness) -> None:
     """The figures of some ranges are those of plain counting."""
-    plain = works.plain()
+    plain = harness.plain()
     for from_ms, to_ms in RANGES:
         for filters in ((), (("os", ("x", "")),), (("os", ("x",)),)):
-            scope = works.scope(from_ms, to_ms, filters)
-            assert works.stats(scope) == plain.stats(scope)
-            assert works.top(scope, "pathname", 10) == plain.top(scope, "pathname", 10)
+            scope = harness.scope(from_ms, to_ms, filters)
+            assert harness.stats(scope) == plain.stats(scope)
+            assert harness.top(scope, "pathname", 10) == plain.top(scope, "pathname", 10)
         span = Range(from_ms, to_ms, ZoneInfo("America/New_York"), None)
         edges = [(bucket.from_ms, bucket.to_ms) for bucket in buckets(span, "day")]
-        scope = works.scope(from_ms, to_ms)
-        assert works.series(scope, edges) == plain.series(scope, edges)
+        scope = harness.scope(from_ms, to_ms)
+        assert harness.series(scope, edges) == plain.series(scope, edges)
 
 
-def all_right(works: Works) -> None:
+def all_right(harness: RollupHarness) -> None:
     """Everything is built, and as it is when built anew."""
-    number = works.websites[0].number
-    works.build_all()
-    assert wrong_tables(works.reader, number) == []
-    assert left_over(works.reader, number) == []
-    same(works)
+    number = harness.websites[0].number
+    harness.build_all()
+    assert wrong_tables(harness.reader, number) == []
+    assert left_over(harness.reader, number) == []
+    same(harness)
 
 
-def steps_of(works: Works) -> int:
+def steps_of(harness: RollupHarness) -> int:
     """How many steps the work takes from here on."""
     taken: list[None] = []
-    works.meanwhile = [lambda: taken.append(None)] * 100_000
-    assert works.build()
-    works.meanwhile = []
+    harness.meanwhile = [lambda: taken.append(None)] * 100_000
+    assert harness.build()
+    harness.meanwhile = []
     return len(taken)
 
 
 def test_the_work_takes_many_steps(start: Start) -> None:
     """The tests below stop and overtake at each of them."""
-    works = start()
-    assert steps_of(works) > 200
-    assert steps_of(works) < 30
-    states = Counter(day.state for day in works.days().values())
+    harness = start()
+    assert steps_of(harness) > 200
+    assert steps_of(harness) < 30
+    states = Counter(day.state for day in harness.days().values())
     assert states == {rollup_state.FINAL: 3, rollup_state.OPEN: 3}
 
 
@@ -157,53 +157,53 @@ def test_killed_at_any_step(start: Start, part: int) -> None:
     """The rule: "killed at any point they are right after the next start": right at once, and built in the end."""
     steps = steps_of(start())
     for stop in range(4 * part, steps, 16):
-        works = start()
-        assert not works.build(stop)
-        same(works)
-        works.build(stop // 2 + 1)
-        same(works)
-        all_right(works)
-        works.close()
+        harness = start()
+        assert not harness.build(stop)
+        same(harness)
+        harness.build(stop // 2 + 1)
+        same(harness)
+        all_right(harness)
+        harness.close()
 
 
-def send(works: Works) -> None:
-    works.send(event(40, 890, 1, "/new"), event(39, 5, 1), event(39, 346, 7), event(38, 62, 2, "/1"))
+def send(harness: RollupHarness) -> None:
+    harness.send(event(40, 890, 1, "/new"), event(39, 5, 1), event(39, 346, 7), event(38, 62, 2, "/1"))
 
 
-def bring_to_a_final_day(works: Works) -> None:
-    works.bring(event(0, 500, 0, "/0"))
+def bring_to_a_final_day(harness: RollupHarness) -> None:
+    harness.bring(event(0, 500, 0, "/0"))
 
 
-def bring_to_a_gap(works: Works) -> None:
-    works.bring(event(2, 500, 0, "/0"), event(4, 500, 0, "/0"))
+def bring_to_a_gap(harness: RollupHarness) -> None:
+    harness.bring(event(2, 500, 0, "/0"), event(4, 500, 0, "/0"))
 
 
-def bring_to_open_days(works: Works) -> None:
-    works.bring(event(40, 500), event(39, 500), event(37, 500))
+def bring_to_open_days(harness: RollupHarness) -> None:
+    harness.bring(event(40, 500), event(39, 500), event(37, 500))
 
 
 @pytest.mark.parametrize("what", [send, bring_to_a_final_day, bring_to_a_gap, bring_to_open_days])
-def test_overtaken_at_any_step(start: Start, what: Callable[[Works], None]) -> None:
+def test_overtaken_at_any_step(start: Start, what: Callable[[RollupHarness], None]) -> None:
     """tally/maintenance/rollup_builder.py: "what was counted is added ..., if nobody has marked the day stale again
     meanwhile".
     """
     steps = steps_of(start())
     for step in range(0, steps, 13):
-        works = start()
+        harness = start()
 
-        def happen(works: Works = works) -> None:
-            what(works)
-            same(works)
+        def happen(harness: RollupHarness = harness) -> None:
+            what(harness)
+            same(harness)
 
-        works.meanwhile = [*([lambda: None] * step), happen]
-        works.build()
-        assert not works.meanwhile
-        same(works)
-        works.build()
-        assert not [day for day in works.days().values() if day.state == rollup_state.STALE]
-        same(works)
-        all_right(works)
-        works.close()
+        harness.meanwhile = [*([lambda: None] * step), happen]
+        harness.build()
+        assert not harness.meanwhile
+        same(harness)
+        harness.build()
+        assert not [day for day in harness.days().values() if day.state == rollup_state.STALE]
+        same(harness)
+        all_right(harness)
+        harness.close()
 
 
 # --- how much a step writes
@@ -250,15 +250,15 @@ class Weighed(building.RollupBuilder):
 
 def test_no_step_writes_much(start: Start) -> None:
     """A step rolls up ROLL_UP_EVENTS events, or deletes or writes ROWS_PER_STEP rows."""
-    works = start()
-    works.builder.__class__ = Weighed
-    works.builder.most = most = Counter()  # type: ignore[attr-defined]
-    works.build()
+    harness = start()
+    harness.builder.__class__ = Weighed
+    harness.builder.most = most = Counter()  # type: ignore[attr-defined]
+    harness.build()
     for _ in range(3):
-        works.advance(200 * DAY_MS)
-        works.build()
-    works.bring(event(0, 500), event(3, 500), event(39, 700))
-    works.build()
+        harness.advance(200 * DAY_MS)
+        harness.build()
+    harness.bring(event(0, 500), event(3, 500), event(39, 700))
+    harness.build()
     assert most.keys() == MOST_ROWS.keys()
     assert {name: rows for name, rows in most.items() if rows > MOST_ROWS[name]} == {}
     # It is the limits that hold them: without, these would write more.
@@ -272,50 +272,52 @@ def test_very_many_pages_are_counted_in_parts(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(visit_days, "MOST_PAGES", 1_000)
     path = tmp_path / "analytics.db"
     make_file(path, 1)
-    works = Works(path, ManualClock(NOW_MS))
-    works._steps = 1 << 30
+    harness = RollupHarness(path, ManualClock(NOW_MS))
+    harness._steps = 1 << 30
     day, pages = DAY_0_MS // DAY_MS >> 6 << 6, 7_000
-    with transaction(works.writer):
-        works.writer.executemany("insert into rollup_state values (1, 0, ?, 2, 0, 0)", [(day + n,) for n in range(64)])
+    with transaction(harness.writer):
+        harness.writer.executemany(
+            "insert into rollup_state values (1, 0, ?, 2, 0, 0)", [(day + n,) for n in range(64)]
+        )
         # What it goes by: how many paths these days have.
         paths = ((day >> 6, value) for value in range(1, pages))
-        works.writer.executemany("insert into rollup values (1, 0, 6, ?, ?, 1, 1, 0)", paths)
+        harness.writer.executemany("insert into rollup values (1, 0, 6, ?, ?, 1, 1, 0)", paths)
         for n in range(8):
             rows = ((n, value, value % 7 + n) for value in range(pages))
-            works.writer.executemany(
+            harness.writer.executemany(
                 f"insert into visit_page values (1, 3, {day >> 3} + ?, ?, 1, 0, ?, 0, 0, 0, 0, 0)", rows
             )
     tracemalloc.start()
-    assert asyncio.run(works.builder._pages(1, 6, day >> 6))
+    assert asyncio.run(harness.builder._pages(1, 6, day >> 6))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1_000_000
     statement = "select count(*), min(entries), max(entries), sum(entry_pageviews) from visit_page where level = 6"
-    assert works.writer.execute(statement).fetchall() == [
+    assert harness.writer.execute(statement).fetchall() == [
         (pages, 8, 8, sum(8 * (value % 7) + 28 for value in range(pages)))
     ]
-    assert visit_days.is_correct(works.looker, 1, 6, day >> 6)
+    assert visit_days.is_correct(harness.looker, 1, 6, day >> 6)
     for value in (0, 1, pages - 1):
-        with transaction(works.writer):
-            works.writer.execute("update visit_page set exits = 1 where level = 6 and value = ?", (value,))
-        assert not visit_days.is_correct(works.looker, 1, 6, day >> 6)
-        with transaction(works.writer):
-            works.writer.execute("update visit_page set exits = 0 where level = 6 and value = ?", (value,))
-    works.close()
+        with transaction(harness.writer):
+            harness.writer.execute("update visit_page set exits = 1 where level = 6 and value = ?", (value,))
+        assert not visit_days.is_correct(harness.looker, 1, 6, day >> 6)
+        with transaction(harness.writer):
+            harness.writer.execute("update visit_page set exits = 0 where level = 6 and value = ?", (value,))
+    harness.close()
 
 
 def test_a_large_day_is_written_in_parts(tmp_path: Path) -> None:
     """With the limits as they are: 2,500 values of a field, each of a visitor of its own."""
     make_file(tmp_path / "analytics.db")
-    works = Works(tmp_path / "analytics.db", ManualClock(NOW_MS))
-    fill(tmp_path / "analytics.db", works.websites[0].number, range(DAY, DAY + 2), 2_500)
-    works.builder.__class__ = Weighed
-    works.builder.most = most = Counter()  # type: ignore[attr-defined]
-    works.build()
+    harness = RollupHarness(tmp_path / "analytics.db", ManualClock(NOW_MS))
+    fill(tmp_path / "analytics.db", harness.websites[0].number, range(DAY, DAY + 2), 2_500)
+    harness.builder.__class__ = Weighed
+    harness.builder.most = most = Counter()  # type: ignore[attr-defined]
+    harness.build()
     assert 500 <= most["add_values"] <= rollup_state.ROWS_PER_STEP
     assert 500 <= most["merge"] <= rollup_state.ROWS_PER_STEP + 2
-    assert wrong_tables(works.reader, works.websites[0].number) == []
-    works.close()
+    assert wrong_tables(harness.reader, harness.websites[0].number) == []
+    harness.close()
 
 
 # --- a real server

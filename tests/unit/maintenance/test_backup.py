@@ -28,7 +28,7 @@ from tally.maintenance.scheduled_backup import RETRY_NS, ScheduledBackup
 from tally.storage.database import open_database
 from tally.storage.file_lock import lock_file
 from tally.timestamps import DAY_MS, SECOND_MS
-from tests.support.aged_database import built, sql
+from tests.support.aged_database import built_database, sql
 from tests.support.app import NOON_MS, ROOT, ManualClock
 from tests.support.process import Serve, clean_environment, until
 from tests.unit.cli.test_commands import OTHER_FILES, Done, noise, refused, succeeded
@@ -39,7 +39,7 @@ Run = Callable[..., Done]
 @pytest.fixture
 def db(tmp_path: Path) -> Path:
     """A database with data of several months, without a log."""
-    return built(tmp_path / "data")
+    return built_database(tmp_path / "data")
 
 
 @pytest.fixture

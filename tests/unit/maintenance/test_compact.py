@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from analytics_server import main
-from tests.support.aged_database import RAW_TABLES, built, rows, said, sql
+from tests.support.aged_database import RAW_TABLES, built_database, rows, run_in_process, sql
 from tests.support.app import ROOT
 from tests.support.process import Command, Serve, Server, clean_environment, until
 
@@ -41,7 +41,7 @@ def add_and_delete(path: Path) -> None:
 @pytest.fixture
 def db(tmp_path: Path) -> Path:
     """A file with a past, four fifths of which are free pages."""
-    path = built(tmp_path)
+    path = built_database(tmp_path)
     whole = size(path)
     add_and_delete(path)
     assert size(path) > 10 * whole
@@ -55,7 +55,7 @@ def free_pages(path: Path) -> int:
 def test_space_is_given_back_and_nothing_else_changes(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before, content = size(db), [rows(db, *TABLES, website=number) for number in (1, 2)]
     labels = sql(db, "select * from label order by id")
-    status, out, err = said(main, capsys, "compact", "--db", str(db))
+    status, out, err = run_in_process(main, capsys, "compact", "--db", str(db))
     assert (status, out) == (0, "")
     assert f"{before:,} bytes before, {size(db):,} now: {before - size(db):,} given back" in err
     assert size(db) < before / 10
@@ -67,9 +67,9 @@ def test_space_is_given_back_and_nothing_else_changes(db: Path, capsys: pytest.C
 
 
 def test_twice_in_a_row_is_harmless(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert said(main, capsys, "compact", "--db", str(db))[0] == 0
+    assert run_in_process(main, capsys, "compact", "--db", str(db))[0] == 0
     content, compacted = rows(db, *TABLES), size(db)
-    status, out, err = said(main, capsys, "compact", "--db", str(db))
+    status, out, err = run_in_process(main, capsys, "compact", "--db", str(db))
     assert (status, out) == (0, "")
     assert "0 given back" in err
     assert size(db) == compacted
@@ -165,7 +165,7 @@ def test_a_path_that_holds_no_database(tmp_path: Path, capsys: pytest.CaptureFix
     """Each says which file it uses, and that it is none."""
     (tmp_path / "notes.txt").write_text("no database " * 1000)
     for name, words in (("none.db", "no database at"), ("notes.txt", "not a SQLite database"), (".", "is a directory")):
-        status, out, err = said(main, capsys, word, "--db", str(tmp_path / name))
+        status, out, err = run_in_process(main, capsys, word, "--db", str(tmp_path / name))
         assert (status, out) == (1, "")
         assert str((tmp_path / name).resolve()) in err
         assert words in err

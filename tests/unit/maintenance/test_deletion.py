@@ -27,7 +27,7 @@ from tally.storage.labels import Labels
 from tally.transfer import importer as importing
 from tally.transfer.files import BadFile, open_source
 from tally.transfer.importer import import_events
-from tests.support.aged_database import Killed, built, take, writing
+from tests.support.aged_database import Killed, built_database, import_lines, writing_connection
 from tests.support.app import NOON_MS, OWNER, App, ManualClock
 from tests.support.page_client import PASSWORD, logged_in
 from tests.support.process import Command, Serve, until
@@ -65,7 +65,7 @@ def sql(path: Path, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
 
 
 def delete(path: Path, website: int = 1) -> None:
-    connection = writing(path)
+    connection = writing_connection(path)
     with transaction(connection):
         deletion.delete_website(connection, website, NOON_MS)
     connection.close()
@@ -83,7 +83,7 @@ class Work:
             self.before()
             return False
 
-        writer, reader = await on_thread(writing(self.path)), await on_thread(connect_reader(self.path))
+        writer, reader = await on_thread(writing_connection(self.path)), await on_thread(connect_reader(self.path))
         try:
             # As SQLite is built in most places; Debian's overwrites always.
             await writer.run(lambda connection: connection.execute("pragma secure_delete = off").fetchall())
@@ -104,9 +104,9 @@ class Work:
 @pytest.fixture
 def db(tmp_path: Path) -> Path:
     """A file with two websites that have a past."""
-    path = built(tmp_path)
+    path = built_database(tmp_path)
     # What only the first one says, in every table that has texts.
-    connection = writing(path)
+    connection = writing_connection(path)
     with transaction(connection):
         for n, (table, columns) in enumerate(deletion._LABELS):
             for m, column in enumerate(columns):
@@ -272,7 +272,7 @@ def test_numbers_are_not_given_out_again(db: Path) -> None:
     """A number that another website had would show its rows, and what is remembered of it."""
     delete(db, 2)
     newest = sql(db, "select max(id) from label")
-    connection = writing(db)
+    connection = writing_connection(db)
     with transaction(connection):
         owner = find_account(connection, None)
         add_website(connection, owner, "new.example", "", (), NOON_MS)
@@ -292,7 +292,7 @@ def test_a_text_that_is_used_meanwhile_stays(db: Path) -> None:
     def use() -> None:
         if work.labels._is_watched and not seen:
             # As the writer does: a text of the deleted website is sent to another one.
-            connection = writing(db)
+            connection = writing_connection(db)
             seen.append(work.labels.numbers_of(connection, ["canary-event-country"])["canary-event-country"])
             connection.close()
 
@@ -330,7 +330,7 @@ def test_an_import_under_way_is_told_and_writes_nothing(db: Path) -> None:
     delete(db)
     before = all_rows(db, 1)
     with pytest.raises(BadFile, match="deleted"):
-        take(db, 1, [{"type": "pageview", "timestamp": "2026-11-18T10:00:00Z", "pathname": "/late"}])
+        import_lines(db, 1, [{"type": "pageview", "timestamp": "2026-11-18T10:00:00Z", "pathname": "/late"}])
     assert all_rows(db, 1) == before
 
 
@@ -341,7 +341,7 @@ def test_an_import_into_another_website_looks_texts_up_again(db: Path, tmp_path:
         for day in range(8)
     ]
     (tmp_path / "lines.ndjson").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    connection = writing(db)
+    connection = writing_connection(db)
     swept: list[int] = []
 
     def sweep(position: int) -> None:

@@ -36,21 +36,21 @@ from tests.support.aged_database import (
     RECENT_OS,
     TODAY,
     VITALS_ONLY,
-    a_past,
     build,
-    built,
+    built_database,
+    import_lines,
     make,
     old_rows,
+    past_events,
+    rollup_states,
     rows,
-    said,
+    run_in_process,
     sql,
-    states,
-    take,
-    writing,
+    writing_connection,
 )
 from tests.support.cases import cases
 from tests.support.process import Command, Serve, until
-from tests.support.read_api import FIELDS, Library, library_at
+from tests.support.read_api import FIELDS, SyncApp, sync_app_at
 
 FIRST_KEPT = TODAY - KEEP
 FROM_MS = FIRST_KEPT * DAY_MS
@@ -65,12 +65,12 @@ def day(back: int) -> str:
 
 @pytest.fixture
 def db(tmp_path: Path) -> Path:
-    return built(tmp_path)
+    return built_database(tmp_path)
 
 
 def keep(path: Path, days: int | None = KEEP, website: int = 1) -> None:
     """Has a website's events kept for so many days, as the command does."""
-    connection = writing(path)
+    connection = writing_connection(path)
     with transaction(connection):
         retention.set_keep_days(connection, website, days)
     connection.close()
@@ -78,7 +78,7 @@ def keep(path: Path, days: int | None = KEEP, website: int = 1) -> None:
 
 def step(path: Path, now_ms: int = TODAY * DAY_MS) -> bool:
     """One step towards it, by a process that was just started."""
-    connection = writing(path)
+    connection = writing_connection(path)
     try:
         with transaction(connection):
             going = retention.next_day(connection, 1, 0, now_ms)
@@ -104,7 +104,9 @@ def test_days_whose_time_is_over_go(db: Path) -> None:
         assert left, f"{table}: today and {KEEP} days before it stay"
         assert set(left) <= set(raw[table])
         assert len(left) == len(raw[table]) - old[table]
-    assert {day for day, state in states(db).items() if state == KEPT} == {d for d in states(db) if d < FIRST_KEPT}
+    assert {day for day, state in rollup_states(db).items() if state == KEPT} == {
+        d for d in rollup_states(db) if d < FIRST_KEPT
+    }
     assert rows(db, *NEVER_TOUCHED) == before
 
 
@@ -132,7 +134,7 @@ def test_a_website_says_how_long_else_the_setting(db: Path, own: int | None, set
     keep(db, own)
     assert build(db, keep_days=setting)
     assert (sum(old_rows(db, FIRST_KEPT).values()) == 0) == goes
-    assert (KEPT in states(db).values()) == goes
+    assert (KEPT in rollup_states(db).values()) == goes
 
 
 @pytest.mark.parametrize("days", [1, 4, 5], ids=lambda days: f"{days} days")
@@ -140,20 +142,22 @@ def test_a_day_that_may_still_get_events_never_goes(db: Path, days: int) -> None
     """72 hours and a margin are over for a day that goes, whatever the file says."""
     keep(db, days)
     assert build(db)
-    assert {d for d, state in states(db).items() if state == KEPT} == {d for d in states(db) if d < TODAY - 5}
+    assert {d for d, state in rollup_states(db).items() if state == KEPT} == {
+        d for d in rollup_states(db) if d < TODAY - 5
+    }
 
 
 def test_a_stale_day_holds_those_after_it_until_it_is_built(db: Path) -> None:
     keep(db)
-    connection = writing(db)
+    connection = writing_connection(db)
     stale = TODAY - 30
     with transaction(connection):
         rollup_state.mark_stale(connection, 1, [stale])
     connection.close()
     while step(db):
         pass
-    assert {d for d, state in states(db).items() if state == KEPT} == {d for d in states(db) if d < stale}
-    assert states(db)[stale] == STALE
+    assert {d for d, state in rollup_states(db).items() if state == KEPT} == {d for d in rollup_states(db) if d < stale}
+    assert rollup_states(db)[stale] == STALE
     assert sum(old_rows(db, stale).values()) == 0
     assert sql(db, "select count(*) from event where website = 1 and ts < ?", FROM_MS)[0][0] > 100
     assert build(db)
@@ -162,8 +166,8 @@ def test_a_stale_day_holds_those_after_it_until_it_is_built(db: Path) -> None:
 
 def test_open_days_wait_for_the_builder(tmp_path: Path) -> None:
     """A server that was off for months: its last days are open still, though their time is over."""
-    db = make(tmp_path / "analytics.db", a_past(back=(2, 1, 0)))
-    assert set(states(db).values()) == {OPEN}
+    db = make(tmp_path / "analytics.db", past_events(back=(2, 1, 0)))
+    assert set(rollup_states(db).values()) == {OPEN}
     keep(db)
     later = (TODAY + 90) * DAY_MS
     before = rows(db, *RAW_TABLES)
@@ -171,7 +175,7 @@ def test_open_days_wait_for_the_builder(tmp_path: Path) -> None:
     assert rows(db, *RAW_TABLES) == before
     assert build(db, later)
     assert rows(db, *RAW_TABLES) == {key: [] for key in RAW_TABLES}
-    assert set(states(db).values()) == {KEPT}
+    assert set(rollup_states(db).values()) == {KEPT}
 
 
 # --- in which order, and killed in between
@@ -185,7 +189,7 @@ def test_a_day_is_kept_before_its_first_row_goes(db: Path) -> None:
     while step(db):
         steps += 1
         left = dict(sql(db, "select ts / ?, count(*) from event where website = 1 group by 1", DAY_MS))
-        kept = {day for day, state in states(db).items() if state == KEPT}
+        kept = {day for day, state in rollup_states(db).items() if state == KEPT}
         assert {day for day in whole if left.get(day, 0) < whole[day]} <= kept
         visits = {day for (day,) in sql(db, "select distinct start_ms / ? from visit where website = 1", DAY_MS)}
         assert set(whole) - visits <= kept
@@ -200,11 +204,13 @@ def test_killed_it_goes_on(db: Path, steps: int) -> None:
     before = rows(db, *NEVER_TOUCHED)
     keep(db)
     assert not build(db, steps=2 + steps), "it was killed"
-    state = states(db)
+    state = rollup_states(db)
     assert all(state[d] == KEPT for d in missing_days(db))
     assert build(db)
     assert sum(old_rows(db, FIRST_KEPT).values()) == 0
-    assert {d for d, state in states(db).items() if state == KEPT} == {d for d in states(db) if d < FIRST_KEPT}
+    assert {d for d, state in rollup_states(db).items() if state == KEPT} == {
+        d for d in rollup_states(db) if d < FIRST_KEPT
+    }
     assert rows(db, *NEVER_TOUCHED) == before
 
 
@@ -221,20 +227,20 @@ def missing_days(path: Path) -> set[int]:
 class Two(NamedTuple):
     """A file asked over HTTP, and the same file once its old events are gone."""
 
-    before: Library
-    after: Library
+    before: SyncApp
+    after: SyncApp
     path: str
 
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
     folder = tmp_path_factory.mktemp("two")
-    whole = built(folder / "whole")
-    part = built(folder / "part")
+    whole = built_database(folder / "whole")
+    part = built_database(folder / "part")
     keep(part)
     assert build(part)
     website = sql(whole, "select id from website where number = 1")[0][0]
-    with library_at(whole) as before, library_at(part) as after:
+    with sync_app_at(whole) as before, sync_app_at(part) as after:
         yield Two(before, after, f"/api/v1/websites/{website}/")
 
 
@@ -289,7 +295,7 @@ def asked_of_quarters() -> Iterator[str]:
 
 @cases("question", dict.fromkeys([*asked_of_whole_days(), *asked_of_quarters()]))
 def test_figures_stay_equal(two: Two, question: str) -> None:
-    before, after = (library.get(two.path + question, library.key) for library in (two.before, two.after))
+    before, after = (sync_app.get(two.path + question, sync_app.key) for sync_app in (two.before, two.after))
     assert before.status == 200, before.text
     assert after.status == 200, after.text
     assert after.json == before.json
@@ -309,7 +315,7 @@ def test_the_questions_have_answers(two: Two) -> None:
 def test_key_figures_of_a_whole_hour_stay(two: Two) -> None:
     """docs/backup.md: "unfiltered figures of whole UTC days (and of whole hours and local days, but for top lists)"."""
     question = f"stats?from={day(DAYS - 3)}T10:00&to={day(DAYS - 3)}T11:00"
-    before, after = (library.get(two.path + question, library.key) for library in (two.before, two.after))
+    before, after = (sync_app.get(two.path + question, sync_app.key) for sync_app in (two.before, two.after))
     assert after.status == 200, after.text
     assert after.json == before.json
 
@@ -355,21 +361,21 @@ def test_from_the_moment_it_says_it_answers(two: Two, question: str) -> None:
     endpoint, _, query = question.partition("?")
     kept = [part for part in query.split("&") if not part.startswith(("from=", "to=", "tz="))]
     question = f"{endpoint}?{'&'.join([*kept, f'from={quote(moment)}'])}"
-    before, after = (library.get(two.path + question, library.key) for library in (two.before, two.after))
+    before, after = (sync_app.get(two.path + question, sync_app.key) for sync_app in (two.before, two.after))
     assert after.status == 200, after.text
     assert after.json["data"] == before.json["data"]
 
 
 def test_events_of_a_day_without_traffic_are_refused_too(tmp_path: Path) -> None:
     """Vitals and A/B go as well: a page that reaches back to them must not look as if they had never been."""
-    db = make(tmp_path / "analytics.db", a_past(back=(30, VITALS_ONLY, 0)))
+    db = make(tmp_path / "analytics.db", past_events(back=(30, VITALS_ONLY, 0)))
     keep(db)
     assert build(db)
     assert sum(old_rows(db, FIRST_KEPT).values()) == 0
     website = sql(db, "select id from website")[0][0]
-    with library_at(db) as library:
+    with sync_app_at(db) as sync_app:
         span = f"from={day(VITALS_ONLY)}&to={day(VITALS_ONLY)}"
-        answer = library.get(f"/api/v1/websites/{website}/events?{span}", library.key)
+        answer = sync_app.get(f"/api/v1/websites/{website}/events?{span}", sync_app.key)
     assert (answer.status, answer.json.get("error", {}).get("code")) == (400, "beyond_retention"), answer.text
 
 
@@ -408,8 +414,8 @@ def test_csv_is_refused_the_same(two: Two) -> None:
 def answers(path: Path, *questions: str) -> list[Any]:
     """What the file answers, asked over HTTP."""
     website = sql(path, "select id from website where number = 1")[0][0]
-    with library_at(path) as library:
-        found = [library.get(f"/api/v1/websites/{website}/{question}", library.key) for question in questions]
+    with sync_app_at(path) as sync_app:
+        found = [sync_app.get(f"/api/v1/websites/{website}/{question}", sync_app.key) for question in questions]
     assert {answer.status for answer in found} == {200}, [answer.text for answer in found]
     return [answer.json for answer in found]
 
@@ -427,12 +433,12 @@ def test_a_backup_has_it_and_a_restart_keeps_it(db: Path, tmp_path: Path, capsys
     keep(db)
     assert build(db)
     copy = tmp_path / "copy.db"
-    assert said(main, capsys, "backup", str(copy), "--db", str(db))[0] == 0
+    assert run_in_process(main, capsys, "backup", str(copy), "--db", str(db))[0] == 0
     db.unlink()
     assert answers(copy, *FIGURES) == before
     assert build(copy)
     assert answers(copy, *FIGURES) == before
-    assert states(copy)[TODAY - DAYS] == KEPT
+    assert rollup_states(copy)[TODAY - DAYS] == KEPT
 
 
 def test_marking_a_kept_day_drops_nothing(db: Path) -> None:
@@ -441,11 +447,11 @@ def test_marking_a_kept_day_drops_nothing(db: Path) -> None:
     assert build(db)
     values = "select * from rollup where website = 1 and level = 0 order by 2, 4, 5"
     kept, moments = sql(db, values), rows(db, "total_15m")
-    connection = writing(db)
+    connection = writing_connection(db)
     with transaction(connection):
         rollup_state.mark_stale(connection, 1, [TODAY - DAYS, TODAY - 30, FIRST_KEPT - 1])
     connection.close()
-    assert {states(db)[d] for d in (TODAY - DAYS, TODAY - 30, FIRST_KEPT - 1)} == {KEPT}
+    assert {rollup_states(db)[d] for d in (TODAY - DAYS, TODAY - 30, FIRST_KEPT - 1)} == {KEPT}
     assert answers(db, *FIGURES) == before
     assert build(db)
     assert (sql(db, values), rows(db, "total_15m")) == (kept, moments)
@@ -458,7 +464,7 @@ def test_events_kept_for_longer_again_do_not_come_back(db: Path) -> None:
     assert build(db)
     keep(db, 0)
     assert build(db)
-    assert states(db)[TODAY - 30] == KEPT
+    assert rollup_states(db)[TODAY - 30] == KEPT
     assert answers(db, *FIGURES) == before
 
 
@@ -471,9 +477,9 @@ def test_an_import_into_a_kept_day_is_refused(db: Path, kind: str) -> None:
     before = rows(db, *tables)
     what = {"vitals": {"lcp": 2}, "experiment": "e", "variant": "v", "event_name": "buy", "pathname": "/"}
     line = what | {"type": kind, "timestamp": FROM_MS - 1}
-    assert take(db, 1, [line]) == (0, 0, 1)
+    assert import_lines(db, 1, [line]) == (0, 0, 1)
     assert rows(db, *tables) == before
-    assert take(db, 1, [line | {"timestamp": FROM_MS}]) == (1, 0, 0)
+    assert import_lines(db, 1, [line | {"timestamp": FROM_MS}]) == (1, 0, 0)
 
 
 # --- the command
@@ -492,8 +498,8 @@ Here = Callable[..., Said]
 def aged(tmp_path: Path) -> Path:
     """A file whose past is long over or just begun by the real clock: no midnight changes what goes with 10 days."""
     today = time.time_ns() // 1_000_000 // DAY_MS
-    lines = a_past(today, [40, 39, 38, 37, 3, 2, 1], (today - 1) * DAY_MS)
-    return make(tmp_path / "analytics.db", lines, a_past(today, [40]), now_ms=today * DAY_MS)
+    lines = past_events(today, [40, 39, 38, 37, 3, 2, 1], (today - 1) * DAY_MS)
+    return make(tmp_path / "analytics.db", lines, past_events(today, [40]), now_ms=today * DAY_MS)
 
 
 @pytest.fixture
@@ -503,7 +509,7 @@ def here(aged: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
 
     def run(*words: str) -> Said:
         try:
-            return Said(*said(main, capsys, "retention", "--db", str(aged), *words))
+            return Said(*run_in_process(main, capsys, "retention", "--db", str(aged), *words))
         except SystemExit as end:  # argparse's own
             return Said(int(end.code or 0), *capsys.readouterr())
 
@@ -621,7 +627,7 @@ def test_a_website_by_id_or_domain(here: Here, aged: Path, how: str) -> None:
 
 
 def test_two_websites_of_one_domain_are_told_apart_by_id(here: Here, aged: Path) -> None:
-    connection = writing(aged)
+    connection = writing_connection(aged)
     with transaction(connection):
         other = create_account(connection, "other@example.com", "business", None, 0)
         id = add_website(connection, other, "1.example.com", "", (), 0)
@@ -671,13 +677,13 @@ def test_what_would_go_is_counted_without_holding_the_file(here: Here, aged: Pat
 @pytest.mark.slow
 def test_the_server_does_it(serve: Serve, command: Command, aged: Path, tmp_path: Path) -> None:
     """By --keep-days for one website, by its own days for another; a third keeps its events for ever."""
-    connection = writing(aged)
+    connection = writing_connection(aged)
     with transaction(connection):
         owner = find_account(connection, None)
         add_website(connection, owner, "3.example.com", "", (), 0)
     connection.close()
     today = time.time_ns() // 1_000_000 // DAY_MS
-    assert take(aged, 3, a_past(today, [40]), today * DAY_MS)[2] == 0
+    assert import_lines(aged, 3, past_events(today, [40]), today * DAY_MS)[2] == 0
     assert build(aged)
     before = {website: rows(aged, *NEVER_TOUCHED, website=website) for website in (1, 2, 3)}
     keep(aged, 0, website=2)

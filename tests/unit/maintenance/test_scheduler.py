@@ -26,10 +26,10 @@ from tally.maintenance.rollup_builder import PAUSE_S
 from tally.maintenance.scheduler import FAILED_PAUSE_S, TURN_S, Scheduler, Turn
 from tally.rollups.field_values import ROLL_UP_AFTER_MS
 from tally.storage.database import transaction
-from tests.support.aged_database import a_past, sql, take, writing
+from tests.support.aged_database import import_lines, past_events, sql, writing_connection
 from tests.support.app import ROOT, ManualClock
 from tests.support.process import NO_RATE_LIMITS, Serve, Server, need_strace, until
-from tests.support.rollup_database import DAY_MS, HOUR_MS, Works, make_file
+from tests.support.rollup_database import DAY_MS, HOUR_MS, RollupHarness, make_file
 
 # --- turns
 
@@ -90,87 +90,87 @@ async def test_a_turn_that_fails_holds_up_nothing() -> None:
 
 
 @pytest.fixture
-def works(tmp_path: Path) -> Any:
+def harness(tmp_path: Path) -> Any:
     make_file(tmp_path / "analytics.db")
-    works = Works(tmp_path / "analytics.db", ManualClock())
-    yield works
-    works.close()
+    harness = RollupHarness(tmp_path / "analytics.db", ManualClock())
+    yield harness
+    harness.close()
 
 
-def view(works: Works, before_ms: int) -> tuple[int, int, str, tuple[str, ...]]:
-    return works.now_ms - before_ms, 0, "session-1", ("/a", *[""] * 14)
+def view(harness: RollupHarness, before_ms: int) -> tuple[int, int, str, tuple[str, ...]]:
+    return harness.now_ms - before_ms, 0, "session-1", ("/a", *[""] * 14)
 
 
-def test_a_clock_that_goes_on_makes_no_new_work(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clock_that_goes_on_makes_no_new_work(harness: RollupHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock is read once a round: with one reading a step, each step found a millisecond more to fold."""
-    works.send(view(works, 60_000))
-    stand = works.clock.wall_ms
+    harness.send(view(harness, 60_000))
+    stand = harness.clock.wall_ms
 
     def goes_on() -> int:
-        works.clock.advance(0.001)  # type: ignore[attr-defined]
+        harness.clock.advance(0.001)  # type: ignore[attr-defined]
         return stand()
 
-    monkeypatch.setattr(works.clock, "wall_ms", goes_on)
-    assert works.build(500), "the work does not end"
+    monkeypatch.setattr(harness.clock, "wall_ms", goes_on)
+    assert harness.build(500), "the work does not end"
 
 
-def test_what_is_done_is_written_once(works: Works) -> None:
+def test_what_is_done_is_written_once(harness: RollupHarness) -> None:
     """As time goes by nothing is committed of a website that gets no events, but the end of its open days."""
 
     def version() -> int:
         """Another one after each commit."""
-        return int(works.looker.execute("pragma data_version").fetchone()[0])
+        return int(harness.looker.execute("pragma data_version").fetchone()[0])
 
-    works.send(view(works, 60_000), view(works, HOUR_MS))
-    works.build()
+    harness.send(view(harness, 60_000), view(harness, HOUR_MS))
+    harness.build()
     before = version()
     for _ in range(10):
-        works.advance(60_000)
-        works.build()
+        harness.advance(60_000)
+        harness.build()
     assert version() == before
-    works.advance(DAY_MS)
-    works.build()
+    harness.advance(DAY_MS)
+    harness.build()
     ended = version()
     assert ended != before
-    works.advance(HOUR_MS)
-    works.build()
+    harness.advance(HOUR_MS)
+    harness.build()
     assert version() == ended
 
 
-def test_texts_in_use_are_found_while_rows_move(works: Works) -> None:
+def test_texts_in_use_are_found_while_rows_move(harness: RollupHarness) -> None:
     """tally/maintenance/deletion.py: events become rollups and go between two steps of the reading; every text of
     theirs stays.
     """
-    number = works.websites[0].number
-    works.bring((works.now_ms - 20 * DAY_MS, 0, "session-1", tuple(f"text-{n}" for n in range(15))))
-    used = {row[0] for row in works.reader.execute("select id from label where text like 'text-%'")}
+    number = harness.websites[0].number
+    harness.bring((harness.now_ms - 20 * DAY_MS, 0, "session-1", tuple(f"text-{n}" for n in range(15))))
+    used = {row[0] for row in harness.reader.execute("select id from label where text like 'text-%'")}
     assert len(used) == 15
     for moment in range(40):
-        reading = deletion.LabelScan(works.reader, lambda: False)
+        reading = deletion.LabelScan(harness.reader, lambda: False)
         steps = 0
-        while reading.step(works.reader):
+        while reading.step(harness.reader):
             steps += 1
             if steps == moment:
-                works.build()
-                with transaction(works.writer):
-                    works.writer.execute("update website set keep_days = 5 where number = ?", (number,))
-                works.build()
-        assert used.isdisjoint(reading.unused(works.reader))
+                harness.build()
+                with transaction(harness.writer):
+                    harness.writer.execute("update website set keep_days = 5 where number = ?", (number,))
+                harness.build()
+        assert used.isdisjoint(reading.unused(harness.reader))
 
 
 # --- what was not taken
 
 
-async def test_a_flood_of_rejected_events_holds_up_no_other_chore(works: Works) -> None:
+async def test_a_flood_of_rejected_events_holds_up_no_other_chore(harness: RollupHarness) -> None:
     """What is counted while the counts are written waits for the next second."""
-    noted, calls = left_out.RejectedEvents(works.clock), list[int]()
+    noted, calls = left_out.RejectedEvents(harness.clock), list[int]()
 
     class Flooded:
         async def run(self, step: Callable[[Any], Any]) -> Any:
             calls.append(1)
             assert len(calls) < 50, "it writes as long as events are rejected"
             noted._counts[1, len(calls), 0] = 1
-            return step(works.writer)
+            return step(harness.writer)
 
     noted._counts[1, 0, 0] = 1
     await noted.write(Flooded())  # type: ignore[arg-type]
@@ -240,10 +240,10 @@ def everything_to_do(path: Path) -> str:
     now_ms = Clock().wall_ms()
     today = now_ms // DAY_MS
     # 16 days and more: a block of 8 days is over for good.
-    lines = [line for line in a_past(today, [20]) if line["type"] in ("pageview", "vitals")]
-    for number, taken in ((OLD, lines), (RECENT, a_past(today, [2], now_ms)[:40]), (DELETED, lines[:40])):
-        assert take(path, number, taken, now_ms) == (len(taken), 0, 0)
-    connection = writing(path)
+    lines = [line for line in past_events(today, [20]) if line["type"] in ("pageview", "vitals")]
+    for number, taken in ((OLD, lines), (RECENT, past_events(today, [2], now_ms)[:40]), (DELETED, lines[:40])):
+        assert import_lines(path, number, taken, now_ms) == (len(taken), 0, 0)
+    connection = writing_connection(path)
     with transaction(connection):
         connection.execute("update website set keep_days = 10 where number = ?", (OLD,))
         connection.execute("insert into heatmap_point values (?, ?, 1, 2, 0, 3, 4, 5)", (OLD, today - 20))

@@ -24,15 +24,15 @@ from tests.support.aged_database import (
     KEEP,
     QUIET,
     TODAY,
-    a_past,
     build,
-    built,
+    built_database,
     make,
+    past_events,
+    rollup_states,
     rows,
-    said,
+    run_in_process,
     sql,
-    states,
-    writing,
+    writing_connection,
 )
 from tests.support.process import Command, Serve, until
 
@@ -53,12 +53,12 @@ Verify = Callable[..., Said]
 
 @pytest.fixture
 def db(tmp_path: Path) -> Path:
-    return built(tmp_path)
+    return built_database(tmp_path)
 
 
 @pytest.fixture
 def verify(db: Path, capsys: pytest.CaptureFixture[str]) -> Verify:
-    return lambda *words: Said(*said(main, capsys, "verify", "--db", str(db), *words))
+    return lambda *words: Said(*run_in_process(main, capsys, "verify", "--db", str(db), *words))
 
 
 def found(path: Path, website: int = 1) -> list[Verdict]:
@@ -103,8 +103,8 @@ def test_an_unknown_website(verify: Verify) -> None:
 
 
 def test_a_file_without_websites(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    writing(tmp_path / "empty.db", create=True).close()
-    assert said(main, capsys, "verify", "--db", str(tmp_path / "empty.db"))[:2] == (0, "")
+    writing_connection(tmp_path / "empty.db", create=True).close()
+    assert run_in_process(main, capsys, "verify", "--db", str(tmp_path / "empty.db"))[:2] == (0, "")
 
 
 # --- damage
@@ -245,7 +245,7 @@ def test_nulls_and_zeros_are_no_damage(db: Path, verify: Verify) -> None:
 def test_many_faults_are_counted_and_some_are_told(db: Path, verify: Verify) -> None:
     sql(db, "update total_15m set pageviews = pageviews + 1 where website = 1")
     done = verify()
-    days = len(states(db))
+    days = len(rollup_states(db))
     assert days > 20
     assert f"{days} are wrong" in done.err
     assert done.err.count("  wrong: totals") == 20
@@ -258,7 +258,7 @@ def test_many_faults_are_counted_and_some_are_told(db: Path, verify: Verify) -> 
 
 
 def test_stale_days_are_not_compared(db: Path, verify: Verify) -> None:
-    connection = writing(db)
+    connection = writing_connection(db)
     with transaction(connection):
         rollup_state.mark_stale(connection, 1, [FINAL_DAY, FINAL_DAY + 1])
     connection.close()
@@ -271,12 +271,12 @@ def test_stale_days_are_not_compared(db: Path, verify: Verify) -> None:
 
 
 def test_kept_days_are_not_compared(db: Path, verify: Verify) -> None:
-    connection = writing(db)
+    connection = writing_connection(db)
     with transaction(connection):
         retention.set_keep_days(connection, 1, KEEP)
     connection.close()
     assert build(db)
-    kept = [day for day, state in states(db).items() if state == KEPT]
+    kept = [day for day, state in rollup_states(db).items() if state == KEPT]
     before = rows(db, *BUILT)
     done = verify("--repair")
     assert done.status == 0
@@ -287,7 +287,7 @@ def test_kept_days_are_not_compared(db: Path, verify: Verify) -> None:
 
 
 def test_a_block_above_kept_days_is_made_right_from_them(db: Path, verify: Verify) -> None:
-    connection = writing(db)
+    connection = writing_connection(db)
     with transaction(connection):
         retention.set_keep_days(connection, 1, KEEP)
     connection.close()
@@ -296,7 +296,7 @@ def test_a_block_above_kept_days_is_made_right_from_them(db: Path, verify: Verif
     sql(db, f"update rollup set pageviews = pageviews + 1 where {a_value(0, 4)}")
     assert verify().status == 1
     assert verify("--repair").status == 0
-    assert states(db)[FINAL_DAY] == KEPT
+    assert rollup_states(db)[FINAL_DAY] == KEPT
     assert build(db)
     assert verify().status == 0
     assert rows(db, "rollup", "total_15m") == right
@@ -304,7 +304,7 @@ def test_a_block_above_kept_days_is_made_right_from_them(db: Path, verify: Verif
 
 def test_open_days_are_compared(db: Path) -> None:
     """Today is compared too, up to the time to which it is rolled up."""
-    assert states(db)[TODAY] == OPEN
+    assert rollup_states(db)[TODAY] == OPEN
     sql(db, f"update rollup set pageviews = pageviews + 1 where {a_value(0, 0, TODAY)}")
     assert [(one.level, one.block) for one in found(db)] == [(0, TODAY)]
 
@@ -312,7 +312,7 @@ def test_open_days_are_compared(db: Path) -> None:
 def test_only_what_is_wrong_is_marked(db: Path, verify: Verify) -> None:
     sql(db, f"update total_15m set pageviews = pageviews + 1 where {a_moment()}")
     assert verify("--repair").status == 0
-    assert [day for day, state in states(db).items() if state == STALE] == [FINAL_DAY]
+    assert [day for day, state in rollup_states(db).items() if state == STALE] == [FINAL_DAY]
     above = set(sql(db, "select level, block from rollup_state where website = 1 and level > 0"))
     assert not above & {(level, FINAL_DAY >> level) for level in rollup_state.LEVELS[1:]}
     assert above
@@ -326,7 +326,7 @@ def test_beside_a_running_server(serve: Serve, command: Command, tmp_path: Path)
     """Events arrive all the while, and are counted and folded; each day is compared in one snapshot."""
     now_ms = time.time_ns() // 1_000_000
     today = now_ms // DAY_MS
-    db = make(tmp_path / "analytics.db", a_past(today, range(12, -1, -1), now_ms), now_ms=now_ms)
+    db = make(tmp_path / "analytics.db", past_events(today, range(12, -1, -1), now_ms), now_ms=now_ms)
     server = serve("--website-per-minute", "1000000", "--client-per-minute", "1000000")
     (id,) = sql(db, "select id from website")[0]
     statuses: list[int] = []

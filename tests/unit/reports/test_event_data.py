@@ -20,11 +20,11 @@ from tally.rollups.rollup_state import KEPT
 from tally.storage.sql.events import Scope
 from tests.support import histories
 from tests.support.histories import NAMES, PHASES, History, texts
-from tests.support.rollup_database import DAY_MS, Works, make_file
+from tests.support.rollup_database import DAY_MS, RollupHarness, make_file
 
 
-def ask(works: Works, scope: Scope, name: str, only: str | None = None, limit: int = 10) -> Data:
-    return works.ask(lambda run: properties.data(run, scope, name, only, limit, works.remembered))
+def ask(harness: RollupHarness, scope: Scope, name: str, only: str | None = None, limit: int = 10) -> Data:
+    return harness.ask(lambda run: properties.data(run, scope, name, only, limit, harness.remembered))
 
 
 def check(found: Data, known: list[histories.Fact], scope: Scope, name: str, only: str | None, limit: int) -> None:
@@ -97,7 +97,7 @@ def test_against_plain_counting(chance: random.Random, most: int, rows: int) -> 
             for _ in range(6):
                 for _ in range(chance.randrange(1, 8)):
                     history.play()
-                known = histories.facts(history.works)
+                known = histories.facts(history.harness)
                 for scope in history.scopes(4):
                     name, only = (
                         chance.choice((*NAMES, *NAMES, "never")),
@@ -105,7 +105,7 @@ def test_against_plain_counting(chance: random.Random, most: int, rows: int) -> 
                     )
                     limit = chance.choice((1, 2, 10))
                     for _ in range(2):
-                        found = ask(history.works, scope, name, only, limit)
+                        found = ask(history.harness, scope, name, only, limit)
                         assert found.exact or most < 8_000_000
                         if found.exact:
                             check(found, known, scope, name, only, limit)
@@ -113,28 +113,28 @@ def test_against_plain_counting(chance: random.Random, most: int, rows: int) -> 
                             check_bounds(found, known, scope, name, only, has_all=False)
         finally:
             properties.MAX_BYTES, properties._MAX_CACHED_BYTES, properties._ROWS = usual
-            history.works.close()
+            history.harness.close()
 
 
 @pytest.fixture
-def works(tmp_path: Path) -> Iterator[Works]:
+def harness(tmp_path: Path) -> Iterator[RollupHarness]:
     make_file(tmp_path / "analytics.db")
-    works = Works(tmp_path / "analytics.db")
-    yield works
-    works.close()
+    harness = RollupHarness(tmp_path / "analytics.db")
+    yield harness
+    harness.close()
 
 
-def day_of(works: Works) -> Scope:
+def day_of(harness: RollupHarness) -> Scope:
     """The day before today."""
-    begin_ms = (works.now_ms // DAY_MS - 1) * DAY_MS
-    return works.scope(begin_ms, begin_ms + DAY_MS)
+    begin_ms = (harness.now_ms // DAY_MS - 1) * DAY_MS
+    return harness.scope(begin_ms, begin_ms + DAY_MS)
 
 
-def send(works: Works, *data: str | None, who: str = "session-1") -> None:
+def send(harness: RollupHarness, *data: str | None, who: str = "session-1") -> None:
     """Custom events of one visitor, a millisecond apart."""
-    begin_ms = day_of(works).from_ms + 600 * 60_000
+    begin_ms = day_of(harness).from_ms + 600 * 60_000
     facts = [(begin_ms + n, 2, who, texts("/", "mobile", "signup")) for n in range(len(data))]
-    works.send(*facts, data=data)
+    harness.send(*facts, data=data)
 
 
 SCALARS = (
@@ -192,22 +192,22 @@ def test_numbers_are_in_their_order(numbers: list[float]) -> None:
     assert [scalars.read(value) for value in written] == sorted(numbers)
 
 
-def test_sums_do_not_depend_on_an_order(works: Works) -> None:
+def test_sums_do_not_depend_on_an_order(harness: RollupHarness) -> None:
     """1e308 and its like cancel out, ten times 0.1 is the sum of ten doubles; what is beyond a double is not told."""
-    send(works, *(f'{{"a":{number}}}' for number in ("1e308", "1e308", "1", "-1e308", "-1e308")))
-    send(works, *['{"b":0.1}'] * 10, '{"c":1e308}', '{"c":1e308}', '{"d":18446744073709551615}', '{"d":1}')
-    numbers = {one.name: one.numbers for one in ask(works, day_of(works), "signup").first}
+    send(harness, *(f'{{"a":{number}}}' for number in ("1e308", "1e308", "1", "-1e308", "-1e308")))
+    send(harness, *['{"b":0.1}'] * 10, '{"c":1e308}', '{"c":1e308}', '{"d":18446744073709551615}', '{"d":1}')
+    numbers = {one.name: one.numbers for one in ask(harness, day_of(harness), "signup").first}
     told = {name: of and (of.sum, of.mean) for name, of in numbers.items()}
     assert told == {"a": (1, 0.2), "b": (1.0, 0.1), "c": (None, 1e308), "d": (2.0**64, 2**63)}
 
 
-def test_one_visitor_with_more_values_than_fit(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_visitor_with_more_values_than_fit(harness: RollupHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before: 400 TooManyValues for the whole day. Only the flooded properties lose values; totals stay exact."""
-    send(works, *(f'{{"plan":"{"pro" if n % 3 else "team"}","id":"{n}","n":{n}.5}}' for n in range(300)))
-    send(works, '{"plan":"pro","id":"7","n":7.5}', '{"id":"7"}', who="session-2")
-    known, scope = histories.facts(works), day_of(works)
+    send(harness, *(f'{{"plan":"{"pro" if n % 3 else "team"}","id":"{n}","n":{n}.5}}' for n in range(300)))
+    send(harness, '{"plan":"pro","id":"7","n":7.5}', '{"id":"7"}', who="session-2")
+    known, scope = histories.facts(harness), day_of(harness)
     monkeypatch.setattr(properties, "MAX_BYTES", 40_000)
-    found = ask(works, scope, "signup")
+    found = ask(harness, scope, "signup")
     assert (found.events, found.visitors, found.properties, found.exact) == (302, 2, 3, False)
     of = {one.name: one for one in found.first}
     check_bounds(found, known, scope, "signup", None)
@@ -225,68 +225,68 @@ def test_one_visitor_with_more_values_than_fit(works: Works, monkeypatch: pytest
     assert numbers.percentiles == (None, None)
     assert 20 < of["id"].distinct < 300
     # One property alone may use all of the memory.
-    check(ask(works, scope, "signup", "plan"), known, scope, "signup", "plan", 10)
+    check(ask(harness, scope, "signup", "plan"), known, scope, "signup", "plan", 10)
 
 
-def test_more_properties_than_fit(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:
-    send(works, *(f'{{"plan":"pro","p{n}":1}}' for n in range(200)))
+def test_more_properties_than_fit(harness: RollupHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    send(harness, *(f'{{"plan":"pro","p{n}":1}}' for n in range(200)))
     monkeypatch.setattr(properties, "MAX_BYTES", 40_000)
-    found = ask(works, day_of(works), "signup")
+    found = ask(harness, day_of(harness), "signup")
     assert (found.events, found.visitors, found.exact) == (200, 1, False)
     assert (found.first[0].name, found.first[0].events, found.first[0].exact) == ("plan", 200, False)
     assert 10 < found.properties < 201
 
 
-def test_large_days_are_cached_together(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_days_are_cached_together(harness: RollupHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """Asked again, a range with more values than a day's entry may have reads no event; the answer is the same."""
-    scope = day_of(works)
-    send(works, *(f'{{"id":"{n}","n":{n}.25,"plan":"pro"}}' for n in range(300)))
-    works.build()
+    scope = day_of(harness)
+    send(harness, *(f'{{"id":"{n}","n":{n}.25,"plan":"pro"}}' for n in range(300)))
+    harness.build()
     for max_bytes in (properties.MAX_BYTES, 40_000):
         monkeypatch.setattr(properties, "MAX_BYTES", max_bytes)
         monkeypatch.setattr(properties, "_MAX_CACHED_BYTES", 8_000)
-        works.remembered = ResultCache()
-        first = ask(works, scope, "signup")
+        harness.remembered = ResultCache()
+        first = ask(harness, scope, "signup")
         statements: list[str] = []
-        works.reader.set_trace_callback(statements.append)
-        assert ask(works, scope, "signup") == first
-        works.reader.set_trace_callback(None)
+        harness.reader.set_trace_callback(statements.append)
+        assert ask(harness, scope, "signup") == first
+        harness.reader.set_trace_callback(None)
         assert not [statement for statement in statements if "from event" in statement]
         assert first.exact == (max_bytes > 40_000)
 
 
-def test_days_that_are_over_are_remembered(works: Works) -> None:
+def test_days_that_are_over_are_remembered(harness: RollupHarness) -> None:
     """Asked again, no event of them is read; a late event makes it another day."""
-    scope = day_of(works)
-    send(works, '{"plan":"pro"}', '{"plan":"pro"}')
-    works.build()
-    first = ask(works, scope, "signup")
+    scope = day_of(harness)
+    send(harness, '{"plan":"pro"}', '{"plan":"pro"}')
+    harness.build()
+    first = ask(harness, scope, "signup")
     statements: list[str] = []
-    works.reader.set_trace_callback(statements.append)
-    assert ask(works, scope, "signup") == first
+    harness.reader.set_trace_callback(statements.append)
+    assert ask(harness, scope, "signup") == first
     assert not [statement for statement in statements if "from event" in statement]
-    assert ask(works, scope, "signup", "plan").first == first.first
-    send(works, '{"plan":"pro"}', who="session-2")
-    (only,) = ask(works, scope, "signup").first
+    assert ask(harness, scope, "signup", "plan").first == first.first
+    send(harness, '{"plan":"pro"}', who="session-2")
+    (only,) = ask(harness, scope, "signup").first
     assert only.values == [("pro", 3, 2)]
 
 
-def test_where_events_are_gone(works: Works) -> None:
+def test_where_events_are_gone(harness: RollupHarness) -> None:
     """Refused, remembered or not, also where no event has the name."""
-    scope = day_of(works)
-    send(works, '{"plan":"pro"}')
-    works.build()
-    ask(works, scope, "signup")
-    works.writer.execute("update rollup_state set state = ? where level = 0", (KEPT,))
+    scope = day_of(harness)
+    send(harness, '{"plan":"pro"}')
+    harness.build()
+    ask(harness, scope, "signup")
+    harness.writer.execute("update rollup_state set state = ? where level = 0", (KEPT,))
     for name in ("signup", "never"):
         with pytest.raises(BeyondRetention) as gone:
-            ask(works, scope, name)
+            ask(harness, scope, name)
         assert gone.value.from_ms == scope.to_ms
 
 
-def test_all_of_many_properties(works: Works) -> None:
+def test_all_of_many_properties(harness: RollupHarness) -> None:
     """The first fifty are told, in their order, and how many there are; one that is named in any case."""
-    send(works, *(json.dumps({f"p{m}": 1 for m in range(n, 60)}, separators=(",", ":")) for n in range(60)))
-    found = ask(works, day_of(works), "signup")
+    send(harness, *(json.dumps({f"p{m}": 1 for m in range(n, 60)}, separators=(",", ":")) for n in range(60)))
+    found = ask(harness, day_of(harness), "signup")
     assert (found.properties, [one.name for one in found.first]) == (60, [f"p{59 - n}" for n in range(50)])
-    assert [one.name for one in ask(works, day_of(works), "signup", "p0").first] == ["p0"]
+    assert [one.name for one in ask(harness, day_of(harness), "signup", "p0").first] == ["p0"]

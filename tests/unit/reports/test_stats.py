@@ -28,7 +28,16 @@ from tally.storage.sql.events import Scope
 from tally.timeranges import Interval, Range, buckets
 from tests.support.app import ManualClock
 from tests.support.cases import cases
-from tests.support.rollup_database import DAY_MS, HOUR_MS, MINUTE_MS, QUARTER_MS, Plain, Works, at_once, make_file
+from tests.support.rollup_database import (
+    DAY_MS,
+    HOUR_MS,
+    MINUTE_MS,
+    QUARTER_MS,
+    Plain,
+    RollupHarness,
+    at_once,
+    make_file,
+)
 
 DAY = 20_772  # 2026-11-15, a multiple of 4: days DAY to DAY + 3 are one block of level 2
 DAY_0_MS = DAY * DAY_MS
@@ -37,12 +46,12 @@ OTHER = ("/b", *("y",) * 13, "")
 
 
 @pytest.fixture
-def works(tmp_path: Path) -> Iterator[Works]:
+def harness(tmp_path: Path) -> Iterator[RollupHarness]:
     """A file at work on the first hour of DAY."""
     make_file(tmp_path / "analytics.db")
-    works = Works(tmp_path / "analytics.db", ManualClock(DAY_0_MS + HOUR_MS))
-    yield works
-    works.close()
+    harness = RollupHarness(tmp_path / "analytics.db", ManualClock(DAY_0_MS + HOUR_MS))
+    yield harness
+    harness.close()
 
 
 def seen_on(day: int, texts: tuple[str, ...] = WEB, minute: int = 5) -> tuple[int, int, str, tuple[str, ...]]:
@@ -51,52 +60,52 @@ def seen_on(day: int, texts: tuple[str, ...] = WEB, minute: int = 5) -> tuple[in
 
 
 def same(
-    works: Works,
+    harness: RollupHarness,
     from_ms: int = DAY_0_MS,
     to_ms: int = DAY_0_MS + 4 * DAY_MS,
     filters: tuple[tuple[str, tuple[str, ...]], ...] = (),
 ) -> None:
     """Every kind of question about a range is answered as by plain counting."""
-    plain, scope = works.plain(), works.scope(from_ms, to_ms, filters)
-    assert works.stats(scope) == plain.stats(scope)
+    plain, scope = harness.plain(), harness.scope(from_ms, to_ms, filters)
+    assert harness.stats(scope) == plain.stats(scope)
     edges = [(bucket.from_ms, bucket.to_ms) for bucket in buckets(Range(from_ms, to_ms, ZoneInfo("UTC"), None), "day")]
-    assert works.series(scope, edges) == plain.series(scope, edges)
+    assert harness.series(scope, edges) == plain.series(scope, edges)
     for field in ("pathname", "os"):
-        assert works.top(scope, field, 10) == plain.top(scope, field, 10)
-    same_lists(works, plain, scope)
+        assert harness.top(scope, field, 10) == plain.top(scope, field, 10)
+    same_lists(harness, plain, scope)
 
 
-def same_lists(works: Works, plain: Plain, scope: Scope) -> None:
+def same_lists(harness: RollupHarness, plain: Plain, scope: Scope) -> None:
     """The names of custom events, entry and exit pages are those of plain counting."""
-    assert works.names(scope, 10) == plain.names(scope, 10)
+    assert harness.names(scope, 10) == plain.names(scope, 10)
     for side in ("entry", "exit"):
-        assert works.pages(scope, side, 10) == plain.pages(scope, side, 10)
+        assert harness.pages(scope, side, 10) == plain.pages(scope, side, 10)
 
 
 # --- what is remembered follows every change
 
 
-def late_event(works: Works) -> None:
-    works.send(seen_on(0, OTHER))
+def late_event(harness: RollupHarness) -> None:
+    harness.send(seen_on(0, OTHER))
 
 
-def late_event_of_a_known_value(works: Works) -> None:
-    works.send(seen_on(0, WEB, 10))
+def late_event_of_a_known_value(harness: RollupHarness) -> None:
+    harness.send(seen_on(0, WEB, 10))
 
 
-def import_into_a_day_with_traffic(works: Works) -> None:
-    works.bring(seen_on(0, OTHER))
+def import_into_a_day_with_traffic(harness: RollupHarness) -> None:
+    harness.bring(seen_on(0, OTHER))
 
 
-def import_into_a_day_without(works: Works) -> None:
-    works.bring(seen_on(1, OTHER))
+def import_into_a_day_without(harness: RollupHarness) -> None:
+    harness.bring(seen_on(1, OTHER))
 
 
-def clock_set_back(works: Works) -> None:
+def clock_set_back(harness: RollupHarness) -> None:
     """The clock was weeks ahead for a while: days were called final, and built, that are still to come."""
-    works.clock.set_wall(DAY_0_MS + DAY_MS + HOUR_MS)  # type: ignore[attr-defined]
-    works.send(seen_on(1, OTHER))
-    works.clock.set_wall(DAY_0_MS + 2 * DAY_MS + HOUR_MS)  # type: ignore[attr-defined]
+    harness.clock.set_wall(DAY_0_MS + DAY_MS + HOUR_MS)  # type: ignore[attr-defined]
+    harness.send(seen_on(1, OTHER))
+    harness.clock.set_wall(DAY_0_MS + 2 * DAY_MS + HOUR_MS)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -110,46 +119,50 @@ def clock_set_back(works: Works) -> None:
         pytest.param(40 * DAY_MS, clock_set_back, id="clock set back to a gap of a built block"),
     ],
 )
-def test_what_is_remembered_follows_every_change(works: Works, wait_ms: int, change: Callable[[Works], None]) -> None:
+def test_what_is_remembered_follows_every_change(
+    harness: RollupHarness, wait_ms: int, change: Callable[[RollupHarness], None]
+) -> None:
     """tally/rollups/rollup_state.py: "`version` grows with every change of what was complete"."""
-    works.send(seen_on(0))
-    works.bring(seen_on(3))
-    works.advance(wait_ms)
-    works.build()
-    same(works)
-    change(works)
-    same(works)
-    works.build()
-    same(works)
-    works.build()
-    same(works)
+    harness.send(seen_on(0))
+    harness.bring(seen_on(3))
+    harness.advance(wait_ms)
+    harness.build()
+    same(harness)
+    change(harness)
+    same(harness)
+    harness.build()
+    same(harness)
+    harness.build()
+    same(harness)
 
 
 @pytest.mark.parametrize("cut_ms", [0, 6 * HOUR_MS], ids=["whole days", "a day that is cut"])
-def test_what_is_remembered_of_filtered_figures_and_of_cut_days_follows_every_change(works: Works, cut_ms: int) -> None:
+def test_what_is_remembered_of_filtered_figures_and_of_cut_days_follows_every_change(
+    harness: RollupHarness, cut_ms: int
+) -> None:
     """Whole final days that a filter covers in part are remembered one by one, cut ones as lists: under a version."""
-    works.send(seen_on(0), seen_on(0, OTHER, 400), seen_on(0, WEB, 800))
-    works.bring(seen_on(1, OTHER, 700), seen_on(1, WEB, 700), seen_on(3))
-    works.advance(40 * DAY_MS)
-    works.build()
+    harness.send(seen_on(0), seen_on(0, OTHER, 400), seen_on(0, WEB, 800))
+    harness.bring(seen_on(1, OTHER, 700), seen_on(1, WEB, 700), seen_on(3))
+    harness.advance(40 * DAY_MS)
+    harness.build()
     for minute in (1, 401, 801):
         for filters in ((), (("pathname", ("/a",)),)):
             for _ in range(2):  # counted, and remembered
-                same(works, DAY_0_MS + cut_ms, filters=filters)
-        works.bring(seen_on(0, WEB, minute), seen_on(1, WEB, minute))
-        works.build()
-    same(works, DAY_0_MS + cut_ms, filters=(("pathname", ("/a",)),))
+                same(harness, DAY_0_MS + cut_ms, filters=filters)
+        harness.bring(seen_on(0, WEB, minute), seen_on(1, WEB, minute))
+        harness.build()
+    same(harness, DAY_0_MS + cut_ms, filters=(("pathname", ("/a",)),))
 
 
-def nothing(works: Works) -> None:
+def nothing(harness: RollupHarness) -> None:
     """No day changes."""
 
 
-def import_that_is_built_in_already(works: Works) -> None:
+def import_that_is_built_in_already(harness: RollupHarness) -> None:
     """The day is final again, as one of another version."""
-    works.bring(seen_on(0, OTHER))
-    at_once(works.builder._build(works.websites[0].number, DAY, works.clock.deletion_time_ms()))
-    assert works.days()[DAY].state == FINAL
+    harness.bring(seen_on(0, OTHER))
+    at_once(harness.builder._build(harness.websites[0].number, DAY, harness.clock.deletion_time_ms()))
+    assert harness.days()[DAY].state == FINAL
 
 
 @pytest.mark.parametrize("after", ["the version", "the counting", "the writing"])
@@ -164,59 +177,59 @@ def import_that_is_built_in_already(works: Works) -> None:
     ],
 )
 def test_pages_of_days_that_change_while_they_are_counted(
-    works: Works, change: Callable[[Works], None], after: str
+    harness: RollupHarness, change: Callable[[RollupHarness], None], after: str
 ) -> None:
     """tally/rollups/visit_pages.py, end: "False where one of its days has changed since version `before`"."""
-    works.send(seen_on(0), seen_on(0, OTHER, 10))
-    works.bring(seen_on(3))
-    works.advance(40 * DAY_MS)
-    works.build()
-    website = works.websites[0].number
+    harness.send(seen_on(0), seen_on(0, OTHER, 10))
+    harness.bring(seen_on(3))
+    harness.advance(40 * DAY_MS)
+    harness.build()
+    website = harness.websites[0].number
     place, days = (website, 3, DAY >> 3), [DAY, DAY + 3]
     for level in (6, 3):
-        visit_days.invalidate(works.writer, website, level, DAY >> level)
-    assert visit_days.drop(works.writer, *place) == 2
+        visit_days.invalidate(harness.writer, website, level, DAY >> level)
+    assert visit_days.drop(harness.writer, *place) == 2
     # As tally/maintenance/rollup_builder.py does it, each line a step.
-    before = visit_days.version(works.writer, *place)
+    before = visit_days.version(harness.writer, *place)
     happens = {"the version": nothing, "the counting": nothing, "the writing": nothing} | {after: change}
-    happens["the version"](works)
-    counts = visit_days.count_block(works.looker, *place)
-    happens["the counting"](works)
+    happens["the version"](harness)
+    counts = visit_days.count_block(harness.looker, *place)
+    happens["the counting"](harness)
     without_view = counts.pop(0)
-    visit_days.add(works.writer, place, list(counts.items()))
-    happens["the writing"](works)
+    visit_days.add(harness.writer, place, list(counts.items()))
+    happens["the writing"](harness)
     is_unchanged = change is nothing
-    assert visit_days.finish_block(works.writer, place, before, without_view) is is_unchanged
-    assert ((3, DAY >> 3) in visit_days.built(works.writer, website, days)) is is_unchanged
-    same(works)
-    works.build()
-    same(works)
-    works.advance(40 * DAY_MS)
-    works.build()
-    same(works)
-    assert (3, DAY >> 3) in visit_days.built(works.writer, website, days)
+    assert visit_days.finish_block(harness.writer, place, before, without_view) is is_unchanged
+    assert ((3, DAY >> 3) in visit_days.built(harness.writer, website, days)) is is_unchanged
+    same(harness)
+    harness.build()
+    same(harness)
+    harness.advance(40 * DAY_MS)
+    harness.build()
+    same(harness)
+    assert (3, DAY >> 3) in visit_days.built(harness.writer, website, days)
 
 
-def test_a_day_that_was_called_final_takes_events_again(works: Works) -> None:
+def test_a_day_that_was_called_final_takes_events_again(harness: RollupHarness) -> None:
     """The clock was ahead while a day was built; it is set back before the building has ended, and events arrive."""
-    works.bring(seen_on(0))
+    harness.bring(seen_on(0))
     for step in range(60):
-        works.advance(40 * DAY_MS)
-        works.bring(seen_on(0, WEB, 20 + step))
+        harness.advance(40 * DAY_MS)
+        harness.bring(seen_on(0, WEB, 20 + step))
 
         def set_back(step: int = step) -> None:
-            works.advance(-40 * DAY_MS)
-            works.send(seen_on(0, OTHER, 21 + step))
+            harness.advance(-40 * DAY_MS)
+            harness.send(seen_on(0, OTHER, 21 + step))
 
-        works.meanwhile = [*([lambda: None] * step), set_back]
-        works.build()
-        if not works.meanwhile:
-            same(works)
+        harness.meanwhile = [*([lambda: None] * step), set_back]
+        harness.build()
+        if not harness.meanwhile:
+            same(harness)
         else:
-            works.meanwhile = []
-            works.advance(-40 * DAY_MS)
-        works.build()
-        same(works)
+            harness.meanwhile = []
+            harness.advance(-40 * DAY_MS)
+        harness.build()
+        same(harness)
 
 
 @cases("limit", [1, 9, 10, 11, 1_500, 5_000])
@@ -334,111 +347,118 @@ def test_of_a_long_filter_only_a_digest_is_kept() -> None:
     assert remembered.get(("a", "\ud800")) is None  # a lone surrogate is a key too
 
 
-def test_what_was_answered_does_not_change_what_is_remembered(works: Works) -> None:
+def test_what_was_answered_does_not_change_what_is_remembered(harness: RollupHarness) -> None:
     """Parts of today are added to the sums of complete days: to a copy of them."""
-    works.send(seen_on(0))
-    works.advance(2 * DAY_MS)
-    works.send(seen_on(1), seen_on(2))
-    works.build()
+    harness.send(seen_on(0))
+    harness.advance(2 * DAY_MS)
+    harness.send(seen_on(1), seen_on(2))
+    harness.build()
     for _ in range(3):
-        same(works, to_ms=DAY_0_MS + 2 * DAY_MS + 6 * MINUTE_MS)
+        same(harness, to_ms=DAY_0_MS + 2 * DAY_MS + 6 * MINUTE_MS)
 
 
 def series_of(
-    works: Works, days: tuple[float, float], interval: Interval, filters: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    harness: RollupHarness,
+    days: tuple[float, float],
+    interval: Interval,
+    filters: tuple[tuple[str, tuple[str, ...]], ...] = (),
 ) -> None:
     """A series over some of the days is the plain one."""
-    scope = works.scope(DAY_0_MS + round(days[0] * DAY_MS), DAY_0_MS + round(days[1] * DAY_MS), filters)
+    scope = harness.scope(DAY_0_MS + round(days[0] * DAY_MS), DAY_0_MS + round(days[1] * DAY_MS), filters)
     span = Range(scope.from_ms, scope.to_ms, ZoneInfo("UTC"), None)
     edges = [(bucket.from_ms, bucket.to_ms) for bucket in buckets(span, interval)]
-    assert works.series(scope, edges) == works.plain().series(scope, edges)
+    assert harness.series(scope, edges) == harness.plain().series(scope, edges)
 
 
 @pytest.mark.parametrize("interval", ["day", "hour"])
 @pytest.mark.parametrize("hours", [1, 2, 0.5, 23])
 @pytest.mark.parametrize("built", [True, False])
-def test_a_series_that_begins_or_ends_amid_a_day(works: Works, interval: Interval, hours: float, built: bool) -> None:
+def test_a_series_that_begins_or_ends_amid_a_day(
+    harness: RollupHarness, interval: Interval, hours: float, built: bool
+) -> None:
     """Where an hour is all that the range has of a day, its bucket is as long as one of an hour; the next is not."""
-    works.bring(*(seen_on(day, minute=60 * hour) for day in range(5) for hour in (0, 1, 12, 22, 23)))
-    works.advance(40 * DAY_MS)
+    harness.bring(*(seen_on(day, minute=60 * hour) for day in range(5) for hour in (0, 1, 12, 22, 23)))
+    harness.advance(40 * DAY_MS)
     if built:
-        works.build()
+        harness.build()
     for days in (
         (1 - hours / 24, 4),
         (1 - hours / 24, 3 + hours / 24),
         (1, 3 + hours / 24),
         (1 - hours / 24, 1 + hours / 24),
     ):
-        series_of(works, days, interval)
+        series_of(harness, days, interval)
 
 
 @pytest.mark.parametrize("interval", ["day", "hour"])
 @pytest.mark.parametrize("changes", [1, 2, 3])
-def test_a_series_that_was_remembered_within_a_longer_one(works: Works, interval: Interval, changes: int) -> None:
+def test_a_series_that_was_remembered_within_a_longer_one(
+    harness: RollupHarness, interval: Interval, changes: int
+) -> None:
     """tally/reports/cache.py: "The sum of the days' versions has to be a part of that": of the days that are
     remembered.
 
     A longer question has the versions of other days in its sum; a shorter one, asked after as many changes, must not
     find what the longer one has remembered.
     """
-    works.bring(seen_on(0), seen_on(1), seen_on(2, OTHER), seen_on(2, WEB, 50), seen_on(3, OTHER))
-    works.advance(40 * DAY_MS)
-    works.build()
+    harness.bring(seen_on(0), seen_on(1), seen_on(2, OTHER), seen_on(2, WEB, 50), seen_on(3, OTHER))
+    harness.advance(40 * DAY_MS)
+    harness.build()
     # All of days 0 and 1 has /a, of day 2 only a part: a stretch of two days, in a range of three or four.
     for last in (3, 4):
-        series_of(works, (0, last), interval, (("pathname", ("/a",)),))
+        series_of(harness, (0, last), interval, (("pathname", ("/a",)),))
     for change in range(changes):
-        works.bring(seen_on(0, WEB, 100 + change))
-        works.build()
-        series_of(works, (0, 2), interval)
+        harness.bring(seen_on(0, WEB, 100 + change))
+        harness.build()
+        series_of(harness, (0, 2), interval)
 
 
 # --- ties
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 5])
-def test_ties_go_by_text_whatever_the_number_of_a_label(works: Works, limit: int) -> None:
+def test_ties_go_by_text_whatever_the_number_of_a_label(harness: RollupHarness, limit: int) -> None:
     """By visitors, pageviews, events descending, then value ascending by code point."""
     for minute, text in enumerate(("\U0001f600", "\uffff", "b", "a", "b")):
-        works.send(seen_on(0, (text, *WEB[1:]), minute))
-    works.advance(2 * DAY_MS)
-    works.build()
-    scope = works.scope(DAY_0_MS, DAY_0_MS + DAY_MS)
-    assert works.top(scope, "pathname", limit) == works.plain().top(scope, "pathname", limit)
-    assert [row[0] for row in works.top(scope, "pathname", 5)[1]] == ["b", "a", "\uffff", "\U0001f600"]
+        harness.send(seen_on(0, (text, *WEB[1:]), minute))
+    harness.advance(2 * DAY_MS)
+    harness.build()
+    scope = harness.scope(DAY_0_MS, DAY_0_MS + DAY_MS)
+    assert harness.top(scope, "pathname", limit) == harness.plain().top(scope, "pathname", limit)
+    assert [row[0] for row in harness.top(scope, "pathname", 5)[1]] == ["b", "a", "\uffff", "\U0001f600"]
 
 
 # --- inside one UTC day
 
 
 @pytest.mark.parametrize("later", [0, 1, figures._FEW - 1, figures._FEW, figures._FEW + 1])
-def test_visitors_of_a_part_of_a_day(works: Works, later: int) -> None:
+def test_visitors_of_a_part_of_a_day(harness: RollupHarness, later: int) -> None:
     """From the range's beginning on, without those who only came afterwards; with many of those, counted, and where
     less lies in the range than behind it."""
     events = [(DAY_0_MS + n * MINUTE_MS, 0, f"session-{n}", WEB) for n in range(40)]
     events += [(DAY_0_MS + 20 * MINUTE_MS + n, 0, f"session-{n % 7}", WEB) for n in range(2 * later)]
     events += [(DAY_0_MS + 41 * MINUTE_MS + n, 0, f"session-{n % (later + 3)}", WEB) for n in range(2 * later)]
-    works.send(*events)
-    same(works, DAY_0_MS + 3 * MINUTE_MS, DAY_0_MS + 40 * MINUTE_MS)
-    same(works, DAY_0_MS + 15 * MINUTE_MS, DAY_0_MS + 41 * MINUTE_MS)
-    same(works, DAY_0_MS + 21 * MINUTE_MS, DAY_0_MS + 40 * MINUTE_MS)
+    harness.send(*events)
+    same(harness, DAY_0_MS + 3 * MINUTE_MS, DAY_0_MS + 40 * MINUTE_MS)
+    same(harness, DAY_0_MS + 15 * MINUTE_MS, DAY_0_MS + 41 * MINUTE_MS)
+    same(harness, DAY_0_MS + 21 * MINUTE_MS, DAY_0_MS + 40 * MINUTE_MS)
 
 
 # --- what is gone
 
 
 @pytest.fixture
-def let_go(works: Works) -> tuple[Works, Plain]:
+def let_go(harness: RollupHarness) -> tuple[RollupHarness, Plain]:
     """Days 0, 1 and 3, whose rows are gone, 11, the last to go, and days 20 and 21, whose rows are there."""
-    works.writer.execute("update website set keep_days = 10 where number = ?", (works.websites[0].number,))
-    works.send(seen_on(0), (DAY_0_MS + 2 * MINUTE_MS + 7, 2, "session-2", OTHER))
-    works.bring(*(seen_on(day, texts, minute) for day in (1, 3, 20, 21) for texts, minute in ((WEB, 5), (OTHER, 70))))
-    works.advance(22 * DAY_MS)
-    plain = works.plain()
-    while works.reader.execute("select min(ts) from event").fetchone()[0] < DAY_0_MS + 20 * DAY_MS:
-        works.build()
-    assert {day - DAY: known.state for day, known in works.days().items()} == {0: 3, 1: 3, 3: 3, 11: 3, 20: 1, 21: 1}
-    return works, plain
+    harness.writer.execute("update website set keep_days = 10 where number = ?", (harness.websites[0].number,))
+    harness.send(seen_on(0), (DAY_0_MS + 2 * MINUTE_MS + 7, 2, "session-2", OTHER))
+    harness.bring(*(seen_on(day, texts, minute) for day in (1, 3, 20, 21) for texts, minute in ((WEB, 5), (OTHER, 70))))
+    harness.advance(22 * DAY_MS)
+    plain = harness.plain()
+    while harness.reader.execute("select min(ts) from event").fetchone()[0] < DAY_0_MS + 20 * DAY_MS:
+        harness.build()
+    assert {day - DAY: known.state for day, known in harness.days().items()} == {0: 3, 1: 3, 3: 3, 11: 3, 20: 1, 21: 1}
+    return harness, plain
 
 
 GONE_EDGES = [-5, 0, 1, 2, 3, 4, 7, 20, 21, 22]
@@ -447,17 +467,17 @@ GONE_EDGES = [-5, 0, 1, 2, 3, 4, 7, 20, 21, 22]
 @pytest.mark.parametrize(
     ("first", "last"), [(first, last) for first in GONE_EDGES for last in GONE_EDGES if first < last]
 )
-def test_unfiltered_figures_of_whole_utc_days_stay(let_go: tuple[Works, Plain], first: int, last: int) -> None:
+def test_unfiltered_figures_of_whole_utc_days_stay(let_go: tuple[RollupHarness, Plain], first: int, last: int) -> None:
     """Contract of retention: "the unfiltered figures of past whole UTC days stay exact from the rollups"."""
-    works, plain = let_go
-    scope = works.scope(DAY_0_MS + first * DAY_MS, DAY_0_MS + last * DAY_MS)
-    assert works.stats(scope) == plain.stats(scope)
-    assert works.top(scope, "pathname", 3) == plain.top(scope, "pathname", 3)
-    same_lists(works, plain, scope)
+    harness, plain = let_go
+    scope = harness.scope(DAY_0_MS + first * DAY_MS, DAY_0_MS + last * DAY_MS)
+    assert harness.stats(scope) == plain.stats(scope)
+    assert harness.top(scope, "pathname", 3) == plain.top(scope, "pathname", 3)
+    same_lists(harness, plain, scope)
     for interval in ("day", "hour"):
         span = Range(scope.from_ms, scope.to_ms, ZoneInfo("UTC"), None)
         edges = [(bucket.from_ms, bucket.to_ms) for bucket in buckets(span, interval)]
-        assert works.series(scope, edges) == plain.series(scope, edges)
+        assert harness.series(scope, edges) == plain.series(scope, edges)
 
 
 @pytest.mark.parametrize(
@@ -471,32 +491,32 @@ def test_unfiltered_figures_of_whole_utc_days_stay(let_go: tuple[Works, Plain], 
     ],
 )
 def test_what_needs_rows_that_are_gone_is_refused(
-    let_go: tuple[Works, Plain], from_ms: int, to_ms: int, filters: tuple[tuple[str, tuple[str, ...]], ...]
+    let_go: tuple[RollupHarness, Plain], from_ms: int, to_ms: int, filters: tuple[tuple[str, tuple[str, ...]], ...]
 ) -> None:
     """The answer says from when on there are rows: from the day after the last whose rows are gone."""
-    works, _ = let_go
-    scope = works.scope(DAY_0_MS + from_ms, DAY_0_MS + to_ms, filters)
+    harness, _ = let_go
+    scope = harness.scope(DAY_0_MS + from_ms, DAY_0_MS + to_ms, filters)
     with pytest.raises(BeyondRetention) as refused:
-        works.stats(scope)
+        harness.stats(scope)
     assert refused.value.from_ms == DAY_0_MS + 12 * DAY_MS
 
 
-def test_after_what_is_gone_every_question_is_answered(let_go: tuple[Works, Plain]) -> None:
-    works, plain = let_go
+def test_after_what_is_gone_every_question_is_answered(let_go: tuple[RollupHarness, Plain]) -> None:
+    harness, plain = let_go
     for filters in ((), (("pathname", ("/a",)),), (("type", ("pageview",)),)):
-        scope = works.scope(DAY_0_MS + 19 * DAY_MS + 1, DAY_0_MS + 21 * DAY_MS + QUARTER_MS + 3, filters)
-        assert works.stats(scope) == plain.stats(scope)
-        assert works.top(scope, "os", 3) == plain.top(scope, "os", 3)
-        same_lists(works, plain, scope)
+        scope = harness.scope(DAY_0_MS + 19 * DAY_MS + 1, DAY_0_MS + 21 * DAY_MS + QUARTER_MS + 3, filters)
+        assert harness.stats(scope) == plain.stats(scope)
+        assert harness.top(scope, "os", 3) == plain.top(scope, "os", 3)
+        same_lists(harness, plain, scope)
 
 
-def test_a_filter_that_covers_everything_needs_no_rows(let_go: tuple[Works, Plain]) -> None:
+def test_a_filter_that_covers_everything_needs_no_rows(let_go: tuple[RollupHarness, Plain]) -> None:
     """tally/reports/stats.py: "ROLLED days (unfiltered, or a day on which the filtered values cover everything)"."""
-    works, plain = let_go
-    scope = works.scope(DAY_0_MS, DAY_0_MS + 4 * DAY_MS, (("os", ("x", "y")),))
-    assert works.stats(scope) == plain.stats(scope)
-    nobody = works.scope(DAY_0_MS, DAY_0_MS + 4 * DAY_MS, (("os", ("z",)),))
-    assert works.stats(nobody) == plain.stats(nobody)
+    harness, plain = let_go
+    scope = harness.scope(DAY_0_MS, DAY_0_MS + 4 * DAY_MS, (("os", ("x", "y")),))
+    assert harness.stats(scope) == plain.stats(scope)
+    nobody = harness.scope(DAY_0_MS, DAY_0_MS + 4 * DAY_MS, (("os", ("z",)),))
+    assert harness.stats(nobody) == plain.stats(nobody)
 
 
 def test_day_is_where_the_comment_says() -> None:
@@ -504,17 +524,17 @@ def test_day_is_where_the_comment_says() -> None:
     assert DAY % 4 == 0
 
 
-def test_a_day_too_large_to_be_listed(works: Works, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_day_too_large_to_be_listed(harness: RollupHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """tally/reports/partial_days.py: "larger days are counted from raw rows", to the same figures; the others are
     listed.
     """
-    works.send(seen_on(0), seen_on(0, OTHER, 400), seen_on(0, WEB, 410))
-    works.advance(10 * DAY_MS)
-    works.build()
+    harness.send(seen_on(0), seen_on(0, OTHER, 400), seen_on(0, WEB, 410))
+    harness.advance(10 * DAY_MS)
+    harness.build()
     span = (DAY_0_MS + 6 * HOUR_MS, DAY_0_MS + 3 * DAY_MS)
     for most in (2, 3):
         monkeypatch.setattr(cuts, "MOST_EVENTS", most)
-        works.remembered = ResultCache()
-        same(works, *span)
-        kinds = {numbers.typecode for numbers, _ in works.remembered._arrays.values()}
+        harness.remembered = ResultCache()
+        same(harness, *span)
+        kinds = {numbers.typecode for numbers, _ in harness.remembered._arrays.values()}
         assert ("I" in kinds) == (most == 3)  # milliseconds of the day

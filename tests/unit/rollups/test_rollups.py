@@ -39,7 +39,7 @@ from tests.support.rollup_database import (
     MINUTE_MS,
     QUARTER_MS,
     Plain,
-    Works,
+    RollupHarness,
     left_over,
     make_file,
     wrong_tables,
@@ -183,19 +183,19 @@ class Asked:
         edges = buckets(span, "hour" if self.kind == 2 else "day") if self.kind in (1, 2) else []
         self.edges = [(bucket.from_ms, bucket.to_ms) for bucket in edges]
 
-    def answers(self, works: Works, plain: Plain) -> tuple[Any, Any]:
+    def answers(self, harness: RollupHarness, plain: Plain) -> tuple[Any, Any]:
         """The answer of tally/reports/stats.py, and the plain one."""
-        scope: Scope = works.scope(self.from_ms, self.to_ms, self.filters)
+        scope: Scope = harness.scope(self.from_ms, self.to_ms, self.filters)
         if self.kind == 0:
-            return works.stats(scope), plain.stats(scope)
+            return harness.stats(scope), plain.stats(scope)
         if self.kind == 3:
-            return works.top(scope, self.field, self.limit), plain.top(scope, self.field, self.limit)
+            return harness.top(scope, self.field, self.limit), plain.top(scope, self.field, self.limit)
         if self.kind == 4:
-            return works.names(scope, self.limit), plain.names(scope, self.limit)
+            return harness.names(scope, self.limit), plain.names(scope, self.limit)
         if self.kind > 4:
             side = ("entry", "exit")[self.kind - 5]
-            return works.pages(scope, side, self.limit), plain.pages(scope, side, self.limit)
-        return works.series(scope, self.edges), plain.series(scope, self.edges)
+            return harness.pages(scope, side, self.limit), plain.pages(scope, side, self.limit)
+        return harness.series(scope, self.edges), plain.series(scope, self.edges)
 
     def __repr__(self) -> str:
         kind = (
@@ -208,8 +208,8 @@ class Asked:
 class World:
     """One example under way."""
 
-    def __init__(self, works: Works, start_ms: int, questions: list[Any], seen: Counter[str]) -> None:
-        self.works, self.start_ms, self.drawn, self.seen = works, start_ms, questions, seen
+    def __init__(self, harness: RollupHarness, start_ms: int, questions: list[Any], seen: Counter[str]) -> None:
+        self.harness, self.start_ms, self.drawn, self.seen = harness, start_ms, questions, seen
         self.times = Times(start_ms)
         # All that there ever is: what is remembered of it has to follow every change.
         always = Times(start_ms - 702 * DAY_MS)
@@ -235,31 +235,31 @@ class World:
         return facts
 
     def _send(self, website: int, events: list[Any]) -> None:
-        now_ms = self.works.now_ms
+        now_ms = self.harness.now_ms
         places_ms = [now_ms - (now_ms - self.times.near(*event[:2])) % LATE_MS for event in events]
-        self.works.send(*self._facts(events, places_ms), website=int(website == 4))
+        self.harness.send(*self._facts(events, places_ms), website=int(website == 4))
 
     def _bring(self, days: list[int], events: list[Any]) -> None:
         places_ms = []
         for number, event in enumerate(events):
             day = days[number % len(days)]
-            begin_ms = self.works.now_ms // DAY_MS - (day - len(LONG_AGO))
+            begin_ms = self.harness.now_ms // DAY_MS - (day - len(LONG_AGO))
             if day < len(LONG_AGO):
                 begin_ms = self.start_ms // DAY_MS - LONG_AGO[day]
             places_ms.append(begin_ms * DAY_MS + self.times.near(*event[:2]) % DAY_MS)
-        self.works.bring(*self._facts(events, places_ms))
+        self.harness.bring(*self._facts(events, places_ms))
 
     def _wait(self, number: int, _: None) -> None:
-        self.works.advance(WAITS_MS[number])
+        self.harness.advance(WAITS_MS[number])
 
     def _build(self, steps: int | None, beside: list[Any] | None) -> None:
         happenings: dict[int, Any] = {at * 7 % 40: what for at, what in beside or ()}
         last = max(happenings, default=-1)
-        self.works.meanwhile = [
+        self.harness.meanwhile = [
             (lambda step=happenings[n]: self.play(step)) if n in happenings else (lambda: None) for n in range(last + 1)
         ]
-        self.seen["killed"] += not self.works.build(steps)
-        self.works.meanwhile = []
+        self.seen["killed"] += not self.harness.build(steps)
+        self.harness.meanwhile = []
 
     def _ask(self, *_: Any) -> None:
         self.compare()
@@ -268,14 +268,14 @@ class World:
         """All questions so far and one more: the same numbers as by plain counting."""
         if len(self.asked) < len(self.drawn) + 5:
             self.asked.append(Asked(self.drawn[len(self.asked) - 5], self.times))
-        plain = self.works.plain()
+        plain = self.harness.plain()
         for question in self.asked:
-            got, want = question.answers(self.works, plain)
+            got, want = question.answers(self.harness, plain)
             self.seen["comparisons"] += 1
-            assert got == want, f"{question}\nnow: {self.works.now_ms}\nfigures: {got}\nplain:   {want}"
-        for day in self.works.days().values():
+            assert got == want, f"{question}\nnow: {self.harness.now_ms}\nfigures: {got}\nplain:   {want}"
+        for day in self.harness.days().values():
             self.seen[("stale", "open", "final", "kept")[day.state]] += 1
-        self.seen["blocks"] += self.works.reader.execute(
+        self.seen["blocks"] += self.harness.reader.execute(
             "select count(*) from rollup_state where level > 0"
         ).fetchone()[0]
 
@@ -323,20 +323,20 @@ def test_every_figure_is_the_plain_one(
     shutil.copyfile(template, path)
     change_ms = instant(ZONES[NAMES[zone]])
     start_ms = change_ms + (HOUR_MS, 12 * HOUR_MS, 2 * DAY_MS + 3 * HOUR_MS + 1, 0)[after]
-    works = Works(path, ManualClock(start_ms), identities)
-    world = World(works, start_ms, drawn, seen)
+    harness = RollupHarness(path, ManualClock(start_ms), identities)
+    world = World(harness, start_ms, drawn, seen)
     world.times.events_ms.append(change_ms)
     seen["examples"] += 1
     try:
         for step in steps:
             world.play(step)
             world.compare()
-        works.build_all()
+        harness.build_all()
         world.compare()
-        for website in works.websites:
-            assert wrong_tables(works.reader, website.number) == []
-            assert left_over(works.reader, website.number) == []
+        for website in harness.websites:
+            assert wrong_tables(harness.reader, website.number) == []
+            assert left_over(harness.reader, website.number) == []
     finally:
-        works.close()
+        harness.close()
         for file in template.parent.glob("example.db*"):
             file.unlink()

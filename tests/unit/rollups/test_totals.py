@@ -19,7 +19,7 @@ from tally.rollups.totals import COLUMNS, Deltas, hours_touched
 from tally.storage.database import open_database
 from tests.support.app import ManualClock
 from tests.support.cases import cases
-from tests.support.rollup_database import DAY_MS, GAP_MS, MINUTE_MS, Works, label_of, make_file
+from tests.support.rollup_database import DAY_MS, GAP_MS, MINUTE_MS, RollupHarness, label_of, make_file
 from tests.support.selection import examples
 
 DAY = 20_775
@@ -111,47 +111,49 @@ def test_hours_touched(mask: int, touched: int) -> None:
 
 
 @pytest.fixture
-def works(tmp_path: Path) -> Iterator[Works]:
+def harness(tmp_path: Path) -> Iterator[RollupHarness]:
     make_file(tmp_path / "analytics.db")
-    works = Works(tmp_path / "analytics.db", ManualClock(DAY_0_MS + DAY_MS - 1))
-    yield works
-    works.close()
+    harness = RollupHarness(tmp_path / "analytics.db", ManualClock(DAY_0_MS + DAY_MS - 1))
+    yield harness
+    harness.close()
 
 
-def stored(works: Works) -> dict[int, list[int]]:
+def stored(harness: RollupHarness) -> dict[int, list[int]]:
     """Rows of moment, but for those that came to nothing."""
-    rows = works.reader.execute(f"select quarter, {', '.join(COLUMNS)} from total_15m")
+    rows = harness.reader.execute(f"select quarter, {', '.join(COLUMNS)} from total_15m")
     return {quarter - DAY * 96: row for quarter, *row in rows if any(row)}
 
 
 @pytest.mark.parametrize("events", CASES)
-def test_what_is_stored_is_what_is_counted(works: Works, events: list[Event]) -> None:
+def test_what_is_stored_is_what_is_counted(harness: RollupHarness, events: list[Event]) -> None:
     """Kept by commits, and `counted` from raw rows: both are the numbers by hand."""
     texts = ("/a", *("x",) * 13, "")
     for half, visitor, is_view in events:
-        works.send((DAY_0_MS + half * MINUTE_MS // 2, 0 if is_view else 2, f"session-{visitor}", texts))
-    counted = moments.count_day(works.reader, works.websites[0].number, DAY)
-    assert stored(works) == {quarter - DAY * 96: row for quarter, row in counted.items()} == by_hand(events)
+        harness.send((DAY_0_MS + half * MINUTE_MS // 2, 0 if is_view else 2, f"session-{visitor}", texts))
+    counted = moments.count_day(harness.reader, harness.websites[0].number, DAY)
+    assert stored(harness) == {quarter - DAY * 96: row for quarter, row in counted.items()} == by_hand(events)
 
 
-def test_one_group_is_as_many(works: Works) -> None:
+def test_one_group_is_as_many(harness: RollupHarness) -> None:
     """Events of one transaction change each other's visits before any is stored."""
     events = [(600, 1, True), (720, 1, True), (660, 1, False), (0, 2, True), (2_800, 1, True), (599, 2, True)]
     texts = ("/a", *("x",) * 13, "")
-    works.send(*((DAY_0_MS + h * MINUTE_MS // 2, 0 if view else 3, f"session-{who}", texts) for h, who, view in events))
-    assert stored(works) == by_hand(events)
+    harness.send(
+        *((DAY_0_MS + h * MINUTE_MS // 2, 0 if view else 3, f"session-{who}", texts) for h, who, view in events)
+    )
+    assert stored(harness) == by_hand(events)
 
 
-def test_a_group_that_fails_leaves_totals_alone(works: Works) -> None:
+def test_a_group_that_fails_leaves_totals_alone(harness: RollupHarness) -> None:
     """The totals are of the transaction: without it nothing of them is kept, and later deltas are right."""
     texts = ("/a", *("x",) * 13, "")
-    works.send((DAY_0_MS, 0, "session-1", texts))
-    works.writer.execute("create temp trigger fails before insert on total_15m begin select raise(abort, 'no'); end")
+    harness.send((DAY_0_MS, 0, "session-1", texts))
+    harness.writer.execute("create temp trigger fails before insert on total_15m begin select raise(abort, 'no'); end")
     with pytest.raises(Exception, match="no"):
-        works.send((DAY_0_MS + 10 * MINUTE_MS, 0, "session-1", texts))
-    works.writer.execute("drop trigger fails")
-    works.send((DAY_0_MS + 20 * MINUTE_MS, 2, "session-1", texts))
-    assert stored(works) == by_hand([(0, 1, True), (40, 1, False)])
+        harness.send((DAY_0_MS + 10 * MINUTE_MS, 0, "session-1", texts))
+    harness.writer.execute("drop trigger fails")
+    harness.send((DAY_0_MS + 20 * MINUTE_MS, 2, "session-1", texts))
+    assert stored(harness) == by_hand([(0, 1, True), (40, 1, False)])
 
 
 def test_clear_takes_one_day_of_one_website(tmp_path: Path) -> None:
