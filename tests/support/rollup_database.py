@@ -497,7 +497,7 @@ Values = dict[tuple[int, int, int], dict[int, tuple[int, ...]]]
 
 
 def wrong_tables(connection: sqlite3.Connection, website: int) -> list[str]:
-    """What of moment, rollup and built is not what moments.count_day and field_values.count_day give from raw rows.
+    """Return where total_15m, rollup and rollup_state differ from what count_day of totals and field_values counts.
 
     Stale days are left out, and so are days whose raw rows were deleted.
     """
