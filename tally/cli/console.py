@@ -1,7 +1,7 @@
-"""What the words of the command share: how they speak, how they open the database, how they are added to the parser.
+"""Shared by all commands: output, the database connection, and the argument parser.
 
-Values go to standard output alone, words to standard error, so that scripts can capture values. Every command says
-which database it uses (absolute path) and opens it through `database`, beside a running server or without one.
+Values go to standard output, messages to standard error, so that scripts can capture values. Every command prints the
+absolute path of its database and opens it through `database`, with or without a running server.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from tally.storage.database import Connection, open_database, transaction
 Command = Callable[[argparse.Namespace, Settings], None]
 
 
-# What other programs call some commands; difflib finds no resemblance.
+# Names of commands in other programs, which difflib does not find similar.
 _OTHER_NAMES = {
     "start": ("serve",),
     "run": ("serve",),
@@ -36,45 +36,60 @@ _OTHER_NAMES = {
 }
 
 
-# The usage of serve is a screen of options, and the error below it is what matters.
-_MOST_USAGE_LINES = 4
+# A longer usage text would hide the error below it.
+_MAX_USAGE_LINES = 4
 
 
 class Failure(Exception):
-    """A command cannot be done; the message says why and what to do."""
+    """A command that failed; the message names the reason and the fix."""
 
 
-def say(words: str) -> None:
-    """Words for people, on standard error."""
-    print(words, file=sys.stderr, flush=True)
+def say(message: str) -> None:
+    """Print a message on standard error."""
+    print(message, file=sys.stderr, flush=True)
 
 
 def now_ms() -> int:
-    """Milliseconds since 1970."""
+    """Return the milliseconds since 1970-01-01T00:00Z."""
     return time.time_ns() // 1_000_000
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors name what was probably meant. Parsers of commands are of this class too."""
+    """A parser whose errors suggest the nearest command or option; subcommands use this class too."""
+
+    groups: Sequence[tuple[str, Sequence[str]]] = ()
+    """Headings of the help text, each with its commands."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        # Of nested parsers the innermost is left in the namespace: it knows the options of the command that was given.
+        # Of nested parsers, the innermost stays in the namespace: that of the given command.
         self.set_defaults(parser=self)
 
+    def format_help(self) -> str:
+        """Return the help text; with `groups`, the commands under their headings and the epilog as it is written."""
+        if not self.groups:
+            return super().format_help()
+        (commands,) = [action for action in self._actions if isinstance(action, argparse._SubParsersAction)]
+        help_of = {action.dest: action.help for action in commands._choices_actions}
+        lines = [self.format_usage().rstrip(), "", str(self.description), ""]
+        for heading, names in self.groups:
+            lines += [f"{heading}:", *(f"  {name:<11} {help_of[name]}" for name in names), ""]
+        lines += ["Options:", "  -h, --help  show this help", "  --version   show the version", "", str(self.epilog)]
+        return "\n".join(lines)
+
     def error(self, message: str) -> NoReturn:
-        """Prints what is wrong and where to read more; exit status 2."""
+        """Print the error and where to find help; exit with status 2."""
         unknown = re.match(r"argument COMMAND: invalid choice: '([^']*)'", message)
         if unknown:
             words = self._commands()
-            message = f"there is no command {unknown[1]!r}{meant(unknown[1], words)}: known are {', '.join(words)}"
+            message = f"there is no command {unknown[1]!r}{meant(unknown[1], words)}; commands: {', '.join(words)}"
         usage = self.format_usage()
-        is_long = usage.count("\n") > _MOST_USAGE_LINES
+        is_long = usage.count("\n") > _MAX_USAGE_LINES
         print(f"usage: {self.prog} [OPTION ...]\n" if is_long else usage, end="", file=sys.stderr)
-        self.exit(2, f"{self.prog}: error: {message}\n`{self.prog} --help` says more.\n")
+        self.exit(2, f"{self.prog}: error: {message}\nSee `{self.prog} --help`.\n")
 
     def refuse(self, rest: Sequence[str]) -> NoReturn:
-        """Ends with the error for arguments that no option or command takes."""
+        """Exit with the error for arguments that no option or command accepts."""
         first = next((word for word in rest if word.startswith("-")), rest[0])
         name = first.partition("=")[0]
         options = [option for option in self._option_string_actions if option.startswith("--")]
@@ -88,7 +103,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def meant(given: str, known: Sequence[str]) -> str:
-    """Return " (did you mean ...?)" for the known word nearest to a given one, "" where none is near."""
+    """Return " (did you mean ...?)" for the known word nearest to `given`, or "" if none is near."""
     near = [word for word in _OTHER_NAMES.get(given, ()) if word in known]
     near = near or difflib.get_close_matches(given.lower(), known, n=1, cutoff=0.6)
     return f" (did you mean {near[0]}?)" if near else ""
@@ -96,10 +111,10 @@ def meant(given: str, known: Sequence[str]) -> str:
 
 @contextlib.contextmanager
 def database(settings: Settings, *, create: bool = False, write: bool = True) -> Iterator[Connection]:
-    """The database in one transaction, kept if all goes well; without one where nothing is written."""
+    """Open the database, in a transaction that is committed unless the block raises; without one if not `write`."""
     say(f"database: {settings.db.resolve()}")
     connection = open_database(settings.db, create=create)
-    # Checkpoints are the running server's: two processes at it at once is where SQLite had a fault (fixed in 3.51.3).
+    # The running server does the checkpoints: SQLite had a bug with two processes doing them (fixed in 3.51.3).
     connection.execute("pragma wal_autocheckpoint = 0")
     try:
         with transaction(connection) if write else contextlib.nullcontext():
@@ -109,7 +124,7 @@ def database(settings: Settings, *, create: bool = False, write: bool = True) ->
 
 
 def add_setting(parser: argparse.ArgumentParser, name: str) -> None:
-    """Adds the option of a setting."""
+    """Add the option of a setting."""
     setting = next(setting for setting in SETTINGS if setting.name == name)
     default = ", ".join(setting.default) if isinstance(setting.default, tuple) else setting.default
     shown = "none" if default in ("", None) else default
@@ -125,7 +140,7 @@ def add_setting(parser: argparse.ArgumentParser, name: str) -> None:
 def add_command(
     words: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, command: Command, help: str
 ) -> argparse.ArgumentParser:
-    """Adds a command that uses the database."""
+    """Add a command that uses the database."""
     parser = words.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
     parser.set_defaults(command=command)
     add_setting(parser, "db")
@@ -133,7 +148,7 @@ def add_command(
 
 
 class Progress:
-    """A bar on standard error, where that is a terminal."""
+    """A progress bar on standard error, if that is a terminal."""
 
     def __init__(self, what: str, whole: int) -> None:
         self._what, self._whole = what, whole
@@ -141,7 +156,7 @@ class Progress:
         self._is_seen = sys.stderr.isatty()
 
     def show(self, done: int) -> None:
-        """Says how far it is, a few times a second."""
+        """Show the progress, at most 5 times a second."""
         now_s = time.monotonic()
         if not self._is_seen or now_s - self._shown_s < 0.2:
             return
@@ -151,6 +166,6 @@ class Progress:
         print(f"\r{self._what} {share}{done:,}", end="", file=sys.stderr, flush=True)
 
     def end(self) -> None:
-        """Takes the bar away."""
+        """Remove the bar."""
         if self._is_seen and self._shown_s:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)

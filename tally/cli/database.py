@@ -1,8 +1,7 @@
-"""The commands about the file as a whole: backup, restore, verify, compact, retention.
+"""The commands on the whole database file: backup, restore, verify, compact, retention.
 
-All but restore work beside a running server, in short transactions, and leave the file right at every moment: interrupt
-one and run it again. What is marked to be built, a running server builds within seconds; without one, the next start
-does.
+All but restore work while the server runs, in short transactions. An interrupted command leaves a consistent file and
+can be run again. What is marked to be rebuilt is rebuilt by a running server within seconds, or by the next start.
 """
 
 import argparse
@@ -29,31 +28,29 @@ _MAX_SHOWN = 20
 
 
 def add_commands(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Adds these commands to the parser."""
-    backup = add_command(
-        words, "backup", _backup, "write a consistent copy of the database, also while the server runs"
-    )
-    backup.add_argument("file", metavar="FILE", type=Path, help="where to; must not exist yet; with --keep a folder")
+    """Add the commands to the parser."""
+    backup = add_command(words, "backup", _backup, "write a consistent copy of the database")
+    backup.add_argument("file", metavar="FILE", type=Path, help="the new file; with --keep, an existing directory")
     backup.add_argument(
         "--keep",
         metavar="N",
         type=_how_many,
-        help="put a dated copy into the folder FILE, and delete the oldest of this database's there above N",
+        help="write a dated copy into the directory FILE and keep the newest N of this database",
     )
-    restore = add_command(words, "restore", _restore, "put a backup in the database's place, while no server runs")
-    restore.add_argument("file", metavar="FILE", type=Path, help="the backup; it stays where it is")
-    verify = add_command(words, "verify", _verify, "count totals and rollups anew from raw events and compare")
-    verify.add_argument("website", metavar="WEBSITE", nargs="?", help="only the website of this id or domain")
-    verify.add_argument("--repair", action="store_true", help="have what is wrong built anew by the server")
-    add_command(words, "compact", _compact, "give the space of deleted rows back to the disk, in small steps")
-    kept = add_command(words, "retention", _retention, "say or set how long single events are kept")
+    restore = add_command(words, "restore", _restore, "replace the database by a backup; stop the server first")
+    restore.add_argument("file", metavar="FILE", type=Path, help="the backup, which is copied")
+    verify = add_command(words, "verify", _verify, "recount rollups from raw events and compare")
+    verify.add_argument("website", metavar="WEBSITE", nargs="?", help="id or domain (default: all websites)")
+    verify.add_argument("--repair", action="store_true", help="have wrong rollups rebuilt by the server")
+    add_command(words, "compact", _compact, "reclaim free space of the database file")
+    kept = add_command(words, "retention", _retention, "show or set how long raw events are kept")
     kept.add_argument(
         "words",
         metavar="WEBSITE DAYS",
         nargs="*",
-        help="a website by id or domain; and how long: 5 days or more, `forever`, or `default`: as --keep-days says",
+        help="id or domain of a website, and the retention: 5 days or more, `forever`, or `default` (--keep-days)",
     )
-    kept.add_argument("--yes", action="store_true", help="do it; without this it is only said what would go")
+    kept.add_argument("--yes", action="store_true", help="apply it; without this option, only show the effect")
     add_setting(kept, "keep_days")
 
 
@@ -62,13 +59,13 @@ def add_commands(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -
 
 def _how_many(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,6}", text) or int(text) < 1:
-        raise argparse.ArgumentTypeError("takes a whole number from 1 on")
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1 (got {text})")
     return int(text)
 
 
 def _backup(given: argparse.Namespace, settings: Settings) -> None:
     say(f"database: {settings.db.resolve()}")
-    # Before anything else is looked at: a path that holds no database is told apart from one that is damaged.
+    # Tells a path without a database apart from a damaged one.
     open_unchanged(settings.db).close()
     if given.keep is not None:
         _backup_into(given.file, given.keep, settings.db)
@@ -79,14 +76,14 @@ def _backup(given: argparse.Namespace, settings: Settings) -> None:
     say(f"backup: {given.file.resolve()}, {size:,} bytes, checked")
 
 
-def _backup_into(folder: Path, keep: int, db: Path) -> None:
-    if not folder.is_dir():
-        raise Failure(f"{folder.resolve()} is not a directory: create it first; dated backups are kept in it.")
-    made = backups.make_dated(db, folder, keep, now_ms())
+def _backup_into(directory: Path, keep: int, db: Path) -> None:
+    if not directory.is_dir():
+        raise Failure(f"{directory.resolve()} is not a directory: create it first; dated backups are kept in it.")
+    made = backups.make_dated(db, directory, keep, now_ms())
     for path in made.leftovers:
-        say(f"deleted what a broken backup had left: {path.name}")
+        say(f"deleted an incomplete backup: {path.name}")
     for path in made.rotated:
-        say(f"deleted the oldest: {path.name}")
+        say(f"deleted the oldest backup: {path.name}")
     say(f"backup: {made.size:,} bytes, checked")
     print(made.path.resolve())
 
@@ -101,7 +98,7 @@ def _restore(given: argparse.Namespace, settings: Settings) -> None:
         os.close(lock)
     say(f"restored from {given.file.resolve()}, checked")
     if kept is not None:
-        say(f"the database that was there is kept as {kept}: delete it when all is well")
+        say(f"the previous database is kept as {kept}: delete it when it is no longer needed")
 
 
 # --- verify
@@ -114,7 +111,7 @@ def _verify(given: argparse.Namespace, settings: Settings) -> None:
         for website in chosen:
             wrong += _verify_one(connection, website, given.repair)
     if wrong and not given.repair:
-        raise Failure(f"{wrong} days or blocks of days are wrong: `verify --repair` has them built anew.")
+        raise Failure(f"{wrong} days or blocks of days are wrong: rebuild them with `verify --repair`.")
 
 
 def _verify_one(connection: Connection, website: Website, repair: bool) -> int:
@@ -165,7 +162,7 @@ def _compact(given: argparse.Namespace, settings: Settings) -> None:
 
 def _retention(given: argparse.Namespace, settings: Settings) -> None:
     if len(given.words) > 2:
-        raise BadSetting("retention takes a website and how long its events are kept: retention WEBSITE DAYS")
+        raise BadSetting("retention takes at most two arguments: retention WEBSITE DAYS")
     with database(settings, write=False) as connection:
         if not given.words:
             for website in all_websites(connection):
@@ -181,25 +178,25 @@ def _retention(given: argparse.Namespace, settings: Settings) -> None:
         if changed:
             with transaction(connection):
                 retention.set_keep_days(connection, website.number, None if text == "default" else wanted)
-    say(f"{website.domain}: single events are {'now ' if changed else ''}kept {_how_long(wanted if changed else now)}")
+    say(f"{website.domain}: raw events are {'now ' if changed else ''}kept {_how_long(wanted if changed else now)}")
     happens = changed or text is None
     if would_go.events:
-        verb = "go while the server runs" if happens else "would go"
+        verb = "are deleted while the server runs" if happens else "would be deleted"
         say(f"with {wanted} days, {would_go.events:,} events from before {iso(would_go.from_ms)[:10]} {verb}")
-        say("unfiltered figures of whole UTC days stay; a backup first keeps the rest")
+        say("unfiltered reports of whole UTC days stay; make a backup first to keep the rest")
     else:
-        say(f"kept {_how_long(wanted)}, nothing {'goes' if happens else 'would go'} today")
+        say(f"kept {_how_long(wanted)}, nothing {'is' if happens else 'would be'} deleted today")
     if not happens:
-        say("nothing was changed: add --yes to do it")
+        say("nothing was changed: add --yes to apply it")
 
 
 def _how_long(days: int) -> str:
-    return f"{days} days" if days else "for ever"
+    return f"{days} days" if days else "forever"
 
 
 def _days(text: str, settings: Settings) -> int:
     if text in ("forever", "default"):
         return settings.keep_days if text == "default" else 0
     if not re.fullmatch(r"[0-9]{1,6}", text) or int(text) < retention.LEAST_DAYS:
-        raise Failure(f"DAYS is a number from {retention.LEAST_DAYS} on, `forever` or `default`.")
+        raise Failure(f"DAYS must be at least {retention.LEAST_DAYS}, `forever` or `default` (got {text}).")
     return int(text)

@@ -31,17 +31,21 @@ _EVENTS = (1_000, 2_000_000)
 
 
 def add_commands(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
-    """Adds the command to the parser; what it does afterwards, to serve, is in tally/cli/main.py."""
-    help = "make a database of invented traffic and serve it, to look at every page"
+    """Add the command to the parser; the server that it starts is in tally/cli/main.py."""
+    help = "create a database of invented traffic and serve it"
     demo = words.add_parser("demo", help=help, description=help[0].upper() + help[1:] + ".")
-    demo.add_argument("--db", action="append", metavar="FILE", help=f"the demo's own file (default: {DEFAULT_FILE})")
-    demo.add_argument("--no-serve", action="store_true", help="make the file only")
+    demo.add_argument(
+        "--db", action="append", metavar="FILE", help=f"the demo's database file (default: {DEFAULT_FILE})"
+    )
+    demo.add_argument("--no-serve", action="store_true", help="only create the file")
     demo.add_argument(
         "--until",
         metavar="DATE",
-        help="the last moment of the traffic, a date or a time in UTC (default: now); the same gives the same figures",
+        help="end of the traffic, a date or time in UTC (default: now)",
     )
-    demo.add_argument("--events", metavar="N", type=_events, help=f"about how many events (default: {USUAL_EVENTS:,})")
+    demo.add_argument(
+        "--events", metavar="N", type=_events, help=f"approximate number of events (default: {USUAL_EVENTS:,})"
+    )
     for name in ("host", "port", "base_url"):
         add_setting(demo, name)
     return demo
@@ -50,18 +54,18 @@ def add_commands(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -
 def _events(text: str) -> int:
     least, most = _EVENTS
     if not re.fullmatch(r"[0-9]{1,8}", text) or not least <= int(text) <= most:
-        raise argparse.ArgumentTypeError(f"takes a number from {least:,} to {most:,} (got {text})")
+        raise argparse.ArgumentTypeError(f"must be between {least:,} and {most:,} (got {text})")
     return int(text)
 
 
 def settings_of(given: argparse.Namespace, settings: Settings) -> Settings:
-    """Return the settings for the demo: a file of its own, whatever ANALYTICS_DB names, kept for good, no backups."""
+    """Return the demo's settings: its own file, whatever ANALYTICS_DB names, without retention and backups."""
     path = settings.db if given.db else DEFAULT_FILE
     return replace(settings, db=path, backup_dir=None, keep_days=0)
 
 
 def prepare(given: argparse.Namespace, settings: Settings) -> None:
-    """Makes the demo's file, or takes the one that is there; prints how to log in. Raises Failure, BadDatabase."""
+    """Create the demo's file, or reuse an existing one, and print the login. Raises Failure, BadDatabase."""
     path = settings.db
     until_ms = _until(given.until)
     if given.no_serve:
@@ -90,7 +94,7 @@ def _until(given: str | None) -> int:
     try:
         ms = event_time_ms(given)
     except BadTime:
-        raise Failure(f"--until takes a date or a time such as 2026-11-21T10:00:00Z (got {given}).") from None
+        raise Failure(f"--until must be a date or time such as 2026-11-21T10:00:00Z (got {given}).") from None
     if len(given) == 10:
         # As `to` in the read API: a date includes its day.
         ms = min(ms + DAY_MS - 1, max(ms, now))
@@ -100,16 +104,19 @@ def _until(given: str | None) -> int:
 
 
 def _take(path: Path, password: str) -> None:
-    """Gives the account of a demo that is there another password."""
+    """Set a new password for the account of an existing demo."""
     with contextlib.closing(open_unchanged(path)) as reader:
         until = meta.demo_until(reader)
     if until is None:
         raise Failure(f"{path} holds other data, not a demo: name a file that does not exist with --db.")
-    os.close(lock_file(path))  # a running server holds it: refused before the password changes
+    os.close(lock_file(path))  # a running server holds it: fail before the password changes
     with contextlib.closing(open_database(path, create=False)) as connection, transaction(connection):
         try:
             number = find_account(connection, EMAIL).number
         except AccountError:
-            raise Failure(f"{path} has no account {EMAIL} any more: delete it for a new demo.") from None
+            raise Failure(f"{path} has no account {EMAIL} any more: delete the file to create a new demo.") from None
         set_password_hash(connection, number, passwords.hashed(password))
-    say(f"demo: made before, up to {until[:16].replace('T', ' ')} UTC; delete the file for one up to now")
+    say(
+        f"demo: an existing file, with traffic up to {until[:16].replace('T', ' ')} UTC;"
+        " delete it for traffic up to now"
+    )

@@ -1,8 +1,8 @@
-"""The commands that move events: export and import.
+"""The commands `export` and `import`.
 
-Both work beside a running server. An export reads one snapshot. An import writes in short transactions that each leave
-the file right: interrupt one, and the same command goes on there. Days with new events are built anew while the server
-runs; until then their figures come from raw events.
+Both work while the server runs. An export reads one snapshot. An import writes in short transactions; if it is
+interrupted, the same command continues where it stopped. The server rebuilds the rollups of days with new events; until
+then reports of these days read raw events.
 """
 
 import argparse
@@ -18,21 +18,19 @@ from tally.transfer.importer import import_events
 
 
 def add_commands(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Adds these commands to the parser."""
-    out = add_command(words, "export", _export, "write a website's events into a file, one JSON object a line")
-    out.add_argument("website", metavar="WEBSITE", help="the website of this id or domain")
-    out.add_argument("file", metavar="FILE", help="where to; must not exist yet; packed if it ends in .gz; - is stdout")
-    into = add_command(
-        words, "import", _import, "take events from a file that has one JSON object a line, maybe packed"
-    )
-    into.add_argument("file", metavar="FILE", help="where from; - is standard input")
-    into.add_argument("--website", metavar="ID", required=True, help="the website of this id or domain")
-    into.add_argument("--strict", action="store_true", help="take nothing if any line is bad")
+    """Add the commands to the parser."""
+    out = add_command(words, "export", _export, "write the events of a website as JSON lines")
+    out.add_argument("website", metavar="WEBSITE", help="id or domain of the website")
+    out.add_argument("file", metavar="FILE", help="the new file; compressed if it ends in .gz; - is standard output")
+    into = add_command(words, "import", _import, "import events from JSON lines, optionally gzip-compressed")
+    into.add_argument("file", metavar="FILE", help="the file to read; - is standard input")
+    into.add_argument("--website", metavar="ID", required=True, help="id or domain of the website")
+    into.add_argument("--strict", action="store_true", help="import nothing if any line is invalid")
 
 
 def _export(given: argparse.Namespace, settings: Settings) -> None:
     say(f"database: {settings.db.resolve()}")
-    # Looks at the file as every command does: a path that holds no database is told apart from one that is damaged.
+    # Tells a path without a database apart from a damaged one.
     open_database(settings.db, create=False).close()
     reader = connect_reader(settings.db)
     try:
@@ -45,7 +43,7 @@ def _export(given: argparse.Namespace, settings: Settings) -> None:
         raise Failure(str(bad)) from None
     finally:
         reader.close()
-    say(f"exported {events:,} events; heatmap points are counts and were left out")
+    say(f"exported {events:,} events; heatmap points are not exported")
 
 
 def _import(given: argparse.Namespace, settings: Settings) -> None:
@@ -78,5 +76,5 @@ def _import(given: argparse.Namespace, settings: Settings) -> None:
         f" rejected {summary.bad:,} of {sum(summary):,} lines"
     )
     if summary.bad == sum(summary) > 0:
-        raise Failure("No line could be imported: correct the lines, or name a file of one JSON object a line.")
+        raise Failure("No line could be imported: fix the lines, or name a file with one JSON object per line.")
     print(summary.accepted)

@@ -25,6 +25,7 @@ from argon2 import PasswordHasher
 from analytics_server import main
 from tally.accounts.accounts import create_account
 from tally.accounts.websites import add_website
+from tally.cli import main as commands
 from tally.settings import SETTINGS, option_name, variable_name
 from tally.storage.database import open_database
 from tests.support.app import ROOT
@@ -612,7 +613,7 @@ def test_the_password_is_asked_for_at_a_terminal(tmp_path: Path, db: Path) -> No
 
 def test_passwords_that_differ_are_refused(tmp_path: Path) -> None:
     status, shown = at_a_terminal(tmp_path, ("account", "create", "a@example.com"), (PASSWORD, PASSWORD + "!"))
-    assert (status, "differ" in shown) == (1, True)
+    assert (status, "do not match" in shown) == (1, True)
     assert made(tmp_path) == []
 
 
@@ -780,8 +781,10 @@ HELP = (
     ("key", "create"),
     ("key", "list"),
     ("key", "revoke"),
-    ("backup",),
-    ("restore",),
+    *(
+        (name,)
+        for name in ("backup", "restore", "verify", "compact", "retention", "import", "export", "doctor", "demo")
+    ),
 )
 
 
@@ -801,10 +804,14 @@ def test_help_can_be_read(words: Sequence[str], here: Command, tmp_path: Path) -
 
 
 def test_help_lists_every_command(here: Command) -> None:
+    """Every command under one heading, with its description; examples at the end."""
     shown = succeeded(here("--help"))
-    assert [
-        name for name in ("serve", "account", "website", "key", "backup", "restore") if f"    {name} " not in shown
-    ] == []
+    words = commands._parser()._commands()
+    assert sorted(name for _, names in commands.GROUPS for name in names) == sorted(words)
+    assert [name for name in words if not re.search(rf"^  {name} +\w", shown, re.MULTILINE)] == []
+    examples = shown.partition("\nExamples:\n")[2].split("\n\n")[0].splitlines()
+    assert {line.split()[1] for line in examples} <= set(words)
+    assert len(examples) >= 3
 
 
 def test_version(command: Command) -> None:
@@ -994,7 +1001,7 @@ OTHER_FILES = {
     "newer": (a_newer_one, "newer"),
     "damaged": (a_damaged_one, "damaged"),
     "half": (half_of_one, "damaged"),
-    "folder": (a_folder, "folder"),
+    "directory": (a_folder, "directory"),
 }
 USES = (
     ("serve", "--port", "0"),
@@ -1098,13 +1105,13 @@ def test_listing_waits_for_nobody(command: Command, tmp_path: Path, listing: str
         (("--prot", "80"), "there is no option --prot (did you mean --port?)"),
         (("serve", "--databse=x.db"), "there is no option --databse"),
         (("website", "add", "example.com", "--nmae", "x"), "(did you mean --name?)"),
-        (("zzz",), "there is no command 'zzz': known are serve"),
+        (("zzz",), "there is no command 'zzz'; commands: serve"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_a_near_miss_names_what_was_meant(words: Sequence[str], said: str, here: Command, tmp_path: Path) -> None:
     done = here(*words)
-    refused(done, 2, said, "--help` says more.")
+    refused(done, 2, said, "See `analytics-server")
     assert len(done.stderr.splitlines()) <= 6, done.stderr
     assert made(tmp_path) == []
 

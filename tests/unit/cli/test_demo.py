@@ -167,7 +167,7 @@ def test_a_demo_that_is_there_is_kept(demo: Demo, folder: Path, command: Command
     before = stored(folder / "two.db")
     again = command("demo", "--no-serve", "--db", "two.db", cwd=folder)
     assert again.returncode == 0
-    assert "made before, up to 2026-11-21 11:00 UTC" in again.stderr
+    assert "with traffic up to 2026-11-21 11:00 UTC" in again.stderr
     assert stored(folder / "two.db") == before
     password = re.search(r"password: (\S+)", again.stderr)
     assert password
@@ -200,9 +200,9 @@ def test_the_database_of_the_environment_is_not_filled(tmp_path: Path, command: 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--until", "yesterday"), "--until takes a date or a time"),
+        (("--until", "yesterday"), "--until must be a date or time"),
         (("--until", "2999-01-01"), "--until must not lie in the future (got 2999-01-01)"),
-        (("--events", "12"), "takes a number from 1,000 to 2,000,000 (got 12)"),
+        (("--events", "12"), "must be between 1,000 and 2,000,000 (got 12)"),
         (("--port", "x"), "--port"),
     ],
 )

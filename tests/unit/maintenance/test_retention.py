@@ -533,14 +533,14 @@ def test_a_dry_run_says_what_would_go_and_changes_nothing(here: Here, aged: Path
     dry = here("1.example.com", "10")
     days.append(time.time_ns() // 1_000_000 // DAY_MS - 10)  # another one at midnight
     assert (dry.status, dry.out) == (0, "")
-    assert "would go" in dry.err
+    assert "would be deleted" in dry.err
     assert "add --yes" in dry.err
     assert any(iso(day * DAY_MS)[:10] in dry.err for day in days)
     assert (rows(aged, *tables), sql(aged, "select * from website")) == before
     assert go(aged) == 0
     done = here("1.example.com", "10", "--yes")
     assert (done.status, done.out) == (0, "")
-    assert "would go" not in done.err
+    assert "would be deleted" not in done.err
     gone = go(aged)
     assert gone > 100
     assert f"{gone:,} events" in dry.err
@@ -565,7 +565,7 @@ def test_yes_does_it(here: Here, aged: Path, days: str, kept: int | None) -> Non
 
 
 @pytest.mark.parametrize(
-    ("days", "words"), [("forever", "for ever"), ("default", "for ever"), ("12", "12 days")], ids=lambda text: text
+    ("days", "words"), [("forever", "forever"), ("default", "forever"), ("12", "12 days")], ids=lambda text: text
 )
 def test_yes_says_what_holds_now(here: Here, aged: Path, days: str, words: str) -> None:
     """Not what held before."""
@@ -584,7 +584,7 @@ def test_the_list(here: Here, aged: Path) -> None:
 
 
 def test_a_website_says_what_holds(here: Here, aged: Path) -> None:
-    assert "kept for ever" in here("1.example.com").err
+    assert "kept forever" in here("1.example.com").err
     keep(aged, 90)
     shown = here("1.example.com")
     assert (shown.status, shown.out) == (0, "")

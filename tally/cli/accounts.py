@@ -1,0 +1,91 @@
+"""The commands `account create`, `list`, `plan` and `password`.
+
+Each opens the database, does one thing in one transaction and closes it, with or without a running server. A running
+server applies the change within seconds.
+"""
+
+import argparse
+import getpass
+import sys
+
+from tally.accounts import logins, passwords
+from tally.accounts.accounts import (
+    PLANS,
+    all_owners,
+    check_email,
+    create_account,
+    find_account,
+    set_password_hash,
+    set_plan,
+)
+from tally.accounts.websites import all_websites
+from tally.cli.console import Failure, add_command, database, now_ms, say
+from tally.settings import Settings
+
+
+def add_commands(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the commands to the parser."""
+    account = words.add_parser("account", help="create and list accounts, change a plan or password").add_subparsers(
+        title="commands", metavar="COMMAND", required=True
+    )
+    create = add_command(account, "create", _create_account, "create an account; prompts for its password")
+    create.add_argument("email", metavar="EMAIL")
+    create.add_argument("--plan", choices=PLANS, default="business", help="default: business (unlimited)")
+    create.add_argument("--password-stdin", action="store_true", help="read the password from standard input")
+    add_command(account, "list", _list_accounts, "list accounts: email, plan, number of websites")
+    plan = add_command(account, "plan", _set_plan, "change the plan of an account")
+    plan.add_argument("email", metavar="EMAIL")
+    plan.add_argument("plan", metavar="PLAN", choices=PLANS, help=" or ".join(PLANS))
+    password = add_command(account, "password", _set_password, "set the password of an account and end its sessions")
+    password.add_argument("email", metavar="EMAIL")
+    password.add_argument("--password-stdin", action="store_true", help="read the password from standard input")
+
+
+def _create_account(given: argparse.Namespace, settings: Settings) -> None:
+    check_email(given.email)  # before a database is created for it
+    password = _password(given.password_stdin)
+    password_hash = passwords.hashed(password)
+    with database(settings, create=True) as connection:
+        account = create_account(connection, given.email, given.plan, password_hash, now_ms())
+    say(f"created account {account.email} on the {account.plan} plan")
+
+
+def _password(from_stdin: bool) -> str:
+    if from_stdin:
+        password = sys.stdin.readline().rstrip("\r\n")
+    elif not sys.stdin.isatty():
+        raise Failure(
+            "There is no terminal to prompt for the password: pass it on standard input with --password-stdin."
+        )
+    else:
+        password = getpass.getpass("Password: ")
+        if getpass.getpass("Again: ") != password:
+            raise Failure("The passwords do not match.")
+    if not passwords.is_allowed(password):
+        raise Failure(f"{passwords.RULE} (got {len(password)}).")
+    return password
+
+
+def _set_plan(given: argparse.Namespace, settings: Settings) -> None:
+    with database(settings) as connection:
+        set_plan(connection, given.email, given.plan)
+    say(f"{given.email} is on the {given.plan} plan")
+
+
+def _set_password(given: argparse.Namespace, settings: Settings) -> None:
+    with database(settings, write=False) as connection:
+        number = find_account(connection, given.email).number
+    # Prompt and hash without holding a transaction.
+    password_hash = passwords.hashed(_password(given.password_stdin))
+    with database(settings) as connection:
+        set_password_hash(connection, number, password_hash)
+        logins.forget_account(connection, number)
+    say(f"{given.email} has a new password; all its sessions have ended")
+
+
+def _list_accounts(given: argparse.Namespace, settings: Settings) -> None:
+    with database(settings, write=False) as connection:
+        owners, websites = all_owners(connection).values(), all_websites(connection)
+    for owner in owners:
+        own = sum(website.account == owner.number for website in websites)
+        print(owner.email, owner.plan, own, sep="\t")

@@ -1,0 +1,50 @@
+"""The commands `key create`, `list` and `revoke`.
+
+The value of a new API key is printed once, alone on standard output; the database stores a digest of it
+(tally/accounts/api_keys.py).
+"""
+
+import argparse
+
+from tally.accounts.accounts import check_name, find_account
+from tally.accounts.api_keys import all_api_keys, create_api_key, revoke_api_key
+from tally.cli.console import add_command, database, now_ms, say
+from tally.settings import Settings
+from tally.timestamps import iso
+
+
+def add_commands(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the commands to the parser."""
+    key = words.add_parser("key", help="create, list and revoke API keys").add_subparsers(
+        title="commands", metavar="COMMAND", required=True
+    )
+    create = add_command(key, "create", _create_key, "create an API key and print it; it is shown once")
+    create.add_argument("--name", default="", help="what the key is for")
+    create.add_argument("--account", metavar="EMAIL", help="its account; optional if there is only one")
+    listing = add_command(key, "list", _list_keys, "list API keys: prefix, name, creation, last use")
+    listing.add_argument("--account", metavar="EMAIL", help="only keys of this account")
+    revoke = add_command(key, "revoke", _revoke_key, "revoke the API key that starts with PREFIX")
+    revoke.add_argument("prefix", metavar="PREFIX")
+
+
+def _create_key(given: argparse.Namespace, settings: Settings) -> None:
+    name = check_name(given.name, "A name")
+    with database(settings) as connection:
+        value = create_api_key(connection, find_account(connection, given.account), name, now_ms())
+    say("The key is shown once; only a digest of it is stored:")
+    print(value)
+
+
+def _list_keys(given: argparse.Namespace, settings: Settings) -> None:
+    with database(settings, write=False) as connection:
+        owner = find_account(connection, given.account).number if given.account else None
+        listed = [key for key in all_api_keys(connection).values() if owner in (None, key.account)]
+    for key in listed:
+        used = iso(key.last_used_ms) if key.last_used_ms else "never"
+        print(key.prefix, key.name, iso(key.created_ms), used, sep="\t")
+
+
+def _revoke_key(given: argparse.Namespace, settings: Settings) -> None:
+    with database(settings) as connection:
+        key = revoke_api_key(connection, given.prefix)
+    say(f"revoked {key.prefix} {key.name}".rstrip())

@@ -1,0 +1,106 @@
+"""The commands `website add`, `list`, `rename` and `remove`.
+
+The first `website add` creates the database and an account without a password, if there is none. A removed website is
+deleted in the background by the server (tally/maintenance/deletion.py).
+"""
+
+import argparse
+
+from tally.accounts.accounts import FIRST_ACCOUNT, check_name, create_account, find_account, has_account
+from tally.accounts.websites import (
+    DomainTaken,
+    add_website,
+    all_websites,
+    check_domain_unused,
+    find_website,
+    update_website,
+)
+from tally.cli.console import Failure, add_command, database, now_ms, say
+from tally.events.urls import exact_origin, registrable_domain
+from tally.maintenance import deletion
+from tally.rollups.traffic import traffic_of
+from tally.settings import Settings
+
+
+def add_commands(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the commands to the parser."""
+    website = words.add_parser("website", help="add, list, rename and remove websites").add_subparsers(
+        title="commands", metavar="COMMAND", required=True
+    )
+    add = add_command(website, "add", _add_one_website, "add a website and print its id")
+    add.add_argument("domain", metavar="DOMAIN", help="such as example.com; its subdomains are included")
+    add.add_argument("--name", help="name (default: the domain)")
+    add.add_argument("--account", metavar="EMAIL", help="its account; optional if there is only one")
+    add.add_argument(
+        "--allow-origin",
+        action="append",
+        default=[],
+        metavar="ORIGIN",
+        help="also accept events from this exact origin, such as capacitor://localhost; repeatable",
+    )
+    add.add_argument(
+        "--again", action="store_true", help="add it even if the account already has a website for the domain"
+    )
+    add_command(website, "list", _list_websites, "list websites: id, domain, name")
+    rename = add_command(website, "rename", _rename_website, "change the name of a website")
+    rename.add_argument("website", metavar="WEBSITE", help="id or domain of the website")
+    rename.add_argument("name", metavar="NAME", help="the new name")
+    remove = add_command(website, "remove", _remove_website, "delete a website and all its data")
+    remove.add_argument("website", metavar="WEBSITE", help="id or domain of the website")
+    remove.add_argument(
+        "--yes", action="store_true", help="delete it; without this option, only show what would be deleted"
+    )
+
+
+def _add_one_website(given: argparse.Namespace, settings: Settings) -> None:
+    domain, notes = registrable_domain(given.domain)
+    name = check_name(given.name or domain, "A name")
+    origins = [exact_origin(text) for text in given.allow_origin]
+    # Only the first website may create the database: an account named by --account must exist.
+    with database(settings, create=given.account is None) as connection:
+        if given.account is None and not has_account(connection):
+            owner = create_account(connection, FIRST_ACCOUNT, "business", None, now_ms())
+            notes.append(f"created the account {owner.email}, which has no password yet")
+        else:
+            owner = find_account(connection, given.account)
+        if not given.again:
+            try:
+                check_domain_unused(connection, owner.number, domain)
+            except DomainTaken as taken:
+                raise Failure(f"{taken}. Use that id, or add a second website for the domain with --again.") from None
+        id = add_website(connection, owner, domain, name, origins, now_ms())
+    for note in notes:
+        say(note)
+    print(id)
+
+
+def _rename_website(given: argparse.Namespace, settings: Settings) -> None:
+    name = check_name(given.name.strip(), "A name")
+    if not name:
+        raise Failure("A name must have at least one character.")
+    with database(settings) as connection:
+        website = find_website(connection, given.website)
+        update_website(connection, website.number, name, website.domain, website.origins)
+    say(f"{website.domain} ({website.id}) is now named {name}")
+
+
+def _remove_website(given: argparse.Namespace, settings: Settings) -> None:
+    with database(settings, write=given.yes) as connection:
+        website = find_website(connection, given.website)
+        counted = traffic_of(connection, [website.number])[website.number]
+        if given.yes:
+            deletion.delete_website(connection, website.number, now_ms())
+    events = f"{counted.events:,}" if counted.is_exact else f"at least {counted.events:,}"
+    what = f"{website.domain} ({website.id}), {website.name}, with {events} events"
+    if given.yes:
+        say(f"removed {what}; the server deletes its data in the background, while it runs")
+    else:
+        say(f"this would delete {what}. Nothing was changed. Add --yes to delete it; only a backup can bring it back.")
+
+
+def _list_websites(given: argparse.Namespace, settings: Settings) -> None:
+    with database(settings, write=False) as connection:
+        listed = all_websites(connection)
+    # Print without holding the database: the reader of the output may be slow.
+    for website in listed:
+        print(website.id, website.domain, website.name, sep="\t")
