@@ -1,39 +1,26 @@
-"""A checked event and its request -> the 14 dimensions, as text.
+"""Compute the dimensions of a checked event, as text.
 
-Rules: what the event (or its batch's context) says wins over what the request's headers tell; no lookup leaves the
-process; '' is unset. The client's address and User-Agent go in as what they told (an Agent, a country) and are not
-kept.
+What the event, or its batch's context, says wins over what the request's headers say; "" is unset. No lookup leaves the
+process. The client's address and User-Agent arrive here as what they stand for (a country, an Agent) and are not kept.
 
-Keep in step: FIELDS gives the order of the dimensions everywhere: rows of the database, /events, CSV, openapi.yaml.
+The table of dimensions is in tally/events/fields.py.
 """
 
 from typing import NamedTuple
 
+from tally.events.fields import DIMENSIONS
 from tally.events.urls import external_referrer, utm
 from tally.events.user_agent import Agent
 from tally.events.validation import SCREEN_VIEW, Event, normal_language
 
-FIELDS = (
-    "pathname",
-    "referrer",
-    "country",
-    "browser",
-    "os",
-    "device",
-    "language",
-    "hostname",
-    "utm_source",
-    "utm_medium",
-    "utm_campaign",
-    "platform",
-    "app_version",
-    "os_version",
-)
-"""The 14 dimensions (the seed's :field), which are columns of the same names."""
+FIELDS = tuple(one.name for one in DIMENSIONS)
+"""The names of the dimensions (the seed's :field), which are columns of the same names."""
+# The dimensions that `dimensions` does not compute itself; they are the last ones of DIMENSIONS.
+_OTHERS = tuple(one.value for one in DIMENSIONS if one.value is not None)
 
 
 class RequestContext(NamedTuple):
-    """What a request tells of all its events."""
+    """What a request's headers say about all its events."""
 
     agent: Agent
     country: str
@@ -41,34 +28,35 @@ class RequestContext(NamedTuple):
 
 
 def first_language(accept_language: str) -> str:
-    """The first tag of an Accept-Language header in its usual case, or ''."""
+    """Return the first tag of an Accept-Language header in its usual case, "" where it has none."""
     return normal_language(accept_language[:200].split(",", 1)[0].split(";", 1)[0].strip())
 
 
 def dimensions(
-    event: Event, around: RequestContext, domain: str, origins: frozenset[str] = frozenset()
+    event: Event, context: RequestContext, domain: str, origins: frozenset[str] = frozenset()
 ) -> tuple[str, ...]:
-    """The texts of FIELDS for an event of the website registered for `domain` that also allows these origins."""
-    url, agent = event.url, around.agent
+    """Return the texts of FIELDS for an event of a website with that domain and these extra allowed origins."""
+    url, agent = event.url, context.agent
     source, medium, campaign = utm(url.query) if url and url.query else ("", "", "")
-    return (
+    values = (
         _pathname(event),
-        # The page of an app's own web view: collect takes it only from an allowed origin.
+        # A page of an app's own web view, which is accepted from an allowed origin only.
         "" if "://" in event.referrer else external_referrer(event.referrer, domain, origins),
-        around.country,
+        context.country,
         event.browser or agent.browser,
         event.os or agent.os,
         event.device or agent.device,
-        event.language or around.language,
+        event.language or context.language,
         url.host if url else "",
         source,
         medium,
         campaign,
         event.platform,
         event.app_version,
-        # The User-Agent's version belongs to the User-Agent's system: said with another system it would lie.
+        # The version in the User-Agent belongs to its system: with another system it would be wrong.
         event.os_version or (agent.os_version if event.os in ("", agent.os) else ""),
     )
+    return values + tuple(value(event, context) for value in _OTHERS) if _OTHERS else values
 
 
 def _pathname(event: Event) -> str:

@@ -33,6 +33,7 @@ from typing import Any, Literal, NamedTuple
 from tally.accounts.api_keys import key_salt
 from tally.accounts.usage import month_of
 from tally.clock import Clock
+from tally.events.dimensions import FIELDS
 from tally.events.json_scalars import canonical
 from tally.events.sessions import Sessions
 from tally.events.validation import (
@@ -367,8 +368,8 @@ class _Group:
             if now is None:
                 rollup_state.open_day(self._connection, website, day)
             elif now.state == rollup_state.OPEN:
-                # Of a row: ts, type, visitor, the fields and event_name.
-                late = [(row[4], row[3], *row[6:21]) for row in rows if row[1] < now.rolled_up_to_ms]
+                # Of a row: ts, type, visitor, the dimensions and event_name.
+                late = [(row[4], row[3], *row[6 : 7 + len(FIELDS)]) for row in rows if row[1] < now.rolled_up_to_ms]
                 if late:
                     field_values.roll_up_late(self._connection, website, day, late)
             elif now.state == rollup_state.FINAL or (

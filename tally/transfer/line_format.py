@@ -31,7 +31,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from tally.events.dimensions import FIELDS
-from tally.events.urls import MAX_HOST_CHARACTERS, BadUrl, external_referrer, imported_referrer
+from tally.events.fields import DIMENSIONS
+from tally.events.urls import BadUrl, external_referrer, imported_referrer
 from tally.events.validation import (
     AHEAD_MS,
     HEATMAP,
@@ -55,10 +56,7 @@ COLUMNS = (
 # What SQLite's integers hold.
 _MOST_ID = (1 << 63) - 1
 _VISITOR_BITS = 62
-# What a collected event can have stored: a path is a part of a URL, a host is one; CONTRACT: every other label 100.
-_LIMITS = tuple(
-    (field, {"pathname": 8_192, "referrer": 8_192, "hostname": MAX_HOST_CHARACTERS}.get(field, 100)) for field in FIELDS
-)
+_LIMITS = tuple((one.name, one.max_characters) for one in DIMENSIONS)
 _REFERRER = FIELDS.index("referrer")
 # A line has the pathname that a collected event's url or name gave.
 _REQUIRED = {

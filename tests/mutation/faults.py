@@ -158,8 +158,8 @@ FAULTS = (
     Fault(
         "late events bring no names",
         "tally/ingest/writer.py",
-        "*row[6:21])",
-        "*row[6:20], 0)",
+        "*row[6 : 7 + len(FIELDS)])",
+        "*row[6 : 6 + len(FIELDS)], 0)",
         "tests/unit/rollups/test_rollups.py",
     ),
     Fault(
