@@ -15,11 +15,11 @@ from questions import Answers
 
 
 class Bench:
-    """One run. `answers`: those of the part `read`, which `growth` compares with."""
+    """One run. `folder`: for files of its own; `answers`: those of the part `read`, which `growth` compares with."""
 
     def __init__(self, folder: Path, events: int, seconds: float, rounds: int, asks: int, sizes: Sizes) -> None:
         self.sizes = sizes
-        self._folder, self.events, self.seconds, self.rounds, self.asks = folder, events, seconds, rounds, asks
+        self.folder, self.events, self.seconds, self.rounds, self.asks = folder, events, seconds, rounds, asks
         self._known: dict[int, DataSet] = {}
         self.answers: Answers | None = None
 
@@ -27,13 +27,13 @@ class Bench:
         """The data set, or one of another size, built where it is not there yet. Not to be written into."""
         events = events or self.events
         if events not in self._known:
-            folder = self._folder if events == self.events else self._folder / f"of-{events}"
+            folder = self.folder if events == self.events else self.folder / f"of-{events}"
             self._known[events] = dataset.prepared(folder, events)
         return self._known[events]
 
     def measured(self) -> DataSet:
         """The data set with measurements beside the traffic. Not to be written into."""
-        return measurements.prepared(self._folder / "measured", self.known(), self.sizes)
+        return measurements.prepared(self.folder / "measured", self.known(), self.sizes)
 
     def copy(self, events: int | None = None) -> contextlib.AbstractContextManager[DataSet]:
         """A copy of the data set to work on."""
@@ -42,7 +42,7 @@ class Bench:
     @contextlib.contextmanager
     def copy_of(self, known: DataSet) -> Iterator[DataSet]:
         """A copy of any of them to work on."""
-        working = dataset.copied(known, self._folder / "work")
+        working = dataset.copied(known, self.folder / "work")
         try:
             yield working
         finally:

@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import bounds
 import collects
+import distinct_values
 import gauging
 import journeys
 import moving
@@ -54,6 +55,7 @@ PARTS: dict[str, Callable[[Bench], list[Row]]] = {
     "start": standing.start,
     "move": moving.move,
     "bounds": bounds.bounds,
+    "values": distinct_values.distinct_values,
 }
 
 
