@@ -58,7 +58,7 @@ def _measured(bench: Bench, events_per_visitor: int) -> Iterator[Row]:
         key = create_api_key(connection, owner, "bench", now_ms)
     try:
         _write(lines, now_ms, events_per_visitor)
-        done = command("import", website, str(lines), "--db", str(db))
+        done = command("import", str(lines), "--website", website, "--db", str(db))
         if done.returncode:
             raise RuntimeError(done.stderr.strip())
         who = "one visitor per day" if events_per_visitor == EVENTS else f"{events_per_visitor} events per visitor"

@@ -33,7 +33,7 @@ from tally.ingest.writer import ids_end
 from tally.reports import stats as figures
 from tally.reports import top as toplists
 from tally.reports import visit_pages as visit_figures
-from tally.reports.coverage import refuse_gone
+from tally.reports.coverage import check_retention
 from tally.reports.stats import Stats
 from tally.rollups.vitals_histogram import from_stored
 from tally.storage import value_limits
@@ -170,7 +170,7 @@ async def _events(reader: Reader, view: View, asked: Question, _: str) -> web.Re
         scope = scope._replace(from_ms=from_ms, to_ms=to_ms)
 
     def page(connection: sqlite3.Connection) -> tuple[int, list[tuple[Any, ...]]]:
-        refuse_gone(connection, scope)
+        check_retention(connection, scope)
         statement = queries.events(scope, start, asked.limit + 1, only_traffic=view.is_shared)
         return ids_end(connection), connection.execute(*statement).fetchall()
 

@@ -16,17 +16,17 @@ from hashlib import blake2b
 from typing import Any
 
 # our choice: 5,000 paths over a range take 160 KB, the hours of a year 280, a day of 27,000 events 30 to 170 a field.
-MOST_BYTES = 6_000_000
+MAX_BYTES = 6_000_000
 # A digest, its place in the table, and the array around its numbers.
 _ENTRY_BYTES = 400
 # our choice: a dashboard that is looked at asks every few minutes.
-KEPT_MS = 3_600_000
+EXPIRY_MS = 3_600_000
 
 
 class ResultCache:
     """Arrays by key."""
 
-    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, most_bytes: int = MAX_BYTES) -> None:
         self.most_bytes = most_bytes
         self._lock = threading.Lock()
         self._arrays: OrderedDict[bytes, tuple[array[int], int]] = OrderedDict()
@@ -56,7 +56,7 @@ class ResultCache:
                 self._drop_oldest()
 
     def find(self, key: tuple[Any, ...], count: "Callable[[], array[int]]") -> "array[int]":
-        """The array of that key; where it is not remembered, what `count` gives is from now on."""
+        """The array of that key; where it is not cache, what `count` gives is from now on."""
         found = self.get(key)
         if found is None:
             found = count()
@@ -64,10 +64,10 @@ class ResultCache:
         return found
 
     def sweep(self, now_ms: int) -> None:
-        """Tells the time, and forgets what was not asked for in KEPT_MS."""
+        """Tells the time, and forgets what was not asked for in EXPIRY_MS."""
         with self._lock:
             self._now_ms = now_ms
-            while self._arrays and next(iter(self._arrays.values()))[1] < now_ms - KEPT_MS:
+            while self._arrays and next(iter(self._arrays.values()))[1] < now_ms - EXPIRY_MS:
                 self._drop_oldest()
 
     def _drop_oldest(self) -> None:

@@ -1,7 +1,7 @@
 """What a question about traffic stands on: which parts of its range are read from rollups, which from raw rows.
 
 E is CONTRACT's: the traffic events of a website in [from, to) that match all filters. A visitor's number changes at
-midnight UTC, so every figure is a sum over days or parts of days. `parts_of` cuts the range into stretches of ROLLED
+midnight UTC, so every figure is a sum over days or parts of days. `plan_of` cuts the range into stretches of ROLLED
 days (unfiltered, or days on which the filtered values cover everything) and RAW ones (filtered, or stale), which are
 read a day a statement: a small set of distinct numbers stays in the cache, and the deadline gets a turn. Days on which
 a filter's values do not occur are left out.
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from tally.events.dimensions import FIELDS
 from tally.rollups import rollup_state
 from tally.rollups.rollup_state import FINAL, KEPT, STALE, Blocks, Day
-from tally.storage.sql import events as queries
+from tally.storage.sql import events as sql
 from tally.storage.sql.events import Query, Scope
 from tally.timestamps import DAY_MS
 
@@ -88,76 +88,76 @@ class Coverage:
     def raw(self, span: Span, filtered: bool = False) -> Scope:
         """A scope for raw rows of a span. Raises BeyondRetention where they are gone."""
         if any(span[0] < (day + 1) * DAY_MS and span[1] > day * DAY_MS for day in self.gone):
-            raise BeyondRetention((self.number(queries.last_kept(self.website)) + 1) * DAY_MS)
+            raise BeyondRetention((self.number(sql.last_kept(self.website)) + 1) * DAY_MS)
         return Scope(self.website, *span, self.scope.filters if filtered else ())
 
 
-class Parts(NamedTuple):
+class Plan(NamedTuple):
     """A range cut up: stretches in which unfiltered figures hold, and days to be read raw."""
 
     rolled: list[Span]
     raw: list[Span]
 
 
-def refuse_gone(connection: sqlite3.Connection, scope: Scope) -> None:
+def check_retention(connection: sqlite3.Connection, scope: Scope) -> None:
     """Raises BeyondRetention where single events of the range are gone, also of days that had no traffic."""
-    row = connection.execute(*queries.last_kept(scope.website)).fetchone()
+    row = connection.execute(*sql.last_kept(scope.website)).fetchone()
     if row and scope.from_ms < (row[0] + 1) * DAY_MS:
         raise BeyondRetention((row[0] + 1) * DAY_MS)
 
 
-def ground_of(connection: sqlite3.Connection, scope: Scope) -> Coverage:
+def coverage_of(connection: sqlite3.Connection, scope: Scope) -> Coverage:
     """Looks up what is right of a scope's days; `connection` reads one snapshot."""
     first, end = scope.from_ms // DAY_MS, -(-scope.to_ms // DAY_MS)
     known = rollup_state.blocks(connection, scope.website, first, end)
     return Coverage(connection, scope, known, [day for day, of in known.days.items() if of.state == KEPT])
 
 
-def parts_of(ground: Coverage) -> Parts:
+def plan_of(coverage: Coverage) -> Plan:
     """Cuts the range up."""
-    scope, days = ground.scope, ground.known.days
-    whole, none = _covered(ground) if scope.filters else (set(days), set())
-    parts = Parts([], [])
+    scope, days = coverage.scope, coverage.known.days
+    whole, none = _covered(coverage) if scope.filters else (set(days), set())
+    plan = Plan([], [])
     goes_on = False
     for day, known in days.items():
         span = (max(scope.from_ms, day * DAY_MS), min(scope.to_ms, (day + 1) * DAY_MS))
         if day in none:
             goes_on = False
         elif day not in whole or known.state == STALE:
-            parts.raw.append(span)
+            plan.raw.append(span)
             goes_on = False
         elif goes_on:
             # Days without traffic in between make no difference.
-            parts.rolled[-1] = (parts.rolled[-1][0], span[1])
+            plan.rolled[-1] = (plan.rolled[-1][0], span[1])
         else:
-            parts.rolled.append(span)
+            plan.rolled.append(span)
             goes_on = True
-    return parts
+    return plan
 
 
-def _covered(ground: Coverage) -> tuple[set[int], set[int]]:
+def _covered(coverage: Coverage) -> tuple[set[int], set[int]]:
     """The days on which the filters hold for everything, and those on which one of them holds for nothing."""
-    days, filters = ground.known.days, ground.scope.filters
+    days, filters = coverage.known.days, coverage.scope.filters
     if not days or any(field not in FIELDS for field, _ in filters):
         return set(), set()
     first, end = min(days), max(days) + 1
-    folded = dict(ground.rows(queries.folded(ground.website, first, end)))
+    folded = dict(coverage.rows(sql.folded(coverage.website, first, end)))
     whole, none = set(days), set()
     for field, values in filters:
-        found = dict(ground.rows(queries.matching(ground.website, FIELDS.index(field), first, end, values)))
+        found = dict(coverage.rows(sql.matching(coverage.website, FIELDS.index(field), first, end, values)))
         whole &= {day for day in days if found.get(day, 0) == folded.get(day, 0)}
         none |= {day for day in days if day not in found}
     stale = {day for day, known in days.items() if known.state == STALE}
     partial = {
         day for day, known in days.items() if known.state != STALE and known.rolled_up_to_ms < (day + 1) * DAY_MS
     }
-    whole = {day for day in whole - stale if day not in partial or _rest_matches(ground, day, all_of_it=True)}
-    none = {day for day in none - stale if day not in partial or _rest_matches(ground, day, all_of_it=False)}
+    whole = {day for day in whole - stale if day not in partial or _rest_matches(coverage, day, all_of_it=True)}
+    none = {day for day in none - stale if day not in partial or _rest_matches(coverage, day, all_of_it=False)}
     return whole, none
 
 
-def _rest_matches(ground: Coverage, day: int, all_of_it: bool) -> bool:
+def _rest_matches(coverage: Coverage, day: int, all_of_it: bool) -> bool:
     """Whether of the part of a day that is not folded yet all events match the filters, or none does."""
-    span = (ground.known.days[day].rolled_up_to_ms, (day + 1) * DAY_MS)
-    matching = ground.number(queries.traffic(ground.raw(span, filtered=True)))
-    return matching == (ground.number(queries.traffic(ground.raw(span))) if all_of_it else 0)
+    span = (coverage.known.days[day].rolled_up_to_ms, (day + 1) * DAY_MS)
+    matching = coverage.number(sql.traffic(coverage.raw(span, filtered=True)))
+    return matching == (coverage.number(sql.traffic(coverage.raw(span))) if all_of_it else 0)

@@ -29,8 +29,8 @@ import orjson
 
 from tally.events.json_scalars import FALSE, TRUE, nearest, read, written
 from tally.reports.cache import ResultCache
-from tally.reports.coverage import Coverage, Span, ground_of, parts_of
-from tally.storage.sql import behaviour as behaving
+from tally.reports.coverage import Coverage, Span, coverage_of, plan_of
+from tally.storage.sql import behaviour as sql
 from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS
 
@@ -299,28 +299,28 @@ def data(
     event_name: str,
     only: str | None,
     limit: int,
-    remembered: ResultCache,
+    cache: ResultCache,
 ) -> Data:
     """Return the properties of a name's events, or only one of them. Raises BeyondRetention."""
-    ground = ground_of(connection, scope)
-    parts = parts_of(ground)
-    spans = [(span, ground.raw(span, filtered=True)) for span in parts.raw]
-    spans += [(span, ground.raw(span)) for span in _days(ground, parts.rolled)]
-    label = ground.rows(behaving.label(event_name))
+    coverage = coverage_of(connection, scope)
+    plan = plan_of(coverage)
+    spans = [(span, coverage.raw(span, filtered=True)) for span in plan.raw]
+    spans += [(span, coverage.raw(span)) for span in _days(coverage, plan.rolled)]
+    label = coverage.rows(sql.label(event_name))
     if not label:
         return Data(0, 0, 0, [], True)
-    reader = _Reader(ground, event_name, label[0][0], only, remembered)
-    total = reader.complete([span for span in spans if ground.complete(span[0])])
-    for _, own in [span for span in spans if not ground.complete(span[0])]:
+    reader = _Reader(coverage, event_name, label[0][0], only, cache)
+    total = reader.complete([span for span in spans if coverage.complete(span[0])])
+    for _, own in [span for span in spans if not coverage.complete(span[0])]:
         reader.read(own, total)
     order = sorted((-known.all_events(), name) for name, known in total.of.items())
     first = [_property(name, total.of[name], limit, total.has_all_properties) for _, name in order[:MAX_PROPERTIES]]
     return Data(total.events, total.visitors, len(total.of), first, total.is_exact)
 
 
-def _days(ground: Coverage, stretches: Iterable[Span]) -> Iterator[Span]:
+def _days(coverage: Coverage, stretches: Iterable[Span]) -> Iterator[Span]:
     for from_ms, to_ms in stretches:
-        for day in ground.known.days:
+        for day in coverage.known.days:
             span = max(from_ms, day * DAY_MS), min(to_ms, (day + 1) * DAY_MS)
             if span[0] < span[1]:
                 yield span
@@ -329,17 +329,17 @@ def _days(ground: Coverage, stretches: Iterable[Span]) -> Iterator[Span]:
 class _Reader(NamedTuple):
     """Reads the days of one question."""
 
-    ground: Coverage
+    coverage: Coverage
     event_name: str
     label: int
     only: str | None
-    remembered: ResultCache
+    cache: ResultCache
 
     def complete(self, spans: Sequence[tuple[Span, Scope]]) -> _Counter:
         """Return the counts of complete days."""
         total = _Counter(self.only)
         whole = self._key("days", [span for span, _ in spans])
-        packed = self.remembered.get(whole)
+        packed = self.cache.get(whole)
         if packed is not None:
             total.merge_packed(packed)
             return total
@@ -349,17 +349,17 @@ class _Reader(NamedTuple):
         if not all(are_small):
             packed = total.packed()
             if len(packed) <= _MAX_DAYS_BYTES:
-                self.remembered.put(whole, packed)
+                self.cache.put(whole, packed)
         return total
 
     def _key(self, what: str, spans: Sequence[Span]) -> tuple[Any, ...]:
-        versions = self.ground.versions(spans)
-        return what, "data", self.ground.website, versions, self.ground.scope.filters, self.event_name, self.only
+        versions = self.coverage.versions(spans)
+        return what, "data", self.coverage.website, versions, self.coverage.scope.filters, self.event_name, self.only
 
     def _day(self, span: Span, own: Scope, total: _Counter) -> bool:
         """Add the counts of a complete day; return whether it is small, so that it is cached by itself."""
         key = self._key("day", [span])
-        packed = self.remembered.get(key)
+        packed = self.cache.get(key)
         if packed is None:
             day = _Counter(self.only, total.mark)
             if not self.read(own, day, total):
@@ -368,7 +368,7 @@ class _Reader(NamedTuple):
             if len(packed) > _MAX_DAY_BYTES:
                 total.merge(day)
                 return False
-            self.remembered.put(key, packed)
+            self.cache.put(key, packed)
         total.merge_packed(packed)
         return True
 
@@ -379,7 +379,7 @@ class _Reader(NamedTuple):
         """
         is_small = True
         counter.start_day()
-        for texts, numbers in self.ground.connection.execute(*behaving.data(own, self.label, _ROWS)):
+        for texts, numbers in self.coverage.connection.execute(*sql.data(own, self.label, _ROWS)):
             counter.add(orjson.loads(numbers), orjson.loads(f"[{texts}]"))
             if total is not None and is_small and counter.bytes > _SMALL_BYTES:
                 total.merge(counter)

@@ -17,9 +17,9 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from tally.reports import significance
-from tally.reports.coverage import refuse_gone
+from tally.reports.coverage import check_retention
 from tally.storage.sql import events as sql_events
-from tally.storage.sql import measurements as measuring
+from tally.storage.sql import measurements as sql
 from tally.storage.sql.events import Query, Scope
 from tally.storage.sql.measurements import Trials
 from tally.timestamps import DAY_MS
@@ -139,12 +139,12 @@ def _parts(connection: sqlite3.Connection, scope: Scope) -> list[Query]:
         spans, parts = [(scope.from_ms, scope.to_ms)], []
     else:
         spans = [(scope.from_ms, first * DAY_MS), (end * DAY_MS, scope.to_ms)]
-        parts = [measuring.trials(scope.website, first, end)]
+        parts = [sql.trials(scope.website, first, end)]
     for from_ms, to_ms in spans:
         if from_ms < to_ms:
             part = scope._replace(from_ms=from_ms, to_ms=to_ms)
-            refuse_gone(connection, part)
-            parts.append(measuring.trials_of(part))
+            check_retention(connection, part)
+            parts.append(sql.trials_of(part))
     return parts
 
 

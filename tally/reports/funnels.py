@@ -19,16 +19,16 @@ from typing import NamedTuple
 import orjson
 
 from tally.reports.cache import ResultCache, packed, unpacked
-from tally.reports.coverage import Coverage, Span, ground_of, parts_of
-from tally.storage.sql import behaviour as behaving
+from tally.reports.coverage import Coverage, Span, coverage_of, plan_of
+from tally.storage.sql import behaviour as sql
 from tally.storage.sql.behaviour import MASK_BITS, VISIT_BITS, Share, Step, Stretch
 from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS
 
-MOST_STEPS = 8
+MAX_STEPS = 8
 # our choice: 15 MB for each question; a quarter of a million visits a day have their first step in a round of four.
-MOST_VISITS = 50_000
-MOST_HITS = 20_000
+MAX_VISITS = 50_000
+MAX_HITS = 20_000
 _TIMES_MORE = 4
 # Imported events have ids below 0.
 _LEAST_ID = -(1 << 63)
@@ -45,76 +45,76 @@ class Reached(NamedTuple):
 
 
 def funnel(
-    connection: sqlite3.Connection, scope: Scope, steps: Sequence[tuple[str, str]], remembered: ResultCache
+    connection: sqlite3.Connection, scope: Scope, steps: Sequence[tuple[str, str]], cache: ResultCache
 ) -> list[Reached]:
     """Who got as far as each of some steps, (field, text). Raises BeyondRetention."""
-    ground = ground_of(connection, scope)
+    coverage = coverage_of(connection, scope)
     known: list[Step] = []
     for field, text in steps:
-        found = ground.rows(behaving.label(text))
+        found = coverage.rows(sql.label(text))
         if not found:
             break
         known.append((field, found[0][0]))
     totals = [(0, 0, 0)] * len(steps)
-    for span, own in _days(ground):
-        for n, more in enumerate(_of_day(ground, span, own, steps, known, remembered)):
+    for span, own in _days(coverage):
+        for n, more in enumerate(_of_day(coverage, span, own, steps, known, cache)):
             totals[n] = totals[n][0] + more[0], totals[n][1] + more[1], totals[n][2] + more[2]
     return [Reached(*of) for of in totals]
 
 
-def _days(ground: Coverage) -> Iterator[tuple[Span, Scope]]:
+def _days(coverage: Coverage) -> Iterator[tuple[Span, Scope]]:
     """The range's days, or parts of them, each with its scope; those in which filters hold for everything have none."""
-    parts = parts_of(ground)
-    for span in parts.raw:
-        yield span, ground.raw(span, filtered=True)
-    for from_ms, to_ms in parts.rolled:
-        for day in ground.known.days:
+    plan = plan_of(coverage)
+    for span in plan.raw:
+        yield span, coverage.raw(span, filtered=True)
+    for from_ms, to_ms in plan.rolled:
+        for day in coverage.known.days:
             span = max(from_ms, day * DAY_MS), min(to_ms, (day + 1) * DAY_MS)
             if span[0] < span[1]:
-                yield span, ground.raw(span)
+                yield span, coverage.raw(span)
 
 
 def _of_day(
-    ground: Coverage,
+    coverage: Coverage,
     span: Span,
     scope: Scope,
     texts: Sequence[tuple[str, str]],
     steps: Sequence[Step],
-    remembered: ResultCache,
+    cache: ResultCache,
 ) -> Iterator[tuple[int, ...]]:
     """visits, visitors, milliseconds of each step that has a label."""
-    day = ground.complete(span)
+    day = coverage.complete(span)
     # By their texts: a label that is gone may be given to another text.
-    key = ("funnel", ground.website, span[0], day and day.version, scope.filters, *texts[: len(steps)])
+    key = ("funnel", coverage.website, span[0], day and day.version, scope.filters, *texts[: len(steps)])
 
     def count() -> "array[int]":
-        return packed(_counted(ground, scope, steps))
+        return packed(_counted(coverage, scope, steps))
 
     if not steps:
         return iter(())
-    return unpacked(remembered.find(key, count) if day else count(), 3)
+    return unpacked(cache.find(key, count) if day else count(), 3)
 
 
 class _TooMany(Exception):
-    """More than MOST_VISITS: it takes more rounds."""
+    """More than MAX_VISITS: it takes more rounds."""
 
 
-def _counted(ground: Coverage, scope: Scope, steps: Sequence[Step]) -> list[list[int]]:
+def _counted(coverage: Coverage, scope: Scope, steps: Sequence[Step]) -> list[list[int]]:
     rounds = 1
     while True:
         counts = [[0, 0, 0] for _ in steps]
         try:
             for n in range(rounds):
-                _count(ground, scope, steps, Share(n, rounds), counts)
+                _count(coverage, scope, steps, Share(n, rounds), counts)
         except _TooMany:
             rounds *= _TIMES_MORE
         else:
             return counts
 
 
-def _count(ground: Coverage, scope: Scope, steps: Sequence[Step], share: Share, counts: list[list[int]]) -> None:
+def _count(coverage: Coverage, scope: Scope, steps: Sequence[Step], share: Share, counts: list[list[int]]) -> None:
     """Adds what some of the visitors did in a day, or a part of one, to visits, visitors, milliseconds of each step."""
-    places, spent = _walked(ground, scope, steps, share)
+    places, spent = _walked(coverage, scope, steps, share)
     furthest: dict[int, int] = {}
     reached: Counter[int] = Counter()
     for visit, place in places.items():
@@ -130,7 +130,7 @@ def _count(ground: Coverage, scope: Scope, steps: Sequence[Step], share: Share, 
         row[2] += spent[n - 1] if n > 1 else 0
 
 
-def _walked(ground: Coverage, scope: Scope, steps: Sequence[Step], share: Share) -> tuple[dict[int, int], list[int]]:
+def _walked(coverage: Coverage, scope: Scope, steps: Sequence[Step], share: Share) -> tuple[dict[int, int], list[int]]:
     """How far each visit gets, as the milliseconds of the day of its last step and the steps taken; and the
     milliseconds spent on each step, of which the first one's mean nothing."""
     begin_ms = scope.from_ms // DAY_MS * DAY_MS
@@ -138,11 +138,11 @@ def _walked(ground: Coverage, scope: Scope, steps: Sequence[Step], share: Share)
     places: dict[int, int] = {}
     some = bool(scope.filters) or not is_day
     if some:
-        places = dict.fromkeys(_wanted(ground, scope, is_day, share), 0)
+        places = dict.fromkeys(_wanted(coverage, scope, is_day, share), 0)
     unseen = None if some else 0
     spent = [0] * (len(steps) + 1)
     for visitors, codes in _hits(
-        ground, Stretch(scope.website, (scope.from_ms, _LEAST_ID), begin_ms + DAY_MS, share), steps
+        coverage, Stretch(scope.website, (scope.from_ms, _LEAST_ID), begin_ms + DAY_MS, share), steps
     ):
         for visitor, code in zip(visitors, codes, strict=True):
             visit = visitor << VISIT_BITS | code >> MASK_BITS & (1 << VISIT_BITS) - 1
@@ -151,25 +151,25 @@ def _walked(ground: Coverage, scope: Scope, steps: Sequence[Step], share: Share)
                 ms = code >> MASK_BITS + VISIT_BITS
                 spent[place & _STEP] += ms - (place >> _STEP_BITS)
                 places[visit] = (ms << _STEP_BITS | place & _STEP) + 1
-        if len(places) > MOST_VISITS:
+        if len(places) > MAX_VISITS:
             raise _TooMany
     return places, spent
 
 
-def _wanted(ground: Coverage, scope: Scope, is_day: bool, share: Share) -> list[int]:
-    visitors, numbers = ground.rows(behaving.visits(scope, is_day, share, MOST_VISITS + 1))[0]
+def _wanted(coverage: Coverage, scope: Scope, is_day: bool, share: Share) -> list[int]:
+    visitors, numbers = coverage.rows(sql.visits(scope, is_day, share, MAX_VISITS + 1))[0]
     wanted = [who << VISIT_BITS | n for who, n in zip(orjson.loads(visitors), orjson.loads(numbers), strict=True)]
-    if len(wanted) > MOST_VISITS:
+    if len(wanted) > MAX_VISITS:
         raise _TooMany
     return wanted
 
 
-def _hits(ground: Coverage, stretch: Stretch, steps: Sequence[Step]) -> Iterator[tuple[list[int], list[int]]]:
+def _hits(coverage: Coverage, stretch: Stretch, steps: Sequence[Step]) -> Iterator[tuple[list[int], list[int]]]:
     begin_ms = stretch.after[0] // DAY_MS * DAY_MS
     while True:
-        visitors, codes = map(orjson.loads, ground.rows(behaving.hits(stretch, steps, begin_ms, MOST_HITS))[0])
+        visitors, codes = map(orjson.loads, coverage.rows(sql.hits(stretch, steps, begin_ms, MAX_HITS))[0])
         yield visitors, codes
-        if len(codes) < MOST_HITS:
+        if len(codes) < MAX_HITS:
             return
-        (after,) = ground.rows(behaving.last_hit(stretch, steps, MOST_HITS))
+        (after,) = coverage.rows(sql.last_hit(stretch, steps, MAX_HITS))
         stretch = stretch._replace(after=after)

@@ -3,7 +3,7 @@
 All counts are exact: they are sums of what tally/rollups/heatmaps.py has, packed or not.
 
 A grid has one entry for each cell that was clicked. A page has 10,000 cells or so; somebody who sends clicks all over a
-page of a million pixels makes it millions, of which the hottest MOST_CELLS are told.
+page of a million pixels makes it millions, of which the hottest MAX_CELLS are told.
 """
 
 import sqlite3
@@ -12,12 +12,12 @@ from heapq import nlargest
 from operator import itemgetter
 from typing import NamedTuple
 
-from tally.rollups import heatmaps as heat_days
+from tally.rollups import heatmaps as rollup
 from tally.rollups.heatmap_grid import BAND_ROWS, BINS_X, COLUMNS, shares
-from tally.storage.sql import measurements as measuring
+from tally.storage.sql import measurements as sql
 
 # our choice: more than a page of 20,000 pixels that was clicked everywhere; an answer of 700 KB.
-MOST_CELLS = 50_000
+MAX_CELLS = 50_000
 
 Spot = tuple[int, int, int]
 """Column, row, clicks."""
@@ -43,12 +43,12 @@ class Pages(NamedTuple):
 
 def heatmap(connection: sqlite3.Connection, website: int, pathname: str, days: range, widths: Sequence[int]) -> Heatmap:
     """The heatmap of a page ('': of no page) on some days, of some widths together."""
-    row = connection.execute(*measuring.labels([pathname])).fetchone()
+    row = connection.execute(*sql.labels([pathname])).fetchone()
     grid: list[Spot] = []
     depths: dict[int, int] = {}
     cells = clicks = 0
     if row is not None:
-        for band, found in heat_days.cells(connection, website, row[0], days.start, days.stop, widths):
+        for band, found in rollup.cells(connection, website, row[0], days.start, days.stop, widths):
             own: list[Spot] = []
             for cell in sorted(found):
                 y, x = divmod(cell, COLUMNS)
@@ -59,19 +59,19 @@ def heatmap(connection: sqlite3.Connection, website: int, pathname: str, days: r
             cells += len(own)
             clicks += sum(map(itemgetter(2), own))
             grid += own
-            if len(grid) > 4 * MOST_CELLS:
+            if len(grid) > 4 * MAX_CELLS:
                 grid = _hottest(grid)
     return Heatmap(_hottest(grid), cells, clicks, sum(depths.values()), shares(depths))
 
 
 def _hottest(grid: list[Spot]) -> list[Spot]:
-    if len(grid) <= MOST_CELLS:
+    if len(grid) <= MAX_CELLS:
         return grid
-    return sorted(nlargest(MOST_CELLS, grid, key=itemgetter(2)), key=itemgetter(1, 0))
+    return sorted(nlargest(MAX_CELLS, grid, key=itemgetter(2)), key=itemgetter(1, 0))
 
 
 def pages(connection: sqlite3.Connection, website: int, days: range, widths: Sequence[int], limit: int) -> Pages:
     """The first `limit` pages by samples and clicks together, then in the order of the texts."""
-    found = heat_days.pages(connection, website, days.start, days.stop, widths, limit)
+    found = rollup.pages(connection, website, days.start, days.stop, widths, limit)
     unset = found.pop(0)[2:] if found and not found[0][0] else (0, 0)
     return Pages([row[1:] for row in found], unset)

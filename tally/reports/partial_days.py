@@ -1,4 +1,4 @@
-"""Parts of a day: from midnight UTC to any moment of it, or from any moment to the next midnight, to the millisecond.
+"""Plan of a day: from midnight UTC to any moment of it, or from any moment to the next midnight, to the millisecond.
 
 Counting a part from raw rows takes as long as the day is large, and a range that begins "7 days ago" has one each time
 it is asked. But of a day that is over for good everything can be known beforehand: its traffic events in the order of
@@ -25,12 +25,12 @@ import orjson
 from tally.reports.cache import ResultCache, packed, unpacked
 from tally.reports.coverage import Coverage
 from tally.rollups.rollup_state import FINAL
-from tally.storage.sql import events as queries
+from tally.storage.sql import events as sql
 from tally.timestamps import DAY_MS
 
 # our choice: listing so many takes 13 MB for a moment, and all fields of five such days are remembered; larger days
 # are counted from raw rows.
-MOST_EVENTS = 40_000
+MAX_EVENTS = 40_000
 _CUSTOM, _LAST, _FIRST = 1, 2, 4
 _BITS = 3
 # Taking one value's figures from another's takes as long as counting so many events.
@@ -40,23 +40,23 @@ Row = tuple[int, int, int, int]
 """A value's label, its visitors, pageviews, events."""
 
 
-def day_of(ground: Coverage, remembered: ResultCache, field: str, day: int) -> "Day | None":
+def day_of(coverage: Coverage, cache: ResultCache, field: str, day: int) -> "Day | None":
     """A field of a day, '' for all of its traffic, where the day is final and small enough to be listed."""
-    known = ground.known.days.get(day)
+    known = coverage.known.days.get(day)
     if known is None or known.state != FINAL:
         return None
-    if any(events > MOST_EVENTS for _, events in ground.rows(queries.folded(ground.website, day, day + 1))):
+    if any(events > MAX_EVENTS for _, events in coverage.rows(sql.folded(coverage.website, day, day + 1))):
         return None
-    return Day(ground.connection, remembered, ground.website, field, day, known.version)
+    return Day(coverage.connection, cache, coverage.website, field, day, known.version)
 
 
 class Day:
     """One field of a day that is final: its number, and the version under which its lists hold."""
 
     def __init__(
-        self, connection: sqlite3.Connection, remembered: ResultCache, website: int, field: str, day: int, version: int
+        self, connection: sqlite3.Connection, cache: ResultCache, website: int, field: str, day: int, version: int
     ) -> None:
-        self._connection, self._remembered = connection, remembered
+        self._connection, self._cache = connection, cache
         self._website, self._field, self._begin_ms = website, field, day * DAY_MS
         self._times_key = ("times", website, day, version)
         self._codes_key = ("codes", website, day, version, field)
@@ -94,16 +94,16 @@ class Day:
 
     def _lists(self) -> tuple["array[int]", "array[int]", "array[int]"]:
         """Milliseconds of the day, codes, and a row for each value that the codes number, of the whole day."""
-        times, codes, values = map(self._remembered.get, (self._times_key, self._codes_key, self._values_key))
+        times, codes, values = map(self._cache.get, (self._times_key, self._codes_key, self._values_key))
         if times is None or codes is None or values is None:
             times, codes, values = self._listed()
-            self._remembered.put(self._times_key, times)
-            self._remembered.put(self._codes_key, codes)
-            self._remembered.put(self._values_key, values)
+            self._cache.put(self._times_key, times)
+            self._cache.put(self._codes_key, codes)
+            self._cache.put(self._values_key, values)
         return times, codes, values
 
     def _listed(self) -> tuple["array[int]", "array[int]", "array[int]"]:
-        query = queries.in_order(self._website, self._field, self._begin_ms, self._begin_ms + DAY_MS)
+        query = sql.in_order(self._website, self._field, self._begin_ms, self._begin_ms + DAY_MS)
         times, visitors, customs, values = map(orjson.loads, self._connection.execute(*query).fetchone())
         marks = _marks(list(zip(visitors, values, strict=True)), customs)
         numbers = {label: number for number, label in enumerate(dict.fromkeys(values))}

@@ -18,14 +18,14 @@ from typing import Any, NamedTuple
 
 from tally.reports.cache import ResultCache, packed, unpacked
 from tally.rollups.counts import Counts, merge
-from tally.storage.sql import events as queries
+from tally.storage.sql import events as sql
 
 # our choice: 8 MB of the longest ones.
 _TEXTS_AT_ONCE = 1_000
 # our choice: 20 MB.
-MOST_HELD = 60_000
+MAX_HELD = 60_000
 _ROWS_AT_ONCE = 10_000
-# our choice: of a million labels each has half of MOST_HELD.
+# our choice: of a million labels each has half of MAX_HELD.
 _PARTS = 32
 
 
@@ -51,7 +51,7 @@ class Sums:
         self.columns = columns
         self._held: Counts = {}
         self._put_by: list[array[int]] = []
-        self._most_numbers = 4 * MOST_HELD * (1 + columns)
+        self._most_numbers = 4 * MAX_HELD * (1 + columns)
 
     @property
     def are_many(self) -> bool:
@@ -63,19 +63,19 @@ class Sums:
         rows = iter(rows)
         while some := list(islice(rows, _ROWS_AT_ONCE)):
             merge(self._held, some)
-            if len(self._held) > MOST_HELD:
+            if len(self._held) > MAX_HELD:
                 self._put_all_by()
 
-    def add_remembered(self, remembered: ResultCache, key: tuple[Any, ...], count: Callable[["Sums"], None]) -> None:
-        """Adds the sums of that key; where they are not remembered, what `count` adds is from now on."""
-        known = remembered.get(key)
+    def add_cached(self, cache: ResultCache, key: tuple[Any, ...], count: Callable[["Sums"], None]) -> None:
+        """Adds the sums of that key; where they are not cache, what `count` adds is from now on."""
+        known = cache.get(key)
         if known is not None:
             self.add(unpacked(known, 1 + self.columns))
             return
         own = Sums(self.columns)
         count(own)
         # One more than there is room for, which is refused.
-        remembered.put(key, packed(islice(own, remembered.most_bytes // (8 * (1 + self.columns)) + 1)))
+        cache.put(key, packed(islice(own, cache.most_bytes // (8 * (1 + self.columns)) + 1)))
         if self._held or self._put_by:
             self.add(own)
         else:
@@ -141,5 +141,5 @@ def first(
 
 
 def _named(connection: sqlite3.Connection, rows: Sequence[tuple[int, ...]]) -> list[Ranked]:
-    texts = dict(connection.execute(*queries.texts([row[0] for row in rows])).fetchall())
+    texts = dict(connection.execute(*sql.texts([row[0] for row in rows])).fetchall())
     return [Ranked(value, texts[value], tuple(figures)) for value, *figures in rows]

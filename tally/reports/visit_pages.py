@@ -4,7 +4,7 @@ A visit counts as it does in the key figures: it belongs to the range it begins 
 an event in E; its views and its length are those of its whole life, and so are its first and its last view.
 
 Whole days that are complete come from blocks where there are any (tally/rollups/visit_pages.py), the others from their
-visits and events; their sum is remembered, as in tally/reports/top.py. Days cut by the range, filtered or stale are
+visits and events; their sum is cache, as in tally/reports/top.py. Days cut by the range, filtered or stale are
 counted.
 """
 
@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tally.reports.cache import ResultCache
-from tally.reports.coverage import Coverage, Span, ground_of, parts_of
+from tally.reports.coverage import Coverage, Span, coverage_of, plan_of
 from tally.reports.ranking import Sums, first
-from tally.rollups import visit_pages as visit_days
+from tally.rollups import visit_pages as rollup
 from tally.rollups.rollup_state import PAGE_LEVELS
 from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS
@@ -32,33 +32,33 @@ class Page(NamedTuple):
 
 
 def pages(
-    connection: sqlite3.Connection, scope: Scope, side: str, limit: int, remembered: ResultCache
+    connection: sqlite3.Connection, scope: Scope, side: str, limit: int, cache: ResultCache
 ) -> tuple[int, list[Page]]:
     """How many visits have no view, and the first `limit` pages of the others by visits and text."""
-    ground = ground_of(connection, scope)
-    parts = parts_of(ground)
-    whole, rest = _complete(ground, parts.rolled)
+    coverage = coverage_of(connection, scope)
+    plan = plan_of(coverage)
+    whole, rest = _complete(coverage, plan.rolled)
     sums = Sums(4)
     if whole:
-        _add_remembered(sums, ground, side, whole, remembered, filtered=False)
-    final = [span for span in parts.raw if ground.final(span)]
+        _add_cached(sums, coverage, side, whole, cache, filtered=False)
+    final = [span for span in plan.raw if coverage.final(span)]
     if final:
-        _add_remembered(sums, ground, side, final, remembered, filtered=True)
+        _add_cached(sums, coverage, side, final, cache, filtered=True)
     for span in rest:
-        sums.add(_raw(ground, side, span, filtered=False))
-    for span in parts.raw:
+        sums.add(_raw(coverage, side, span, filtered=False))
+    for span in plan.raw:
         if span not in final:
-            sums.add(_raw(ground, side, span, filtered=True))
+            sums.add(_raw(coverage, side, span, filtered=True))
     unset, rows = first(connection, sums, limit, ranks=1)
     return unset[0], [Page(text, *figures) for _, text, figures in rows]
 
 
-def _complete(ground: Coverage, stretches: Iterable[Span]) -> tuple[list[Span], list[Span]]:
+def _complete(coverage: Coverage, stretches: Iterable[Span]) -> tuple[list[Span], list[Span]]:
     """The days of some stretches that are whole and cannot change but with their version, and the rest."""
     whole: list[Span] = []
     rest: list[Span] = []
     for stretch in stretches:
-        for day, known in ground.known.days.items():
+        for day, known in coverage.known.days.items():
             span = (max(stretch[0], day * DAY_MS), min(stretch[1], (day + 1) * DAY_MS))
             if span[0] < span[1]:
                 is_whole = span[1] - span[0] == DAY_MS == known.rolled_up_to_ms - day * DAY_MS
@@ -66,16 +66,16 @@ def _complete(ground: Coverage, stretches: Iterable[Span]) -> tuple[list[Span], 
     return whole, rest
 
 
-def _tiles(ground: Coverage, spans: Sequence[Span]) -> tuple[list[tuple[int, int]], list[Span]]:
+def _tiles(coverage: Coverage, spans: Sequence[Span]) -> tuple[list[tuple[int, int]], list[Span]]:
     """Blocks that hold some whole days and no other traffic, and the days that are in none."""
     left = {begin_ms // DAY_MS for begin_ms, _ in spans}
     # Of the traffic beyond these days nothing is known here.
-    first, end = -(-ground.scope.from_ms // DAY_MS), ground.scope.to_ms // DAY_MS
-    built = visit_days.built(ground.connection, ground.website, sorted(left))
+    first, end = -(-coverage.scope.from_ms // DAY_MS), coverage.scope.to_ms // DAY_MS
+    built = rollup.built(coverage.connection, coverage.website, sorted(left))
     tiles: list[tuple[int, int]] = []
     for level in reversed(PAGE_LEVELS):
         within: dict[int, set[int]] = {}
-        for day in ground.known.days:
+        for day in coverage.known.days:
             within.setdefault(day >> level, set()).add(day)
         for block, days in within.items():
             fits = first <= block << level and (block + 1) << level <= end
@@ -85,21 +85,21 @@ def _tiles(ground: Coverage, spans: Sequence[Span]) -> tuple[list[tuple[int, int
     return tiles, [span for span in spans if span[0] // DAY_MS in left]
 
 
-def _add_remembered(
-    sums: Sums, ground: Coverage, side: str, spans: Sequence[Span], remembered: ResultCache, filtered: bool
+def _add_cached(
+    sums: Sums, coverage: Coverage, side: str, spans: Sequence[Span], cache: ResultCache, filtered: bool
 ) -> None:
     """The sums over whole days; remembered under each of them with its version."""
 
     def count(own: Sums) -> None:
-        tiles, rest = ([], spans) if filtered else _tiles(ground, spans)
-        own.add(visit_days.sums(ground.connection, ground.website, side, tiles))
+        tiles, rest = ([], spans) if filtered else _tiles(coverage, spans)
+        own.add(rollup.sums(coverage.connection, coverage.website, side, tiles))
         for span in rest:
-            own.add(_raw(ground, side, span, filtered))
+            own.add(_raw(coverage, side, span, filtered))
 
-    key = ("pages", ground.website, side, ground.scope.filters if filtered else (), ground.versions(spans))
-    sums.add_remembered(remembered, key, count)
+    key = ("pages", coverage.website, side, coverage.scope.filters if filtered else (), coverage.versions(spans))
+    sums.add_cached(cache, key, count)
 
 
-def _raw(ground: Coverage, side: str, span: Span, filtered: bool) -> Iterable[Sequence[int]]:
+def _raw(coverage: Coverage, side: str, span: Span, filtered: bool) -> Iterable[Sequence[int]]:
     """The pages of a day, or of a part of one, from its visits and events."""
-    return visit_days.count_pages(ground.connection, ground.raw(span, filtered), side)
+    return rollup.count_pages(coverage.connection, coverage.raw(span, filtered), side)

@@ -14,12 +14,12 @@ import sqlite3
 from typing import NamedTuple
 
 from tally.reports.cache import ResultCache
-from tally.reports.coverage import refuse_gone
+from tally.reports.coverage import check_retention
 from tally.reports.ranking import Sums, first
-from tally.rollups import web_vitals as vital_days
+from tally.rollups import web_vitals as rollup
 from tally.rollups.vitals_histogram import Cells, Summary, added, poor_above, slot_of, slots_of, summary, unpacked
 from tally.rollups.web_vitals import ALL, BREAKDOWNS, PATHNAME, Cover
-from tally.storage.sql import measurements as measuring
+from tally.storage.sql import measurements as sql
 from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS
 
@@ -41,8 +41,8 @@ def overall(connection: sqlite3.Connection, scope: Scope) -> Cells:
     if cut is None:
         _add_raw(connection, scope, cells)
         return cells
-    cover = vital_days.cover(connection, scope.website, scope.from_ms, scope.to_ms, in_parts=cut != PATHNAME)
-    for _, _, blob in vital_days.histograms(connection, scope.website, cut, cover.tiles, values):
+    cover = rollup.cover(connection, scope.website, scope.from_ms, scope.to_ms, in_parts=cut != PATHNAME)
+    for _, _, blob in rollup.histograms(connection, scope.website, cut, cover.tiles, values):
         added(cells, unpacked(blob))
     for margin in cover.margins:
         _add_raw(connection, _within(scope, margin), cells)
@@ -56,7 +56,7 @@ def _cut(connection: sqlite3.Connection, scope: Scope) -> tuple[int | None, list
     field, texts = scope.filters[0]
     if len(scope.filters) > 1 or field not in BREAKDOWNS:
         return None, None
-    return BREAKDOWNS[field], [row[0] for row in connection.execute(*measuring.labels(texts))]
+    return BREAKDOWNS[field], [row[0] for row in connection.execute(*sql.labels(texts))]
 
 
 def _within(scope: Scope, span: Span) -> Scope:
@@ -65,8 +65,8 @@ def _within(scope: Scope, span: Span) -> Scope:
 
 def _add_raw(connection: sqlite3.Connection, scope: Scope, cells: Cells) -> None:
     """Counts raw rows in: 2 µs each. Raises BeyondRetention where they are gone."""
-    refuse_gone(connection, scope)
-    for values in connection.execute(*measuring.vitals(scope)):
+    check_retention(connection, scope)
+    for values in connection.execute(*sql.vitals(scope)):
         for slot in slots_of(values):
             cells[slot] = cells.get(slot, 0) + 1
 
@@ -75,7 +75,7 @@ def _add_raw(connection: sqlite3.Connection, scope: Scope, cells: Cells) -> None
 
 
 def by_value(
-    connection: sqlite3.Connection, scope: Scope, field: str, metric: str, limit: int, remembered: ResultCache
+    connection: sqlite3.Connection, scope: Scope, field: str, metric: str, limit: int, cache: ResultCache
 ) -> list[Row]:
     """The first `limit` values of pathname or device: most poor values of the metric first, then most events, then in
     the order of the texts. Unset is left out."""
@@ -83,36 +83,36 @@ def by_value(
     cover = Cover([], [(scope.from_ms, scope.to_ms)])
     if cut in (ALL, BREAKDOWNS[field]):
         in_parts = BREAKDOWNS[field] != PATHNAME
-        cover = vital_days.cover(connection, scope.website, scope.from_ms, scope.to_ms, in_parts)
-    sums = _sums(connection, scope, field, metric, cover, remembered)
+        cover = rollup.cover(connection, scope.website, scope.from_ms, scope.to_ms, in_parts)
+    sums = _sums(connection, scope, field, metric, cover, cache)
     chosen = first(connection, sums, limit, ranks=2, among=values if cut == BREAKDOWNS[field] else None).rows
     cells: dict[int, Cells] = {row.value: {} for row in chosen}
     labels = list(cells)
-    for _, value, blob in vital_days.histograms(connection, scope.website, BREAKDOWNS[field], cover.tiles, labels):
+    for _, value, blob in rollup.histograms(connection, scope.website, BREAKDOWNS[field], cover.tiles, labels):
         added(cells[value], unpacked(blob, metric))
     for margin in cover.margins:
-        for value, number in connection.execute(*measuring.vitals_of(_within(scope, margin), field, metric, labels)):
+        for value, number in connection.execute(*sql.vitals_of(_within(scope, margin), field, metric, labels)):
             added(cells[value], ((slot_of(metric, number), 1),))
     return [Row(text, events, summary(cells[value], metric)) for value, text, (_, events) in chosen]
 
 
 def _sums(
-    connection: sqlite3.Connection, scope: Scope, field: str, metric: str, cover: Cover, remembered: ResultCache
+    connection: sqlite3.Connection, scope: Scope, field: str, metric: str, cover: Cover, cache: ResultCache
 ) -> Sums:
     """Of each value, how many poor values of the metric it has, and how many events."""
     cut, website = BREAKDOWNS[field], scope.website
-    settled, rest = vital_days.settled(connection, website, cover.tiles)
+    settled, rest = rollup.settled(connection, website, cover.tiles)
     sums = Sums(2)
-    sums.add_remembered(
-        remembered,
-        ("vitals", website, cut, metric, *vital_days.versions(connection, website, settled)),
-        lambda own: own.add(vital_days.ranks(connection, website, cut, settled, metric)),
+    sums.add_cached(
+        cache,
+        ("vitals", website, cut, metric, *rollup.versions(connection, website, settled)),
+        lambda own: own.add(rollup.ranks(connection, website, cut, settled, metric)),
     )
-    sums.add(vital_days.ranks(connection, website, cut, rest, metric))
+    sums.add(rollup.ranks(connection, website, cut, rest, metric))
     for margin in cover.margins:
         part = _within(scope, margin)
-        refuse_gone(connection, part)
-        sums.add(connection.execute(*measuring.vital_ranks(part, field, metric, poor_above(metric))))
+        check_retention(connection, part)
+        sums.add(connection.execute(*sql.vital_ranks(part, field, metric, poor_above(metric))))
     return sums
 
 
@@ -127,7 +127,7 @@ def by_day(connection: sqlite3.Connection, scope: Scope, metric: str) -> list[tu
     whole = {span[0] // DAY_MS for span in spans if span[1] - span[0] == DAY_MS} if cut is not None else set()
     cells: dict[int, Cells] = {day: {} for day in range(first, end)}
     if cut is not None:
-        for day, _, blob in vital_days.histograms(connection, scope.website, cut, [(0, day) for day in whole], values):
+        for day, _, blob in rollup.histograms(connection, scope.website, cut, [(0, day) for day in whole], values):
             added(cells[day], unpacked(blob, metric))
     for span in spans:
         if span[0] // DAY_MS not in whole:

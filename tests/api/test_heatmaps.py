@@ -382,7 +382,7 @@ def test_no_step_is_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 async def test_a_page_that_was_clicked_everywhere(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every cell of a band, and a million pixels down: blobs are bounded, the hottest cells are told."""
-    monkeypatch.setattr(heat_figures, "MOST_CELLS", 2_000)
+    monkeypatch.setattr(heat_figures, "MAX_CELLS", 2_000)
     await place.send(Point(place.today(), "/a", 1, "click", 0, 1_000_000), Point(place.today(), "/a", 1, "click", 1, 0))
     await place.pack(end=1 << 40)
     [(page,)] = place.app.sql("select pathname from heatmap_count where level = 0")

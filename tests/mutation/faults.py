@@ -427,7 +427,7 @@ FAULTS = (
     Fault(
         "visitors who came too late",
         "tally/reports/stats.py",
-        " - _too_late(ground, to_ms))",
+        " - _too_late(coverage, to_ms))",
         ")",
         "tests/unit/rollups/test_rollups.py",
     ),
@@ -553,15 +553,15 @@ FAULTS = (
     Fault(
         "filtered figures remembered without the version of their day",
         "tally/reports/stats.py",
-        'key = ("stats", ground.website, span[0], final and final.version, scope.filters)',
-        'key = ("stats", ground.website, span[0], scope.filters)',
+        'key = ("stats", coverage.website, span[0], final and final.version, scope.filters)',
+        'key = ("stats", coverage.website, span[0], scope.filters)',
         "tests/unit/rollups/test_rollups.py tests/unit/reports/test_stats.py",
     ),
     Fault(
         "the part of today that is not folded left out",
         "tally/reports/top.py",
-        "return [ground.rows(folded), ground.rows(rest)]",
-        "return [ground.rows(folded)]",
+        "return [coverage.rows(folded), coverage.rows(rest)]",
+        "return [coverage.rows(folded)]",
         "tests/unit/rollups/test_rollups.py",
     ),
     Fault(
@@ -1461,7 +1461,7 @@ FAULTS = (
     Fault(
         "very many labels are all held",
         "tally/reports/ranking.py",
-        "            if len(self._held) > MOST_HELD:\n                self._put_all_by()\n",
+        "            if len(self._held) > MAX_HELD:\n                self._put_all_by()\n",
         "",
         "tests/unit/reports/test_stats.py",
     ),
@@ -1531,8 +1531,8 @@ FAULTS = (
     Fault(
         "a funnel of a day remembered after a late event",
         "tally/reports/funnels.py",
-        'key = ("funnel", ground.website, span[0], day and day.version,',
-        'key = ("funnel", ground.website, span[0], 0,',
+        'key = ("funnel", coverage.website, span[0], day and day.version,',
+        'key = ("funnel", coverage.website, span[0], 0,',
         "tests/unit/reports/test_funnels.py",
     ),
     Fault(

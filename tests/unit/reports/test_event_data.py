@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tally.events import json_scalars as scalars
-from tally.reports import event_data as properties
+from tally.reports import event_data
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import BeyondRetention
 from tally.reports.event_data import Data
@@ -24,7 +24,7 @@ from tests.support.rollup_database import DAY_MS, RollupHarness, make_file
 
 
 def ask(harness: RollupHarness, scope: Scope, name: str, only: str | None = None, limit: int = 10) -> Data:
-    return harness.ask(lambda run: properties.data(run, scope, name, only, limit, harness.remembered))
+    return harness.ask(lambda run: event_data.data(run, scope, name, only, limit, harness.remembered))
 
 
 def check(found: Data, known: list[histories.Fact], scope: Scope, name: str, only: str | None, limit: int) -> None:
@@ -36,7 +36,7 @@ def check(found: Data, known: list[histories.Fact], scope: Scope, name: str, onl
     assert (found.events, found.visitors) == (len(own), len({fact.visitor for fact in own}))
     assert found.properties == len(of)
     names = sorted(of, key=lambda key: (-len(of[key]), key))
-    assert [one.name for one in found.first] == names[: properties.MAX_PROPERTIES]
+    assert [one.name for one in found.first] == names[: event_data.MAX_PROPERTIES]
     for one in found.first:
         rows = histories.counted(of[one.name])
         assert (one.events, one.distinct) == (len(of[one.name]), len(rows))
@@ -89,11 +89,11 @@ def check_bounds(
 def test_against_plain_counting(chance: random.Random, most: int, rows: int) -> None:
     """Whatever came late, was imported, built or not; whole days twice, since they are remembered; exact, and with
     memory for a handful of values alone."""
-    usual = properties.MAX_BYTES, properties._MAX_CACHED_BYTES, properties._ROWS
+    usual = event_data.MAX_BYTES, event_data._MAX_CACHED_BYTES, event_data._ROWS
     with tempfile.TemporaryDirectory() as folder:
         history = History(Path(folder), chance)
         try:
-            properties.MAX_BYTES, properties._MAX_CACHED_BYTES, properties._ROWS = most, most // 3, rows
+            event_data.MAX_BYTES, event_data._MAX_CACHED_BYTES, event_data._ROWS = most, most // 3, rows
             for _ in range(6):
                 for _ in range(chance.randrange(1, 8)):
                     history.play()
@@ -112,7 +112,7 @@ def test_against_plain_counting(chance: random.Random, most: int, rows: int) -> 
                         else:
                             check_bounds(found, known, scope, name, only, has_all=False)
         finally:
-            properties.MAX_BYTES, properties._MAX_CACHED_BYTES, properties._ROWS = usual
+            event_data.MAX_BYTES, event_data._MAX_CACHED_BYTES, event_data._ROWS = usual
             history.harness.close()
 
 
@@ -206,7 +206,7 @@ def test_one_visitor_with_more_values_than_fit(harness: RollupHarness, monkeypat
     send(harness, *(f'{{"plan":"{"pro" if n % 3 else "team"}","id":"{n}","n":{n}.5}}' for n in range(300)))
     send(harness, '{"plan":"pro","id":"7","n":7.5}', '{"id":"7"}', who="session-2")
     known, scope = histories.facts(harness), day_of(harness)
-    monkeypatch.setattr(properties, "MAX_BYTES", 40_000)
+    monkeypatch.setattr(event_data, "MAX_BYTES", 40_000)
     found = ask(harness, scope, "signup")
     assert (found.events, found.visitors, found.properties, found.exact) == (302, 2, 3, False)
     of = {one.name: one for one in found.first}
@@ -230,7 +230,7 @@ def test_one_visitor_with_more_values_than_fit(harness: RollupHarness, monkeypat
 
 def test_more_properties_than_fit(harness: RollupHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     send(harness, *(f'{{"plan":"pro","p{n}":1}}' for n in range(200)))
-    monkeypatch.setattr(properties, "MAX_BYTES", 40_000)
+    monkeypatch.setattr(event_data, "MAX_BYTES", 40_000)
     found = ask(harness, day_of(harness), "signup")
     assert (found.events, found.visitors, found.exact) == (200, 1, False)
     assert (found.first[0].name, found.first[0].events, found.first[0].exact) == ("plan", 200, False)
@@ -242,9 +242,9 @@ def test_large_days_are_cached_together(harness: RollupHarness, monkeypatch: pyt
     scope = day_of(harness)
     send(harness, *(f'{{"id":"{n}","n":{n}.25,"plan":"pro"}}' for n in range(300)))
     harness.build()
-    for max_bytes in (properties.MAX_BYTES, 40_000):
-        monkeypatch.setattr(properties, "MAX_BYTES", max_bytes)
-        monkeypatch.setattr(properties, "_MAX_CACHED_BYTES", 8_000)
+    for max_bytes in (event_data.MAX_BYTES, 40_000):
+        monkeypatch.setattr(event_data, "MAX_BYTES", max_bytes)
+        monkeypatch.setattr(event_data, "_MAX_CACHED_BYTES", 8_000)
         harness.remembered = ResultCache()
         first = ask(harness, scope, "signup")
         statements: list[str] = []

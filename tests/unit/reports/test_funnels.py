@@ -29,11 +29,11 @@ def ask(harness: RollupHarness, scope: Scope, steps: list[tuple[str, str]]) -> l
 def test_against_plain_lists(chance: random.Random, most: int) -> None:
     """Whatever came late, was imported, built or not; whole days twice, since they are remembered; in one statement
     and in several."""
-    usual = funnels.MOST_HITS
+    usual = funnels.MAX_HITS
     with tempfile.TemporaryDirectory() as folder:
         history = History(Path(folder), chance)
         try:
-            funnels.MOST_HITS = most
+            funnels.MAX_HITS = most
             for _ in range(6):
                 for _ in range(chance.randrange(1, 8)):
                     history.play()
@@ -44,7 +44,7 @@ def test_against_plain_lists(chance: random.Random, most: int) -> None:
                     assert ask(history.harness, scope, steps) == expected, (scope, steps)
                     assert ask(history.harness, scope, steps) == expected, "remembered"
         finally:
-            funnels.MOST_HITS = usual
+            funnels.MAX_HITS = usual
             history.harness.close()
 
 
@@ -104,7 +104,7 @@ def test_many_visits_take_several_rounds(harness: RollupHarness, monkeypatch: py
     harness.bring(*(view(begin_ms + n * MINUTE_MS, f"{n}", "/") for n in range(400)))
     harness.bring(*(view(begin_ms + n * MINUTE_MS + 1 + 600 * MINUTE_MS * k, "0") for n in range(2) for k in range(2)))
     known = histories.facts(harness)
-    monkeypatch.setattr(funnels, "MOST_VISITS", 60)
+    monkeypatch.setattr(funnels, "MAX_VISITS", 60)
     rounds: list[int] = []
     harness.reader.set_trace_callback(lambda statement: rounds.append("/* behaviour.hits */" in statement))
     for scope in (

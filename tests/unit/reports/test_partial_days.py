@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tally.reports import partial_days as cuts
+from tally.reports import partial_days
 from tally.reports.cache import ResultCache
 from tally.reports.partial_days import Row
 from tally.storage.database import open_database
@@ -69,9 +69,9 @@ def test_any_part_of_a_day(database: sqlite3.Connection, facts: list[Fact], cut_
     store(database, facts, field)
     remembered = ResultCache()
     # Listed, and remembered; then what the other part leaves.
-    for events in (cuts._EVENTS_A_VALUE, cuts._EVENTS_A_VALUE, 0):
-        with patch.object(cuts, "_EVENTS_A_VALUE", events):
-            day = cuts.Day(database, remembered, W, field, DAY, 1)
+    for events in (partial_days._EVENTS_A_VALUE, partial_days._EVENTS_A_VALUE, 0):
+        with patch.object(partial_days, "_EVENTS_A_VALUE", events):
+            day = partial_days.Day(database, remembered, W, field, DAY, 1)
             assert sorted(day.until(DAY * DAY_MS + cut_ms)) == plain([fact for fact in facts if fact[0] < cut_ms])
             assert sorted(day.since(DAY * DAY_MS + cut_ms)) == plain([fact for fact in facts if fact[0] >= cut_ms])
 
@@ -84,7 +84,7 @@ def test_who_came_for_the_last_time(
     """Of all traffic, whatever its values: visitors whose last event of the day lies in a stretch."""
     store(database, facts, "os")
     lasts = {visitor: max(ms for ms, _, other, _ in facts if other == visitor) for _, _, visitor, _ in facts}
-    found = cuts.Day(database, ResultCache(), W, "", DAY, 1).ended(
+    found = partial_days.Day(database, ResultCache(), W, "", DAY, 1).ended(
         DAY * DAY_MS + cut_ms, DAY * DAY_MS + cut_ms + length_ms
     )
     assert found == sum(cut_ms <= last < cut_ms + length_ms for last in lasts.values())
@@ -95,7 +95,7 @@ def test_however_many_values_there_are(database: sqlite3.Connection, values: int
     """Codes take one, two or eight bytes, as many as their number asks for."""
     facts = [(n, n % 4, 1 + n % 3, n % values) for n in range(values + 5)]
     store(database, facts, "pathname")
-    day = cuts.Day(database, ResultCache(), W, "pathname", DAY, 1)
+    day = partial_days.Day(database, ResultCache(), W, "pathname", DAY, 1)
     for cut_ms in (0, 3, values, values + 5):
         assert sorted(day.since(DAY * DAY_MS + cut_ms)) == plain(facts[cut_ms:])
         assert sorted(day.until(DAY * DAY_MS + cut_ms)) == plain(facts[:cut_ms])
@@ -105,10 +105,10 @@ def test_another_version_is_another_list(database: sqlite3.Connection) -> None:
     """tally/rollups/rollup_state.py: "version" grows "with every change of what was complete"."""
     remembered = ResultCache()
     store(database, [(5, 0, 1, 1)], "os")
-    assert cuts.Day(database, remembered, W, "os", DAY, 1).since(DAY * DAY_MS) == [(1, 1, 1, 0)]
+    assert partial_days.Day(database, remembered, W, "os", DAY, 1).since(DAY * DAY_MS) == [(1, 1, 1, 0)]
     store(database, [(5, 0, 1, 1), (6, 2, 2, 1)], "os")
-    assert cuts.Day(database, remembered, W, "os", DAY, 1).since(DAY * DAY_MS) == [(1, 1, 1, 0)]
-    assert cuts.Day(database, remembered, W, "os", DAY, 2).since(DAY * DAY_MS) == [(1, 2, 1, 1)]
+    assert partial_days.Day(database, remembered, W, "os", DAY, 1).since(DAY * DAY_MS) == [(1, 1, 1, 0)]
+    assert partial_days.Day(database, remembered, W, "os", DAY, 2).since(DAY * DAY_MS) == [(1, 2, 1, 1)]
 
 
 def test_half_of_a_list_forgotten_is_listed_anew(database: sqlite3.Connection) -> None:
@@ -116,15 +116,15 @@ def test_half_of_a_list_forgotten_is_listed_anew(database: sqlite3.Connection) -
     store(database, [(5, 0, 1, 1), (7, 3, 1, 2)], "os")
     for lost in range(3):  # times, codes, values
         remembered = ResultCache()
-        cuts.Day(database, remembered, W, "os", DAY, 1).since(DAY * DAY_MS)
+        partial_days.Day(database, remembered, W, "os", DAY, 1).since(DAY * DAY_MS)
         del remembered._arrays[list(remembered._arrays)[lost]]
-        assert sorted(cuts.Day(database, remembered, W, "os", DAY, 1).since(DAY * DAY_MS + 6)) == [(2, 1, 0, 1)]
+        assert sorted(partial_days.Day(database, remembered, W, "os", DAY, 1).since(DAY * DAY_MS + 6)) == [(2, 1, 0, 1)]
 
 
 def test_a_day_is_kept_small(database: sqlite3.Connection, tmp_path: Path) -> None:
     """A thousand events of a field with few values: 4 bytes of time, 1 of code each, and 32 a value."""
     store(database, [(n, 0, n, n % 20) for n in range(1, 1_001)], "browser")
     remembered = ResultCache()
-    cuts.Day(database, remembered, W, "browser", DAY, 1).since(DAY * DAY_MS)
+    partial_days.Day(database, remembered, W, "browser", DAY, 1).since(DAY * DAY_MS)
     times, codes, values = (kept.itemsize * len(kept) for kept, _ in remembered._arrays.values())
     assert (times, codes, values) == (array("I").itemsize * 1_000, 1_000, 32 * 20)

@@ -16,10 +16,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tally.reports import partial_days as cuts
-from tally.reports import ranking
+from tally.reports import partial_days, ranking
 from tally.reports import stats as figures
-from tally.reports.cache import _ENTRY_BYTES, KEPT_MS, ResultCache, packed, unpacked
+from tally.reports.cache import _ENTRY_BYTES, EXPIRY_MS, ResultCache, packed, unpacked
 from tally.reports.coverage import BeyondRetention
 from tally.rollups import visit_pages as visit_days
 from tally.rollups.counts import merge
@@ -253,7 +252,7 @@ def test_a_list_of_which_thousands_tie(limit: int) -> None:
 @pytest.mark.parametrize("most", [1, 7, 1_000])
 def test_sums_of_few_and_of_many_labels(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each label is told once, with all that was added, however much was put by and however often it is told."""
-    monkeypatch.setattr(ranking, "MOST_HELD", most)
+    monkeypatch.setattr(ranking, "MAX_HELD", most)
     monkeypatch.setattr(ranking, "_ROWS_AT_ONCE", 2)
     sums, plain = ranking.Sums(2), dict[int, list[int]]()
     for n in range(300):
@@ -271,12 +270,12 @@ def test_memory_of_very_many_labels(monkeypatch: pytest.MonkeyPatch) -> None:
 
     All sizes are a twentieth of the product's, because tracemalloc takes 0.1 ms a row.
     """
-    monkeypatch.setattr(ranking, "MOST_HELD", ranking.MOST_HELD // 20)
+    monkeypatch.setattr(ranking, "MAX_HELD", ranking.MAX_HELD // 20)
     monkeypatch.setattr(ranking, "_ROWS_AT_ONCE", ranking._ROWS_AT_ONCE // 20)
     sums, cache = ranking.Sums(3), ResultCache(most_bytes=ResultCache().most_bytes // 20)
     rows = ((n % 12_500, 1_000 + n, n, n) for n in range(75_000))
     tracemalloc.start()
-    sums.add_remembered(cache, ("these",), lambda own: own.add(rows))
+    sums.add_cached(cache, ("these",), lambda own: own.add(rows))
     assert sum(1 for _ in sums) == 12_500
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -285,13 +284,13 @@ def test_memory_of_very_many_labels(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_many_labels_are_remembered_as_long_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranking, "MOST_HELD", 10)
+    monkeypatch.setattr(ranking, "MAX_HELD", 10)
     rows = [(n, n + 1) for n in range(100)]
     for room, is_known in ((8 * 2 * 100, True), (8 * 2 * 100 - 1, False)):
         remembered = ResultCache(most_bytes=room + _ENTRY_BYTES)
         for _ in range(2):
             sums = ranking.Sums(1)
-            sums.add_remembered(remembered, ("these",), lambda own: own.add(rows))
+            sums.add_cached(remembered, ("these",), lambda own: own.add(rows))
             assert sorted(sums) == rows
         assert (remembered.get(("these",)) is not None) == is_known
 
@@ -324,11 +323,11 @@ def test_what_nobody_asks_for_is_forgotten() -> None:
     remembered.sweep(0)
     remembered.put(("a",), packed([(1,)]))
     remembered.put(("b",), packed([(2,)]))
-    remembered.sweep(KEPT_MS)
+    remembered.sweep(EXPIRY_MS)
     assert remembered.get(("a",)) is not None
-    remembered.sweep(KEPT_MS + 1)
+    remembered.sweep(EXPIRY_MS + 1)
     assert [remembered.get((name,)) is not None for name in "ab"] == [True, False]
-    remembered.sweep(-KEPT_MS)  # the clock was set back
+    remembered.sweep(-EXPIRY_MS)  # the clock was set back
     assert remembered.get(("a",)) is not None
 
 
@@ -533,7 +532,7 @@ def test_a_day_too_large_to_be_listed(harness: RollupHarness, monkeypatch: pytes
     harness.build()
     span = (DAY_0_MS + 6 * HOUR_MS, DAY_0_MS + 3 * DAY_MS)
     for most in (2, 3):
-        monkeypatch.setattr(cuts, "MOST_EVENTS", most)
+        monkeypatch.setattr(partial_days, "MAX_EVENTS", most)
         harness.remembered = ResultCache()
         same(harness, *span)
         kinds = {numbers.typecode for numbers, _ in harness.remembered._arrays.values()}

@@ -460,7 +460,7 @@ def administer(connection: sqlite3.Connection) -> None:
 async def overheard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Overheard:
     """All statements of a run through the product, with the files they ran on left behind."""
     heard = Overheard()
-    monkeypatch.setattr(funnels, "MOST_HITS", 1)
+    monkeypatch.setattr(funnels, "MAX_HITS", 1)
     monkeypatch.setattr(experiments, "MAX_ROWS", 0)
     monkeypatch.setattr(running, "PAUSE_S", 1e6)  # the run itself says when rollups are worked on
     app = App(Settings(db=tmp_path / "analytics.db"), ManualClock())
