@@ -87,7 +87,7 @@ function route() {
   return null;
 }
 
-/** Whose policy a page needs: the heatmaps of a website may frame its pages (tally/web/heatmap_page.py), all others nothing. */
+/** Whose policy a page needs: the heatmaps of a website may frame its pages (tally/web/pages.py), all others nothing. */
 function policyOf(found) {
   return found?.name === "heatmaps" ? here() : "";
 }

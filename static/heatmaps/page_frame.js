@@ -1,6 +1,6 @@
 // Where the website's own page is, to be shown under the clicks, and what to know of that. Points are kept by path
 // alone: the host is the one that most views of the page were on, if it is the website's. Which addresses the browser
-// may frame is said by the server (tally/web/heatmap_page.py).
+// may frame is said by the server (tally/web/pages.py).
 
 import { h } from "../shared/dom.js";
 

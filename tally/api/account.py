@@ -1,41 +1,36 @@
-"""/api/account: first run, log in and out, the account itself, its API keys. For the pages of this server alone.
+"""/api/account: first run, signing in and out, the account, its API keys. For the pages of this server alone.
 
-Every handler that changes something is admitted first (tally/api/auth.py), and every one but the first few needs a
-session. No answer says whether an address has an account: an unknown one and a wrong password are answered alike, after
-the same work.
+Every handler that changes something checks the request's origin first (tally/api/auth.py), and all but the first ones
+need a session. No answer tells whether an email address has an account: an unknown address and a wrong password receive
+the same answer after the same work.
 
 The setup link. Where no account has a password, the server makes a random token when it starts and prints it as a link;
-whoever has it sets the first password and is logged in. It is in memory only and opens nothing once any account has a
-password. The account made without one by the command line is owner@localhost: its address is asked for, as for a new
-one.
+its holder sets the first password and is signed in. The token is in memory only and is useless once any account has a
+password. An account that the command line made without an address is owner@localhost: the setup page asks for one.
 """
 
 import re
 import secrets
-import sqlite3
 from typing import Any
 
 from aiohttp import web
 
 from tally import errors
-from tally.accounts import logins, passwords
+from tally.accounts import changes, passwords
 from tally.accounts.accounts import (
     FIRST_ACCOUNT,
     PLANS_WITH_KEYS,
     Account,
     AccountError,
     Owner,
-    all_owners,
     check_email,
     check_name,
-    create_account,
     password_hash_of,
-    set_email,
     set_password_hash,
     set_time_zone,
 )
-from tally.accounts.api_keys import ApiKey, create_api_key, delete_api_key, delete_api_keys
-from tally.accounts.share_links import revoke_share_links
+from tally.accounts.api_keys import ApiKey, create_api_key, delete_api_key
+from tally.accounts.changes import PasswordChanged
 from tally.accounts.sign_in import Try
 from tally.accounts.usage import USAGE_WARNINGS, month_ends_in_s
 from tally.api.auth import AUTH, Auth, body, flag, invalid, text
@@ -49,80 +44,65 @@ from tally.timestamps import BadTime, iso
 
 
 async def state(request: web.Request) -> web.Response:
-    """GET /api/account/state: whether somebody is logged in, and whether anybody can be."""
-    gate = request.app[AUTH]
-    needs_setup = await _needs_setup(gate)
-    return _data({"logged_in": gate.found(request) is not None, "needs_setup": needs_setup, "demo": gate.is_demo})
+    """GET /api/account/state: whether the browser is signed in, and whether an account has a password."""
+    auth = request.app[AUTH]
+    needs_setup = await _needs_setup(auth)
+    return _data({"logged_in": auth.found(request) is not None, "needs_setup": needs_setup, "demo": auth.is_demo})
 
 
-async def _needs_setup(gate: Auth) -> bool:
-    await gate.store.look_again()
-    return gate.needs_setup
+async def _needs_setup(auth: Auth) -> bool:
+    await auth.store.look_again()
+    return auth.needs_setup
 
 
 # --- first run
 
 
-async def look_at_setup(request: web.Request) -> web.Response:
-    """GET /api/account/setup: whose password the link sets; null where an address is to be given as well."""
-    gate = request.app[AUTH]
-    # In a header: what stands in the path is written down by proxies.
-    await _check_setup(gate, request, request.headers.get("Setup-Token", ""))
-    owner = _to_set_up(gate)
+async def setup_state(request: web.Request) -> web.Response:
+    """GET /api/account/setup: the account whose password the link sets; null where its address is asked for too."""
+    auth = request.app[AUTH]
+    # In a header, since proxies log paths.
+    await _check_setup(auth, request, request.headers.get("Setup-Token", ""))
+    owner = _to_set_up(auth)
     return _data({"email": None if owner is None or owner.email == FIRST_ACCOUNT else owner.email})
 
 
-def _to_set_up(gate: Auth) -> Owner | None:
-    return next(iter(gate.store.registry.owners.values()), None)
+def _to_set_up(auth: Auth) -> Owner | None:
+    return next(iter(auth.store.registry.owners.values()), None)
 
 
-async def _check_setup(gate: Auth, request: web.Request, token: str) -> None:
-    attempt = gate.take_try(request)
-    is_right = secrets.compare_digest(token.encode("utf-8", "surrogatepass"), gate.setup_token.encode())
-    if not is_right or not gate.setup_token or not await _needs_setup(gate):
+async def _check_setup(auth: Auth, request: web.Request, token: str) -> None:
+    attempt = auth.take_try(request)
+    is_right = secrets.compare_digest(token.encode("utf-8", "surrogatepass"), auth.setup_token.encode())
+    if not is_right or not auth.setup_token or not await _needs_setup(auth):
         raise ApiError(errors.UNKNOWN_SETUP_LINK)
     attempt.give_back()
 
 
 async def set_up(request: web.Request) -> web.Response:
-    """POST /api/account/setup: sets the first password, and logs in."""
-    gate = request.app[AUTH]
-    gate.admit(request)
+    """POST /api/account/setup: set the first password and sign in."""
+    auth = request.app[AUTH]
+    auth.check_site(request)
     sent = await body(request, ("token", "email", "password"))
-    await _check_setup(gate, request, text(sent, "token"))
-    email = text(sent, "email").strip() if _asks_for_email(gate) else FIRST_ACCOUNT
+    await _check_setup(auth, request, text(sent, "token"))
+    email = text(sent, "email").strip() if _asks_for_email(auth) else FIRST_ACCOUNT
     try:
         check_email(email)
     except AccountError:
-        raise invalid("email", "This is no e-mail address.") from None
-    password_hash = await gate.hashing(passwords.hashed, _new_password(sent, "password"))
-    now_ms = gate.clock.wall_ms()
-    number = await gate.store.change(lambda connection: _set_up(connection, email, password_hash, now_ms))
+        raise invalid("email", "email must be an email address.") from None
+    password_hash = await auth.hashing(passwords.hashed, _new_password(sent, "password"))
+    now_ms = auth.clock.wall_ms()
+    number = await auth.store.change(changes.set_up, email, password_hash, now_ms)
     if number is None:
         raise ApiError(errors.UNKNOWN_SETUP_LINK)
-    gate.setup_token = ""
-    await gate.log_in(request, number, password_hash)
-    return _data(_account(request, gate, gate.store.registry.owners[number]), 201)
+    auth.setup_token = ""
+    await auth.log_in(request, number, password_hash)
+    return _data(_account(request, auth, auth.store.registry.owners[number]), 201)
 
 
-def _asks_for_email(gate: Auth) -> bool:
-    owner = _to_set_up(gate)
+def _asks_for_email(auth: Auth) -> bool:
+    owner = _to_set_up(auth)
     return owner is None or owner.email == FIRST_ACCOUNT
-
-
-def _set_up(connection: sqlite3.Connection, email: str, password_hash: str, now_ms: int) -> int | None:
-    """Sets the first password; the account's number, None where there is a password already."""
-    owners = all_owners(connection)
-    if any(owner.has_password for owner in owners.values()):
-        return None
-    if not owners:
-        return create_account(connection, email, "business", password_hash, now_ms).number
-    # Where somebody types the address of an account that is there, that is the one meant.
-    owner = next((one for one in owners.values() if one.email.lower() == email.lower()), next(iter(owners.values())))
-    if owner.email == FIRST_ACCOUNT:
-        set_email(connection, owner.number, email)
-    set_password_hash(connection, owner.number, password_hash)
-    return owner.number
 
 
 def _new_password(sent: dict[str, Any], field: str) -> str:
@@ -132,35 +112,35 @@ def _new_password(sent: dict[str, Any], field: str) -> str:
     return password
 
 
-# --- in and out
+# --- signing in and out
 
 
 async def log_in(request: web.Request) -> web.Response:
-    """POST /api/account/login."""
-    gate = request.app[AUTH]
-    gate.admit(request)
+    """POST /api/account/login: check a password and begin a session."""
+    auth = request.app[AUTH]
+    auth.check_site(request)
     sent = await body(request, ("email", "password"))
     email, password = text(sent, "email").strip(), text(sent, "password")
-    await gate.store.look_again()
-    owner = next((one for one in gate.store.registry.owners.values() if one.email.lower() == email.lower()), None)
-    attempt = gate.take_try(request, email, owner)
-    # Unknown addresses cost the same work: no account has the number 0.
-    password_hash = await _checked(gate, attempt, 0 if owner is None else owner.number, password)
+    await auth.store.look_again()
+    owner = next((one for one in auth.store.registry.owners.values() if one.email.lower() == email.lower()), None)
+    attempt = auth.take_try(request, email, owner)
+    # Unknown addresses take the same work: no account has the number 0.
+    password_hash = await _checked(auth, attempt, 0 if owner is None else owner.number, password)
     if owner is None or password_hash is None:
         raise ApiError(errors.WRONG_CREDENTIALS)
-    await gate.log_in(request, owner.number, password_hash)
-    return _data(_account(request, gate, owner))
+    await auth.log_in(request, owner.number, password_hash)
+    return _data(_account(request, auth, owner))
 
 
-async def _checked(gate: Auth, attempt: Try, account: int, password: str) -> str | None:
-    """The hash of the account's password if it is this one; one with outdated parameters is made anew.
+async def _checked(auth: Auth, attempt: Try, account: int, password: str) -> str | None:
+    """Return the hash of the account's password if it is this one, renewed if its parameters are outdated.
 
-    The try is given back if it was right or could not be checked.
+    Gives the try back if the password was right or could not be checked.
     """
     is_known = attempt.is_known
     try:
-        stored = await gate.store.read(lambda connection: password_hash_of(connection, account))
-        is_right = await gate.hashing(passwords.is_right, stored or passwords.NOBODY, password, is_known=is_known)
+        stored = await auth.store.lookup(password_hash_of, account)
+        is_right = await auth.hashing(passwords.is_right, stored or passwords.NOBODY, password, is_known=is_known)
     except BaseException:
         attempt.give_back()
         raise
@@ -169,24 +149,22 @@ async def _checked(gate: Auth, attempt: Try, account: int, password: str) -> str
     attempt.give_back()
     if not passwords.is_outdated(stored):
         return stored
-    anew = await gate.hashing(passwords.hashed, password, is_known=is_known)
-    await gate.store.change(lambda connection: set_password_hash(connection, account, anew, stored))
+    anew = await auth.hashing(passwords.hashed, password, is_known=is_known)
+    await auth.store.change(set_password_hash, account, anew, stored)
     return anew
 
 
 async def log_out(request: web.Request) -> web.Response:
-    """POST /api/account/logout: ends this session."""
-    gate = request.app[AUTH]
-    session = await gate.session(request)
-    await gate.log_out(request, lambda connection: logins.forget(connection, [session.digest]))
+    """POST /api/account/logout: end this session."""
+    auth = request.app[AUTH]
+    await auth.log_out(request, await auth.session(request))
     return web.Response(status=204)
 
 
 async def log_out_everywhere(request: web.Request) -> web.Response:
-    """POST /api/account/logout-everywhere: ends every session of the account."""
-    gate = request.app[AUTH]
-    session = await gate.session(request)
-    await gate.log_out(request, lambda connection: logins.forget_account(connection, session.owner.number))
+    """POST /api/account/logout-everywhere: end all sessions of the account."""
+    auth = request.app[AUTH]
+    await auth.log_out_everywhere(request, (await auth.session(request)).owner.number)
     return web.Response(status=204)
 
 
@@ -194,81 +172,81 @@ async def log_out_everywhere(request: web.Request) -> web.Response:
 
 
 async def account(request: web.Request) -> web.Response:
-    """GET /api/account."""
-    gate = request.app[AUTH]
-    return _data(_account(request, gate, (await gate.session(request)).owner))
+    """GET /api/account: the account, its usage of the month, and the state of the server."""
+    auth = request.app[AUTH]
+    return _data(_account(request, auth, (await auth.session(request)).owner))
 
 
 async def change(request: web.Request) -> web.Response:
-    """PATCH /api/account: the time zone; null is the browser's own."""
-    gate = request.app[AUTH]
-    session, sent = await gate.asked(request, ("time_zone",))
+    """PATCH /api/account: set the time zone; null is the browser's own."""
+    auth = request.app[AUTH]
+    session, sent = await auth.session_and_body(request, ("time_zone",))
     number = session.owner.number
     if "time_zone" in sent:
         name = None if sent["time_zone"] is None else text(sent, "time_zone")
         try:
             name is None or zone(name)
         except BadTime:
-            raise invalid("time_zone", "time_zone is the exact name of an IANA time zone, or null.") from None
-        await gate.store.change(lambda connection: set_time_zone(connection, number, name))
-    return _data(_account(request, gate, gate.store.registry.owners[number]))
+            raise invalid("time_zone", "time_zone must be the exact name of an IANA time zone, or null.") from None
+        await auth.store.change(set_time_zone, number, name)
+    return _data(_account(request, auth, auth.store.registry.owners[number]))
 
 
 async def change_password(request: web.Request) -> web.Response:
-    """POST /api/account/password: sets another password; every session ends, and a new one begins here.
+    """POST /api/account/password: set another password; all sessions end, and a new one begins in this browser.
 
-    `revoke_keys` and `revoke_share_links`, false where they are missing, revoke the account's own in the same step.
+    `revoke_keys` and `revoke_share_links`, false where they are missing, revoke those of the account in the same
+    transaction.
     """
-    gate = request.app[AUTH]
-    session, sent = await gate.asked(request, ("current", "new", "revoke_keys", "revoke_share_links"))
+    auth = request.app[AUTH]
+    session, sent = await auth.session_and_body(request, ("current", "new", "revoke_keys", "revoke_share_links"))
     current, new = text(sent, "current"), _new_password(sent, "new")
     revokes_keys, revokes_links = flag(sent, "revoke_keys"), flag(sent, "revoke_share_links")
-    attempt = gate.take_try(request, session.owner.email, session.owner)
+    attempt = auth.take_try(request, session.owner.email, session.owner)
     number = session.owner.number
-    stored = await _checked(gate, attempt, number, current)
+    stored = await _checked(auth, attempt, number, current)
     if stored is None:
         raise ApiError(errors.WRONG_PASSWORD, field="current")
-    password_hash = await gate.hashing(passwords.hashed, new, is_known=True)
-
-    def write(connection: sqlite3.Connection) -> None:
-        # Somebody has set another one meanwhile, such as the owner by the command line: that one stays.
-        if password_hash_of(connection, number) != stored:
-            raise ApiError(errors.WRONG_PASSWORD, field="current")
-        set_password_hash(connection, number, password_hash)
-        logins.forget_account(connection, number)
-        if revokes_keys:
-            delete_api_keys(connection, number)
-        if revokes_links:
-            revoke_share_links(connection, number)
-
-    await gate.store.change(write)
-    await gate.log_in(request, number, password_hash)
+    password_hash = await auth.hashing(passwords.hashed, new, is_known=True)
+    try:
+        await auth.store.change(
+            changes.change_password,
+            number,
+            stored,
+            password_hash,
+            revokes_keys=revokes_keys,
+            revokes_links=revokes_links,
+        )
+    except PasswordChanged:
+        # Another request or the command line has changed it meanwhile: that password stays.
+        raise ApiError(errors.WRONG_PASSWORD, field="current") from None
+    await auth.log_in(request, number, password_hash)
     return web.Response(status=204)
 
 
 def _usage_warning(used: int, limit: int | None) -> int | None:
-    """The highest percentage of USAGE_WARNINGS that was reached; None below all of them, and without a limit."""
+    """Return the highest percentage of USAGE_WARNINGS that is reached; None below all of them or without a limit."""
     reached = [percent for percent in USAGE_WARNINGS if limit is not None and used * 100 >= percent * limit]
     return max(reached, default=None)
 
 
-def _account(request: web.Request, gate: Auth, owner: Owner) -> dict[str, Any]:
-    now_ms = gate.clock.wall_ms()
+def _account(request: web.Request, auth: Auth, owner: Owner) -> dict[str, Any]:
+    now_ms = auth.clock.wall_ms()
     month_end_ms = now_ms // 1000 * 1000 + 1000 * month_ends_in_s(now_ms // 1000 * 1000)
     return {
         "email": owner.email,
         "plan": owner.plan,
         "time_zone": owner.time_zone,
-        "events_this_month": gate.store.used(owner.number, now_ms),
-        "events_limit": gate.store.event_limit(owner.plan),
-        "usage_warning": _usage_warning(gate.store.used(owner.number, now_ms), gate.store.event_limit(owner.plan)),
+        "events_this_month": auth.store.used(owner.number, now_ms),
+        "events_limit": auth.store.event_limit(owner.plan),
+        "usage_warning": _usage_warning(auth.store.used(owner.number, now_ms), auth.store.event_limit(owner.plan)),
         "month_ends_at": iso(month_end_ms),
         "has_keys": owner.plan in PLANS_WITH_KEYS,
-        # Events are refused for want of disk space.
-        "disk_is_low": gate.store.health.is_low,
+        # Events are refused until disk space is freed.
+        "disk_is_low": auth.store.health.is_low,
         "version": tally_version(),
-        "base_url": public_url(gate.base_url, public_prefix(request)),
-        "demo": gate.is_demo,
+        "base_url": public_url(auth.base_url, public_prefix(request)),
+        "demo": auth.is_demo,
     }
 
 
@@ -281,9 +259,9 @@ def _data(value: Any, status: int = 200) -> web.Response:
 
 async def keys(request: web.Request) -> web.Response:
     """GET /api/account/keys, oldest first."""
-    gate = request.app[AUTH]
-    session = await gate.session(request)
-    return _data([_key(key) for key in gate.store.registry.keys.values() if key.account == session.owner.number])
+    auth = request.app[AUTH]
+    session = await auth.session(request)
+    return _data([_key(key) for key in auth.store.registry.keys.values() if key.account == session.owner.number])
 
 
 def _key(key: ApiKey) -> dict[str, Any]:
@@ -298,9 +276,9 @@ def _key(key: ApiKey) -> dict[str, Any]:
 
 
 async def create_key(request: web.Request) -> web.Response:
-    """POST /api/account/keys: a new key, its value this once."""
-    gate = request.app[AUTH]
-    session, sent = await gate.asked(request, ("name",))
+    """POST /api/account/keys: create a key; its value is shown in this answer alone."""
+    auth = request.app[AUTH]
+    session, sent = await auth.session_and_body(request, ("name",))
     owner = session.owner
     try:
         name = check_name(text(sent, "name").strip(), "A name")
@@ -308,21 +286,21 @@ async def create_key(request: web.Request) -> web.Response:
         raise invalid("name", str(bad)) from None
     if owner.plan not in PLANS_WITH_KEYS:
         raise ApiError(errors.PLAN_HAS_NO_KEYS)
-    whose, now_ms = Account(owner.number, owner.email, owner.plan), gate.clock.wall_ms()
-    value = await gate.store.change(lambda connection: create_api_key(connection, whose, name, now_ms))
-    key = gate.store.key(value)
-    if key is None:  # revoked by the command line in this very moment
+    owned_by, now_ms = Account(owner.number, owner.email, owner.plan), auth.clock.wall_ms()
+    value = await auth.store.change(create_api_key, owned_by, name, now_ms)
+    key = auth.store.key(value)
+    if key is None:  # revoked by the command line meanwhile
         raise ApiError(errors.UNKNOWN_KEY)
     return _data(_key(key) | {"value": value}, 201)
 
 
 async def revoke_key(request: web.Request) -> web.Response:
-    """DELETE /api/account/keys/{number}."""
-    gate = request.app[AUTH]
-    session = await gate.session(request)
+    """DELETE /api/account/keys/{number}: revoke a key."""
+    auth = request.app[AUTH]
+    session = await auth.session(request)
     given = request.match_info["number"]
-    own = {str(key.number) for key in gate.store.registry.keys.values() if key.account == session.owner.number}
+    own = {str(key.number) for key in auth.store.registry.keys.values() if key.account == session.owner.number}
     if not re.fullmatch("[0-9]{1,18}", given) or given not in own:
         raise ApiError(errors.UNKNOWN_KEY)
-    await gate.store.change(lambda connection: delete_api_key(connection, int(given)))
+    await auth.store.change(delete_api_key, int(given))
     return web.Response(status=204)

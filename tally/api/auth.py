@@ -1,20 +1,19 @@
-"""Who may come in: the session behind a cookie, where changes may come from, how often a password may be tried.
+"""Authorisation of the pages' own API: sessions, the origin of changes, and limits of password checks.
 
-What every handler of the pages' own API asks for:
-- `admit`: a request that changes something comes from one of our own pages. The browser says so in Sec-Fetch-Site;
-  older ones, and plain http, in Origin. A request that says neither is refused: no browser sends one.
-- `session`: somebody is logged in, by the one cookie that fits the connection. Over https its name begins with
-  `__Host-`, which no other host and no plain connection can set; there the plain name opens nothing.
+Every handler of /api/account uses:
+- `check_site`: a request that changes something must come from a page of this server. Browsers say so in
+  Sec-Fetch-Site; older ones, and plain http, in Origin. A request with neither header is refused: no browser sends one.
+- `session`: the session of the cookie that fits the connection. Over https its name begins with `__Host-`, which no
+  other host and no plain connection can set; the plain name opens nothing there.
 - `body`: a JSON object with known fields.
 
-Passwords are compared on one thread, one at a time (19 MiB each), and few may wait. How often one may be tried, and by
-whom, says tally/accounts/sign_in.py; the browsers that are known, by a session or by a device cookie, have a queue of
-their own for that thread. Nothing here is logged.
+Passwords are hashed on one thread, one at a time (19 MiB each), with a short queue. tally/accounts/sign_in.py limits
+how often a password may be tried; known browsers, by a session or a device cookie, have a queue of their own for the
+thread. Nothing here is logged.
 """
 
 import asyncio
 import contextlib
-import sqlite3
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
@@ -24,8 +23,9 @@ import orjson
 from aiohttp import web
 
 from tally import errors
-from tally.accounts import logins
-from tally.accounts.accounts import Owner, password_hash_of
+from tally.accounts import changes, logins
+from tally.accounts.accounts import Owner
+from tally.accounts.changes import NewSession, PasswordChanged
 from tally.accounts.logins import DEVICE_LASTS_MS, LASTS_MS, MOST_OF_ACCOUNT, Login
 from tally.accounts.sign_in import SignInLimits, TooManyTries, Try
 from tally.clock import Clock
@@ -37,19 +37,18 @@ from tally.http.responses import RESPONSE_COOKIES
 from tally.ingest.collector import COLLECTOR
 from tally.ingest.store import Store
 from tally.rate_limit import Buckets
-from tally.rollups.traffic import Traffic
 
 T = TypeVar("T")
 
 COOKIE, DEVICE_COOKIE = "tally", "tally-device"
-# At 25 ms each nobody waits longer than two seconds, in either queue.
+# At 25 ms each no request waits longer than two seconds, in either queue.
 MOST_WAITING = 32
-_CHANGES_NOTHING = frozenset(("GET", "HEAD"))
+_SAFE_METHODS = frozenset(("GET", "HEAD"))
 _OWN_PAGES = frozenset(("same-origin", "none"))
 
 
 class Session(NamedTuple):
-    """Who is logged in, and by what."""
+    """A session of the pages: its account, the digest of its cookie, and the stored login."""
 
     owner: Owner
     digest: bytes
@@ -57,7 +56,7 @@ class Session(NamedTuple):
 
 
 class Auth:
-    """What the pages' own API needs at hand. Used by the event loop alone."""
+    """State of the pages' own API. Used by the event loop alone."""
 
     def __init__(
         self,
@@ -69,49 +68,47 @@ class Auth:
         setup_token: str,
     ) -> None:
         self.store, self.clock, self.base_url, self.setup_token = store, clock, base_url, setup_token
-        # Questions of who is logged in, and of who has a shared link.
+        # Rate limits of reports by session and by share link.
         self.owners, self.viewers = Buckets(per_minute), Buckets(per_minute)
         self._sign_in = SignInLimits()
-        # A website's version when its events were counted last, and how many there were.
-        self.counted: dict[int, tuple[tuple[int, int], Traffic]] = {}
         self._trusted = trusted
         self._thread = ThreadPoolExecutor(1, "passwords")
-        # Passwords that wait for the thread, of browsers that are known and of others.
+        # Passwords that wait for the thread: of known browsers (True) and of others.
         self._waiting = {True: 0, False: 0}
 
     @property
     def needs_setup(self) -> bool:
-        """Whether no account has a password yet."""
+        """Return whether no account has a password yet."""
         return not any(owner.has_password for owner in self.store.registry.owners.values())
 
     @property
     def is_demo(self) -> bool:
-        """Whether the database holds invented traffic (tally/demo/build.py), which the pages say."""
+        """Return whether the database holds demo traffic (tally/demo/build.py); the pages show a note then."""
         return self.store.registry.demo_until is not None
 
     def close(self) -> None:
-        """Ends the thread."""
+        """End the password thread."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    # --- where a request comes from
+    # --- the origin of a request
 
     def is_secure(self, request: web.Request) -> bool:
-        """Whether the browser's own connection is https: a trusted proxy says so, or the public address does."""
-        is_passed_on = is_proxy(request.remote, self._trusted)
-        told = request.headers.get("X-Forwarded-Proto", "").partition(",")[0].strip().lower()
-        if told and is_passed_on:
-            return told == "https"
+        """Return whether the browser's own connection is https, by a trusted proxy's header or the base URL."""
+        is_proxied = is_proxy(request.remote, self._trusted)
+        scheme = request.headers.get("X-Forwarded-Proto", "").partition(",")[0].strip().lower()
+        if scheme and is_proxied:
+            return scheme == "https"
         public = urlsplit(self.base_url)
-        return public.scheme == "https" and (is_passed_on or request.host.lower() == public.netloc.lower())
+        return public.scheme == "https" and (is_proxied or request.host.lower() == public.netloc.lower())
 
-    def admit(self, request: web.Request) -> None:
-        """Refuses what another site's page asks for: a change, and also an answer if the browser says that it is so.
+    def check_site(self, request: web.Request) -> None:
+        """Raise ApiError 403 for a request of another site's page.
 
-        Raises ApiError 403.
+        A request that changes nothing passes without the headers; browsers that send Sec-Fetch-Site are held to it.
         """
         site = request.headers.get("Sec-Fetch-Site")
         is_ours = site in _OWN_PAGES if site is not None else self._is_own_origin(request)
-        if not is_ours and (site is not None or request.method not in _CHANGES_NOTHING):
+        if not is_ours and (site is not None or request.method not in _SAFE_METHODS):
             raise ApiError(errors.CROSS_SITE)
 
     def _is_own_origin(self, request: web.Request) -> bool:
@@ -130,30 +127,30 @@ class Auth:
     # --- sessions
 
     async def session(self, request: web.Request) -> Session:
-        """Who is logged in. Raises ApiError 401, and 403 for what another site's page asks for."""
-        self.admit(request)
+        """Return the request's session, renewed once a day. Raises ApiError 401, and 403 for another site's page."""
+        self.check_site(request)
         found, now_ms = self.found(request), self.clock.monotonic_wall_ms()
         if found is None:
             raise ApiError(errors.NOT_LOGGED_IN)
         if found.login.is_worn(now_ms):
             self._set_cookie(request, COOKIE, request.cookies[self._cookie_name(request)], LASTS_MS)
-            # A full disk is no reason to show nothing.
+            # On a full disk the session is not renewed, and the page is shown nevertheless.
             with contextlib.suppress(ApiError):
-                await self.store.change(lambda connection: logins.prolong(connection, found.digest, now_ms + LASTS_MS))
+                await self.store.change(logins.prolong, found.digest, now_ms + LASTS_MS)
         return found
 
-    async def asked(self, request: web.Request, fields: Collection[str]) -> tuple[Session, dict[str, Any]]:
-        """Who is logged in, still so when the body has come, and the body. Raises ApiError 400, 401, 403, 413, 415."""
+    async def session_and_body(self, request: web.Request, fields: Collection[str]) -> tuple[Session, dict[str, Any]]:
+        """Return the session and the body's fields. Raises ApiError 400, 401, 403, 413, 415."""
         await self.session(request)
         sent = await body(request, fields)
         found = self.found(request)
-        # A body may take its time: what is ended meanwhile begins nothing any more.
+        # The session may have ended while the body arrived.
         if found is None:
             raise ApiError(errors.NOT_LOGGED_IN)
         return found, sent
 
     def found(self, request: web.Request) -> Session | None:
-        """Who is logged in, if anybody is."""
+        """Return the request's session; None where it has none."""
         value, registry = request.cookies.get(self._cookie_name(request)), self.store.registry
         if not value:
             return None
@@ -164,53 +161,61 @@ class Auth:
         return Session(registry.owners[login.account], digest, login)
 
     async def log_in(self, request: web.Request, account: int, password_hash: str) -> None:
-        """Begins a session under a new value, and makes the browser known; what it had of both ends.
+        """Begin a session and make the browser known, each under a new value; those that the browser had end.
 
-        Raises ApiError 401 where the password that was given has been changed meanwhile.
+        Raises ApiError 401 where the password has been changed since it was checked.
         """
         now_ms, value = self.clock.monotonic_wall_ms(), logins.new_value()
-        digest, login = logins.digest_of(value, self.store.key_salt), Login(account, now_ms, now_ms + LASTS_MS)
-        device_value, device = logins.new_value(), Login(account, now_ms, now_ms + DEVICE_LASTS_MS)
-        device_digest = logins.device_digest_of(device_value, self.store.key_salt)
-        before, device_before = self.found(request), self._device(request)
-        over = self._over(self.store.registry.logins, account, before and before.digest)
-        over_devices = self._over(self.store.registry.devices, account, device_before)
-
-        def begin(connection: sqlite3.Connection) -> None:
-            if password_hash_of(connection, account) != password_hash:
-                raise ApiError(errors.WRONG_CREDENTIALS)
-            logins.forget(connection, over)
-            logins.store(connection, digest, login)
-            logins.forget_devices(connection, over_devices)
-            logins.store_device(connection, device_digest, device)
-
-        await self.store.change(begin)
+        device_value = logins.new_value()
+        before, salt, registry = self.found(request), self.store.key_salt, self.store.registry
+        new = NewSession(
+            logins.digest_of(value, salt),
+            Login(account, now_ms, now_ms + LASTS_MS),
+            logins.device_digest_of(device_value, salt),
+            Login(account, now_ms, now_ms + DEVICE_LASTS_MS),
+            ended=self._ended(registry.logins, account, before and before.digest),
+            ended_devices=self._ended(registry.devices, account, self._device(request)),
+        )
+        try:
+            await self.store.change(changes.begin_session, account, password_hash, new)
+        except PasswordChanged:
+            raise ApiError(errors.WRONG_CREDENTIALS) from None
         self._set_cookie(request, COOKIE, value, LASTS_MS)
         self._set_cookie(request, DEVICE_COOKIE, device_value, DEVICE_LASTS_MS)
 
-    def _over(self, known: Mapping[bytes, Login], account: int, before: bytes | None) -> list[bytes]:
-        """What ends where another session or device of an account begins: expired ones, this browser's, the oldest."""
+    def _ended(self, known: Mapping[bytes, Login], account: int, before: bytes | None) -> list[bytes]:
+        """Return the sessions or devices that end with a new one: expired, this browser's, the account's oldest."""
         deletion_time_ms = self.clock.deletion_time_ms()
-        over = [one for one, other in known.items() if other.ends_ms <= deletion_time_ms] + ([before] if before else [])
-        return over + logins.of_account(known, account)[: 1 - MOST_OF_ACCOUNT]
+        ended = [one for one, other in known.items() if other.ends_ms <= deletion_time_ms] + (
+            [before] if before else []
+        )
+        return ended + logins.of_account(known, account)[: 1 - MOST_OF_ACCOUNT]
 
     def _device(self, request: web.Request) -> bytes | None:
-        """The digest of the browser's device cookie, if an account knows it."""
+        """Return the digest of the browser's device cookie, if it is stored."""
         value = request.cookies.get(self._cookie_name(request, DEVICE_COOKIE))
         digest = logins.device_digest_of(value, self.store.key_salt) if value else b""
         device = self.store.registry.devices.get(digest)
         return digest if device is not None and device.ends_ms > self.clock.monotonic_wall_ms() else None
 
-    async def log_out(self, request: web.Request, step: Callable[[sqlite3.Connection], None]) -> None:
-        """Ends sessions, this one among them; the browser forgets its cookie, and that of a device that is not known
-        any more."""
-        await self.store.change(step)
+    async def log_out(self, request: web.Request, session: Session) -> None:
+        """End a session."""
+        await self.store.change(logins.forget, [session.digest])
+        self._remove_cookies(request)
+
+    async def log_out_everywhere(self, request: web.Request, account: int) -> None:
+        """End all sessions and devices of an account."""
+        await self.store.change(logins.forget_account, account)
+        self._remove_cookies(request)
+
+    def _remove_cookies(self, request: web.Request) -> None:
+        """Remove the browser's session cookie, and its device cookie where that is no longer stored."""
         self._set_cookie(request, COOKIE, "", 0)
         if self._cookie_name(request, DEVICE_COOKIE) in request.cookies and self._device(request) is None:
             self._set_cookie(request, DEVICE_COOKIE, "", 0)
 
     def _cookie_name(self, request: web.Request, name: str = COOKIE) -> str:
-        """A cookie's name: below a prefix another one, so that a server at the root of the host has its own.
+        """Return a cookie's name: below a prefix another one, so that it differs from that of a server at the root.
 
         Browsers take `__Host-` with Path=/ alone (RFC 6265bis, 4.1.3.2); `__Secure-` needs https and no more.
         """
@@ -221,20 +226,21 @@ class Auth:
         return f"__Secure-{own}" if prefix else f"__Host-{own}"
 
     def _set_cookie(self, request: web.Request, name: str, value: str, lasts_ms: int) -> None:
-        """Has the answer set a cookie, or remove it where it lasts no time."""
+        """Set a cookie in the response, or remove it where `lasts_ms` is 0."""
         name, secure = self._cookie_name(request, name), "; Secure" if self.is_secure(request) else ""
         path = public_prefix(request) or "/"
         line = f"{name}={value}; Path={path}; Max-Age={lasts_ms // 1000}; HttpOnly; SameSite=Lax{secure}"
         request.setdefault(RESPONSE_COOKIES, {})[name] = line
 
-    # --- trying passwords
+    # --- checking passwords
 
     async def hashing(self, do: Callable[..., T], *what: Any, is_known: bool = False) -> T:
-        """What a slow function of tally/accounts/passwords.py gives, one at a time. `is_known`: for a browser that is
-        known,
-        which no crowd of others keeps from its turn. Raises ApiError 503."""
+        """Return what a slow function of tally/accounts/passwords.py returns, run one at a time.
+
+        `is_known`: for a known browser, whose queue others cannot fill. Raises ApiError 503.
+        """
         if self._waiting[is_known] >= MOST_WAITING:
-            raise ApiError(errors.OVERLOADED, "Too many log in just now: try again in a moment.", retry_after_s=1)
+            raise ApiError(errors.OVERLOADED, "Too many sign-ins at once: try again in a moment.", retry_after_s=1)
         self._waiting[is_known] += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, do, *what)
@@ -242,30 +248,32 @@ class Auth:
             self._waiting[is_known] -= 1
 
     def take_try(self, request: web.Request, email: str | None = None, owner: Owner | None = None) -> Try:
-        """Count a try of a password, or of another secret where no email address is given. `owner`: whose address it
-        is. The caller gives the try back if it was right or could not be checked. Raises ApiError 429."""
+        """Count a try of a password, or of another secret where no email address is given. Raises ApiError 429.
+
+        `owner` is the account of the address. The caller gives the try back if it was right or could not be checked.
+        """
         browser = None if owner is None else self._known_browser(request, owner.number)
         version = b"" if owner is None else owner.password_version
         try:
             return self._sign_in.take(self.client(request), email, browser, self.clock.monotonic_ns, version)
         except TooManyTries as refused:
-            message = "Too many tries: wait a while, then try again."
+            message = "Too many tries: wait as long as Retry-After says, then try again."
             raise ApiError(errors.RATE_LIMITED, message, retry_after_s=refused.wait_s) from None
 
     def _known_browser(self, request: web.Request, account: int) -> bytes | None:
-        """The digest of a session or device of the account that this browser has."""
+        """Return the digest of this browser's session or device of the account."""
         session, device = self.found(request), self._device(request)
         if session is not None and session.owner.number == account:
             return session.digest
         return device if device is not None and self.store.registry.devices[device].account == account else None
 
     def client(self, request: web.Request) -> bytes:
-        """What the client is counted under: the same address as collect sees."""
+        """Return the address under which the client is counted, the same as for collect."""
         resolver = request.app[COLLECTOR].resolver
         return resolver.client(request.remote, *request.headers.getall(resolver.header, ())).key
 
     def count(self, buckets: Buckets, key: bytes | int) -> None:
-        """Takes a token. Raises ApiError 429."""
+        """Count a request against its rate limit. Raises ApiError 429."""
         now_ns = self.clock.monotonic_ns()
         wait_s = buckets.wait_s(key, now_ns)
         if wait_s:
@@ -273,16 +281,16 @@ class Auth:
         buckets.take(key, now_ns)
 
 
-AUTH = web.AppKey("gate", Auth)
+AUTH = web.AppKey("auth", Auth)
 
 
 def invalid(field: str, message: str) -> ApiError:
-    """The refusal of a field."""
+    """Return the error for a field of a body."""
     return ApiError(errors.INVALID_FIELD, message, field=field)
 
 
 async def body(request: web.Request, fields: Collection[str]) -> dict[str, Any]:
-    """A request's JSON object, with no other fields than these. Raises ApiError 400, 413, 415."""
+    """Return a request's JSON object, which may have these fields. Raises ApiError 400, 413, 415."""
     if request.content_type != "application/json":
         raise ApiError(errors.UNSUPPORTED_MEDIA_TYPE)
     try:
@@ -290,23 +298,23 @@ async def body(request: web.Request, fields: Collection[str]) -> dict[str, Any]:
     except orjson.JSONDecodeError:
         raise ApiError(errors.INVALID_JSON) from None
     if not isinstance(sent, dict):
-        raise ApiError(errors.INVALID_BODY, "The body is a JSON object.")
+        raise ApiError(errors.INVALID_BODY, "The body must be a JSON object.")
     for name in sent:
         if name not in fields:
-            raise invalid(name[:100], f"The fields are {', '.join(fields)}.")
+            raise invalid(name[:100], f"Unknown field: this request takes {', '.join(fields)}.")
     return sent
 
 
 def text(sent: dict[str, Any], name: str) -> str:
-    """A field that has to be a text. Raises ApiError 400."""
+    """Return a field that must be a string. Raises ApiError 400."""
     value = sent.get(name)
     if not isinstance(value, str):
-        raise invalid(name, f"{name} is a text.")
+        raise invalid(name, f"{name} must be a string.")
     return value
 
 
 def flag(sent: dict[str, Any], name: str) -> bool:
-    """A field that is true or false; false where it is missing or null. Raises ApiError 400."""
+    """Return a field that must be true or false; false where it is missing or null. Raises ApiError 400."""
     value = sent.get(name)
     if value is not None and not isinstance(value, bool):
         raise invalid(name, f"{name} must be true or false.")

@@ -1,61 +1,93 @@
-"""The answers about what visitors do: funnels and what is in event_data, as JSON or CSV.
+"""Reports about what visitors do: funnels and the values in event_data.
 
-Counts come exact out of tally/reports/funnels.py and tally/reports/event_data.py; here they are put into words and
-percent. Shares are in percent and times in seconds, both with one decimal, rounded half away from zero.
+The engine returns counts, and says where those of event_data are not exact (`exact`). Shares are in percent and times
+in seconds, both with one decimal, rounded half away from zero.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from aiohttp import web
-
-from tally.api.context import Answer, Reader, View, scope_of
-from tally.api.params import Question
-from tally.http.formats import round_half_away, table_response
-from tally.http.responses import json_response
-from tally.reports import event_data as properties
-from tally.reports import funnels
+from tally.api import params
+from tally.api.context import Answer, Question, ReadApi
+from tally.api.params import Filters, Ranged, Sent
+from tally.events.validation import MOST_EVENT_DATA_BYTES
+from tally.reports.engine import FILTERS, MAX_STEPS, MIN_STEPS
 from tally.reports.event_data import PERCENTILES, Numbers
+from tally.rounding import ratio
 
-_STEP = ("field", "value", "visits", "visitors", "of_first", "of_previous", "mean_seconds")
+FUNNEL_COLUMNS = ("field", "value", "visits", "visitors", "of_first", "of_previous", "mean_seconds")
+EVENT_DATA_COLUMNS = ("property", "value", "events", "visitors")
+_STEP_FIELDS = ("pathname", "event_name")
+_STEP_FORMS = "pathname:/pricing (a view of that page) or event_name:signup (a custom event of that name)"
+_MAX_STEP_CHARACTERS = 8_192
+# Event names have at most 200 characters (docs/reference/collect-api.md).
+_MAX_NAME_CHARACTERS = 200
 
-
-async def _funnel(reader: Reader, view: View, asked: Question, _: str) -> web.Response:
-    scope = scope_of(view.website, asked)
-    found = await reader.find(
-        asked, lambda connection: funnels.funnel(connection, scope, asked.steps, reader.remembered)
-    )
-    rows = []
-    for n, ((field, value), of) in enumerate(zip(asked.steps, found, strict=True)):
-        of_previous = _share(of.visits, found[n - 1].visits, 100) if n else None
-        seconds = _share(of.ms, of.visits, Fraction(1, 1000)) if n else None
-        rows.append(
-            (field, value, of.visits, of.visitors, _share(of.visits, found[0].visits, 100), of_previous, seconds)
-        )
-    return table_response(_STEP, rows, asked.meta(view.website.id), asked.csv)
+Step = tuple[str, str]
+"""Field and text."""
 
 
-def _share(part: int, whole: int, unit: Fraction | int) -> float | int | None:
-    return round_half_away(unit * Fraction(part, whole), 1) if whole else None
+def _steps(sent: Sent) -> tuple[Step, ...]:
+    given = sent.query.getall("step", [])
+    if not MIN_STEPS <= len(given) <= MAX_STEPS:
+        message = f"step must be sent {MIN_STEPS} to {MAX_STEPS} times, once for each step (got {len(given)})."
+        raise params.invalid("step", message)
+    return tuple(map(_step, given))
 
 
-async def _event_data(reader: Reader, view: View, asked: Question, _: str) -> web.Response:
-    scope, name, only = scope_of(view.website, asked), asked.event_name, asked.property
-    found = await reader.find(
-        asked, lambda connection: properties.data(connection, scope, name, only, asked.limit, reader.remembered)
-    )
-    meta = asked.meta(view.website.id) | {
+def _step(given: str) -> Step:
+    field, _, value = given.partition(":")
+    if field not in _STEP_FIELDS or not value or len(value) > _MAX_STEP_CHARACTERS:
+        message = f"step must be {_STEP_FORMS}, at most {_MAX_STEP_CHARACTERS} characters (got {params.shown(given)})."
+        raise params.invalid("step", message)
+    return field, value
+
+
+@dataclass(frozen=True, slots=True)
+class FunnelParameters(Ranged):
+    """Of a funnel."""
+
+    steps: tuple[Step, ...] = params.parameter(_steps, "step", is_repeated=True)
+
+
+@dataclass(frozen=True, slots=True)
+class EventDataParameters(Ranged):
+    """Of the values in event_data: of one event name, and of one property or all."""
+
+    filters: Filters = params.filter_by([field for field in FILTERS if field != "event_name"])
+    limit: int = params.limit(10)
+    event_name: str = params.text("event_name", "the name of a custom event", 1, _MAX_NAME_CHARACTERS)
+    property: str | None = params.optional_text("property", MOST_EVENT_DATA_BYTES)
+
+
+async def funnel(api: ReadApi, asked: Question[FunnelParameters]) -> Answer:
+    """Return how many visits take some steps one after another, and the mean time between steps."""
+    steps = asked.parameters.steps
+    found = await api.reports.funnel(asked.scope, steps, asked.requester)
+    rows: list[Sequence[Any]] = []
+    for n, ((field, value), of) in enumerate(zip(steps, found, strict=True)):
+        of_previous = ratio(of.visits, found[n - 1].visits, 100) if n else None
+        seconds = ratio(of.ms, of.visits, Fraction(1, 1000)) if n else None
+        of_first = ratio(of.visits, found[0].visits, 100)
+        rows.append((field, value, of.visits, of.visitors, of_first, of_previous, seconds))
+    return Answer(asked.meta(), rows)
+
+
+async def event_data(api: ReadApi, asked: Question[EventDataParameters]) -> Answer:
+    """Return the properties in event_data of a name's events, with their values and numbers."""
+    name, only, limit = asked.parameters.event_name, asked.parameters.property, asked.parameters.limit
+    found = await api.reports.event_data(asked.scope, name, only, limit, asked.requester)
+    meta = asked.meta() | {
         "event_name": name,
         "property": only,
-        "limit": asked.limit,
+        "limit": limit,
         "events": found.events,
         "visitors": found.visitors,
         "properties": found.properties,
         "exact": found.exact,
     }
-    if asked.csv:
-        rows = [(of.name, _in_csv(value[0]), *value[1:]) for of in found.first for value in of.values]
-        return table_response(("property", "value", "events", "visitors"), rows, meta, as_csv=True)
     data = [
         {
             "property": of.name,
@@ -67,7 +99,8 @@ async def _event_data(reader: Reader, view: View, asked: Question, _: str) -> we
         }
         for of in found.first
     ]
-    return json_response({"data": data, "meta": meta})
+    rows = ((of.name, _csv_value(value[0]), *value[1:]) for of in found.first for value in of.values)
+    return Answer(meta, rows, data)
 
 
 def _numbers(of: Numbers) -> dict[str, Any]:
@@ -75,9 +108,6 @@ def _numbers(of: Numbers) -> dict[str, Any]:
     return {"samples": of.samples, "sum": of.sum, "mean": of.mean, "min": of.min, **percentiles, "max": of.max}
 
 
-def _in_csv(value: Any) -> Any:
-    # As JSON has it: Python's own words begin with a capital.
+def _csv_value(value: Any) -> Any:
+    # As JSON writes it; Python would write True.
     return str(value).lower() if isinstance(value, bool) else value
-
-
-ANSWERS: dict[str, Answer] = {"funnel": _funnel, "event-data": _event_data}

@@ -1,57 +1,54 @@
-"""What every answer about a website stands on: the reader, what a request may see, and what a client may keep.
+"""What every endpoint about a website uses: the engine, what a request may read, the question, and caching headers.
 
-An answer is kept by its ETag: a hash of the question as understood and of the website's change counter. Another
-process of this server counts anew, so its own number is a part of it too. What may be seen (`View`) is decided where
-the request is authorised, and nowhere else.
+`ReadApi` holds the state of the read API. A `View` says what a request may read; it is decided where the request is
+authorised, and nowhere else. A `Question` is a checked request, an `Answer` the result of a report before it is written
+as JSON or CSV.
+
+ETags. An answer's ETag is a keyed hash of the question as understood and of the website's version, which differs after
+every change. Versions start anew with each process, so the key is random for each process.
 """
 
 import secrets
-import sqlite3
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from aiohttp import web
+from yarl import URL
 
 from tally import errors
 from tally.accounts.websites import Website
-from tally.api.params import ALLOWED, Question
 from tally.api.single_flight import SingleFlight
 from tally.clock import Clock
 from tally.errors import ApiError
 from tally.ingest.store import Store
 from tally.latency_histogram import Histogram
 from tally.rate_limit import Buckets
-from tally.reports.cache import ResultCache
-from tally.reports.coverage import BeyondRetention
-from tally.storage.connections import Claim
-from tally.storage.sql.events import Scope
+from tally.reports.engine import Claim, Reports, Requester, Scope
 from tally.timestamps import iso
 
-# our choice: from what is answered out of memory to what is given up.
+# From an answer out of memory to one that is cancelled.
 _TIMES_NS = tuple(ms * 1_000_000 for ms in (1, 5, 25, 100, 500, 2_500, 10_000))
 
-# What is counted from single events alone.
-_NEVER_COUNTED = frozenset(("events", "funnel", "event-data"))
-
-T = TypeVar("T")
+P = TypeVar("P")
 
 
-class Reader:
-    """What reading needs at hand."""
+class ReadApi:
+    """State of the read API. `keys` limits requests by API key; `names` are the names of the reports."""
 
-    def __init__(self, store: Store, clock: Clock, keys: Buckets, base_url: str) -> None:
-        self.store, self.clock, self.keys, self.base_url = store, clock, keys, base_url
-        # ETags of an earlier process mean nothing: the change counter starts anew.
-        self.boot = secrets.token_bytes(8)
-        self.remembered = ResultCache()
-        # Answers to questions by share links that are under way.
+    def __init__(
+        self, store: Store, reports: Reports, clock: Clock, keys: Buckets, base_url: str, names: Iterable[str]
+    ) -> None:
+        self.store, self.reports, self.clock, self.keys, self.base_url = store, reports, clock, keys, base_url
+        self._etag_key = secrets.token_bytes(8)
+        # Reports for share links that are being computed.
         self.link_answers: SingleFlight[web.Response] = SingleFlight()
-        # Nanoseconds of each question, by endpoint.
-        self.times = {name: Histogram(_TIMES_NS) for name in ALLOWED if name != "websites"}
+        # Nanoseconds of each answer, by report.
+        self.times = {name: Histogram(_TIMES_NS) for name in names}
 
     async def website(self, request: web.Request, account: int) -> Website:
-        """The website of the path, if it is this account's. Raises ApiError 404."""
+        """Return the website in the path, if it belongs to the account. Raises ApiError 404."""
         id = request.match_info["id"].lower()
         if self.store.website(id) is None:
             await self.store.look_again()
@@ -61,29 +58,18 @@ class Reader:
         return website
 
     def etag(self, *what: object) -> str:
-        """A hash of what determines an answer."""
-        return blake2b(repr(what).encode(), digest_size=16, key=self.boot).hexdigest()
-
-    async def find(self, asked: Question, look: Callable[[sqlite3.Connection], T]) -> T:
-        """What a look finds, in one snapshot. Raises ApiError 503, and 400 where it needs rows that are gone."""
-        try:
-            return await self.store.read(look, asked.is_gone, asked.claim)
-        except BeyondRetention as beyond:
-            message = f"Single events are kept from {iso(beyond.from_ms)} on: ask from then on{_otherwise(asked)}."
-            raise ApiError(errors.BEYOND_RETENTION, message, field="from") from None
+        """Return a hash of what determines an answer."""
+        return blake2b(repr(what).encode(), digest_size=16, key=self._etag_key).hexdigest()
 
 
-def _otherwise(asked: Question) -> str:
-    """What else helps where single events are gone: what is counted of the days before them, if anything is."""
-    return "" if asked.endpoint in _NEVER_COUNTED else ", or without filters for whole UTC days"
-
-
-READER = web.AppKey("reader", Reader)
+READ_API = web.AppKey("read_api", ReadApi)
 
 
 class View(NamedTuple):
-    """What a request may see: a website; without the data of its events where `is_shared`. `by`: the header that says
-    so, for Vary; "" where the path does."""
+    """What a request may read: a website; only its traffic, without event_data, where `is_shared`.
+
+    `by`: the header that authorised the request, for Vary; "" where the path did.
+    """
 
     website: Website
     by: str
@@ -91,31 +77,77 @@ class View(NamedTuple):
 
     @property
     def claim(self) -> Claim:
-        """Who the questions about it are for, where connections are short."""
+        """For whom reports are computed, where connections are short: the account or the share link."""
         return Claim(self.is_shared, self.website.number if self.is_shared else self.website.account)
 
 
-Answer = Callable[[Reader, View, Question, str], Awaitable[web.Response]]
-"""What an endpoint answers to a question; the text is the path's own part, a top list's field."""
+@dataclass(frozen=True, slots=True)
+class Question(Generic[P]):
+    """A checked request for a report. `url`: path and query, without the public prefix, which is `prefix`."""
+
+    view: View
+    parameters: P
+    csv: bool
+    requester: Requester
+    url: URL
+    prefix: str
+
+    @property
+    def website(self) -> Website:
+        """The website that the question is about."""
+        return self.view.website
+
+    @property
+    def scope(self) -> Scope:
+        """The events that the question is about: those of the range that match the filters."""
+        asked: Any = self.parameters
+        return Scope(self.website.number, asked.range.from_ms, asked.range.to_ms, asked.filters)
+
+    def meta(self) -> dict[str, Any]:
+        """Return what every answer about a range repeats of its question."""
+        asked: Any = self.parameters
+        span = asked.range
+        meta = {
+            "website_id": self.website.id,
+            "from": iso(span.from_ms, span.tz),
+            "to": iso(span.to_ms, span.tz),
+            "tz": span.tz.key,
+        }
+        if hasattr(asked, "filters"):
+            meta["filters"] = {name: list(values) for name, values in asked.filters}
+        return meta
 
 
-def scope_of(website: Website, asked: Question) -> Scope:
-    """Which events a question is about."""
-    return Scope(website.number, asked.range.from_ms, asked.range.to_ms, asked.filters)
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The result of a report: rows of the report's columns, and `meta`.
+
+    `data` is the JSON form where it is no list of rows; `columns` are given where they differ from the report's. Rows
+    may be a generator, since JSON with `data` does not read them.
+    """
+
+    meta: Mapping[str, Any]
+    rows: Iterable[Sequence[Any]] = ()
+    data: Any = None
+    columns: Sequence[str] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Compute = Callable[[ReadApi, Question[P]], Awaitable[Answer]]
+"""The function of a report. Raises ApiError."""
 
 
 def has_tag(request: web.Request, etag: str) -> bool:
-    """Whether the client names this very tag: it has then seen the answer, so the question was a good one."""
+    """Return whether the client sent this ETag; it has then received this answer before."""
     return any(f'"{etag}"' in given for given in request.headers.getall("If-None-Match", ()))
 
 
 def has_any_tag(request: web.Request) -> bool:
-    """Whether the client names any tag at all."""
-    # `*` is any answer at all, but only where there is one: a refusal is never 304.
+    """Return whether the client sent `*`, which matches any answer but no error."""
     return request.headers.get("If-None-Match", "").strip() == "*"
 
 
 def caching(etag: str, by: str) -> dict[str, str]:
-    """The headers of an answer that a client may keep, and ask about each time; `by` is the header that authorised."""
+    """Return the headers of an answer that a client may store and must revalidate; `by`: see View."""
     vary = f"Accept, {by}" if by else "Accept"
     return {"ETag": f'"{etag}"', "Cache-Control": "private, no-cache", "Vary": vary}

@@ -1,96 +1,111 @@
-"""The answers about measurements: web vitals, experiments and heatmaps, as JSON or CSV.
+"""Reports about measurements: web vitals, experiments and heatmaps.
 
-Counts come exact out of tally/reports/web_vitals.py, tally/reports/experiments.py and tally/reports/heatmaps.py; here
-they are put into words and percent. Percentiles of web vitals are off by RELATIVE_ERROR at most, which `meta` says;
-p-values are told as they are, rates in percent with two decimals, shares and lifts with one.
+The engine returns exact counts. Percentiles of web vitals are off by RELATIVE_ERROR at most, which `meta` repeats.
+p-values are not rounded; rates are in percent with two decimals, shares and lifts with one.
 """
 
-import sqlite3
 from collections.abc import Iterable
-from fractions import Fraction
+from dataclasses import dataclass
 from typing import Any
 
-from aiohttp import web
-
-from tally import errors
-from tally.api.context import Answer, Reader, View, scope_of
-from tally.api.params import Question
-from tally.errors import ApiError
+from tally.api import params
+from tally.api.context import Answer, Question, ReadApi
+from tally.api.params import Filters, Ranged, Sent
+from tally.events.dimensions import FIELDS
 from tally.events.validation import METRICS
-from tally.http.formats import round_half_away, table_response
-from tally.http.responses import json_response
-from tally.reports import experiments as trial_figures
-from tally.reports import heatmaps as heat_figures
 from tally.reports import significance
-from tally.reports import web_vitals as vital_figures
-from tally.reports.experiments import Arm, Experiment
-from tally.rollups.heatmap_grid import BIN_HEIGHT_PX, BINS_X, WIDTHS
-from tally.rollups.vitals_histogram import PERCENTILES, RELATIVE_ERROR, THRESHOLDS, Summary, summary
+from tally.reports.engine import WIDTHS, Experiment, Summary
+from tally.reports.experiments import Arm
+from tally.rollups.heatmap_grid import BIN_HEIGHT_PX, BINS_X
+from tally.rollups.vitals_histogram import PERCENTILES, RELATIVE_ERROR, THRESHOLDS
+from tally.rounding import ratio
+from tally.timeranges import Range
 from tally.timestamps import DAY_MS, iso
 
-_MOST_DAYS = 10_000
+# As many rows as a time series may have.
+_MAX_DAYS = 10_000
+# The longest pathname that is stored.
+_MAX_PATHNAME_CHARACTERS = 8_192
 _SUMMARY = ("samples", *(f"p{percent}" for percent in PERCENTILES), "good", "needs_improvement", "poor")
+_ARM = ("conversions", "rate", "rate_low", "rate_high", "lift", "p_value", "p_value_any_time", "enough_data")
+VITALS_COLUMNS = ("metric", "unit", *_SUMMARY)
+VITALS_DAY_COLUMNS = ("time", *_SUMMARY)
+VITALS_VALUE_COLUMNS = ("value", "events", *_SUMMARY)
+EXPERIMENT_COLUMNS = ("experiment", "goal", "variant", "visitors", *_ARM)
+HEATMAP_COLUMNS = ("x", "y", "count")
+HEATMAP_PAGE_COLUMNS = ("value", "samples", "clicks")
 
 
-async def _vitals(reader: Reader, view: View, asked: Question, _: str) -> web.Response:
-    scope, by, metric = scope_of(view.website, asked), asked.by, asked.metric
-    if by == "day" and scope.to_ms - scope.from_ms > _MOST_DAYS * DAY_MS:
-        raise ApiError(errors.INVALID_PARAMETER, f"by=day takes at most {_MOST_DAYS:,} days.", field="by")
+# --- web vitals
 
-    def look(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
-        if by == "day":
-            days = vital_figures.by_day(connection, scope, metric)
-            return [(iso(begin_ms), *_told(of)) for begin_ms, of in days]
-        if by:
-            rows = vital_figures.by_value(connection, scope, by, metric, asked.limit, reader.remembered)
-            return [(row.value, row.events, *_told(row.summary)) for row in rows]
-        cells = vital_figures.overall(connection, scope)
-        return [(name, "" if name == "cls" else "ms", *_told(summary(cells, name))) for name in METRICS]
 
-    first = {"": ("metric", "unit"), "day": ("time",)}.get(by, ("value", "events"))
-    good_and_poor = ({"good": good, "poor": poor} for good, poor in THRESHOLDS.values())
-    meta = asked.meta(view.website.id) | {
-        "by": by or None,
-        "metric": metric if by else None,
-        "limit": asked.limit if by in ("pathname", "device") else None,
+@dataclass(frozen=True, slots=True)
+class VitalsParameters(Ranged):
+    """Of web vitals: all metrics, or one metric by page, device or UTC day."""
+
+    filters: Filters = params.filter_by(FIELDS)
+    limit: int = params.limit(10)
+    by: str = params.choice("by", ("pathname", "device", "day"))
+    metric: str = params.choice("metric", METRICS, METRICS[0])
+
+
+async def vitals(api: ReadApi, asked: Question[VitalsParameters]) -> Answer:
+    """Return percentiles and ratings of web vitals."""
+    own, scope = asked.parameters, asked.scope
+    if own.by == "day" and scope.to_ms - scope.from_ms > _MAX_DAYS * DAY_MS:
+        raise params.invalid("by", f"by=day takes a range of at most {_MAX_DAYS:,} days.")
+    rows: list[tuple[Any, ...]]
+    if own.by == "day":
+        days = await api.reports.vitals_by_day(scope, own.metric, asked.requester)
+        columns, rows = VITALS_DAY_COLUMNS, [(iso(begin_ms), *_summary(of)) for begin_ms, of in days]
+    elif own.by:
+        found = await api.reports.vitals_by_value(scope, own.by, own.metric, own.limit, asked.requester)
+        columns, rows = VITALS_VALUE_COLUMNS, [(row.value, row.events, *_summary(row.summary)) for row in found]
+    else:
+        metrics = await api.reports.vitals(scope, asked.requester)
+        columns = VITALS_COLUMNS
+        rows = [(name, "" if name == "cls" else "ms", *_summary(of)) for name, of in metrics.items()]
+    meta = asked.meta() | {
+        "by": own.by or None,
+        "metric": own.metric if own.by else None,
+        "limit": own.limit if own.by in ("pathname", "device") else None,
         "relative_error": RELATIVE_ERROR,
-        "thresholds": dict(zip(THRESHOLDS, good_and_poor, strict=True)),
+        "thresholds": {name: {"good": good, "poor": poor} for name, (good, poor) in THRESHOLDS.items()},
     }
-    return table_response((*first, *_SUMMARY), await reader.find(asked, look), meta, asked.csv)
+    return Answer(meta, rows, columns=columns)
 
 
-def _told(of: Summary) -> tuple[Any, ...]:
-    """The columns _SUMMARY; shares in percent."""
-    shares = (_percent(rated, of.samples) for rated in (of.good, of.middling, of.poor))
+def _summary(of: Summary) -> tuple[Any, ...]:
+    """Return the columns _SUMMARY; shares in percent."""
+    shares = (ratio(rated, of.samples, 100) for rated in (of.good, of.middling, of.poor))
     return of.samples, *of.percentiles, *shares
 
 
-def _percent(part: int, whole: int) -> float | int | None:
-    return round_half_away(Fraction(100 * part, whole), 1) if whole else None
+# --- experiments
 
 
-_ARM = ("conversions", "rate", "rate_low", "rate_high", "lift", "p_value", "p_value_any_time", "enough_data")
+@dataclass(frozen=True, slots=True)
+class ExperimentsParameters(Ranged):
+    """Of experiments; filters are about the assignment."""
+
+    filters: Filters = params.filter_by(FIELDS)
 
 
-async def _experiments(reader: Reader, view: View, asked: Question, _: str) -> web.Response:
-    found, left_out = await reader.find(
-        asked, lambda connection: trial_figures.experiments(connection, scope_of(view.website, asked))
-    )
-    meta = asked.meta(view.website.id) | {
+async def experiments(api: ReadApi, asked: Question[ExperimentsParameters]) -> Answer:
+    """Return the conversions of each experiment's variants, and what can be concluded from them."""
+    found, omitted = await api.reports.experiments(asked.scope, asked.requester)
+    meta = asked.meta() | {
         "visitor": "one UTC day",
         "confidence": 0.95,
         "split_is_off_below": significance.SPLIT_IS_OFF_BELOW,
         "least_of_a_kind": significance.LEAST_OF_A_KIND,
         "left_out": {
-            "experiments": left_out,
+            "experiments": omitted,
             "variants": sum(one.left_out[0] for one in found),
             "goals": sum(one.left_out[1] for one in found),
         },
     }
-    if asked.csv:
-        columns = ("experiment", "goal", "variant", "visitors", *_ARM)
-        return table_response(columns, _flat(found), meta, as_csv=True)
-    return json_response({"data": [_experiment(one) for one in found], "meta": meta})
+    return Answer(meta, _arms(found), [_experiment(one) for one in found])
 
 
 def _experiment(one: Experiment) -> dict[str, Any]:
@@ -111,13 +126,13 @@ def _experiment(one: Experiment) -> dict[str, Any]:
 
 
 def _arm(arm: Arm) -> dict[str, Any]:
-    """The columns _ARM; rates and lift in percent."""
+    """Return the columns _ARM; rates and lift in percent."""
     low, high = arm.interval or (None, None)
     values = (
         arm.conversions,
-        None if not arm.visitors else _rounded(arm.conversions / arm.visitors),
-        _rounded(low),
-        _rounded(high),
+        None if not arm.visitors else _percent(arm.conversions / arm.visitors),
+        _percent(low),
+        _percent(high),
         None if arm.lift is None else round(100 * arm.lift, 1),
         arm.p_value,
         arm.p_value_any_time,
@@ -126,23 +141,54 @@ def _arm(arm: Arm) -> dict[str, Any]:
     return dict(zip(_ARM, values, strict=True))
 
 
-def _rounded(rate: float | None) -> float | None:
+def _percent(rate: float | None) -> float | None:
     return None if rate is None else round(100 * rate, 2)
 
 
-def _flat(found: Iterable[Experiment]) -> Iterable[tuple[Any, ...]]:
+def _arms(found: Iterable[Experiment]) -> Iterable[tuple[Any, ...]]:
+    """Return a row of EXPERIMENT_COLUMNS for each variant of each goal."""
     for one in found:
         for goal in one.goals:
             for arm in goal.arms:
                 yield one.name, goal.goal or None, arm.variant, arm.visitors, *_arm(arm).values()
 
 
-async def _heatmap(reader: Reader, view: View, asked: Question, _: str) -> web.Response:
-    days, meta = _days(view, asked)
-    number, pathname, widths = view.website.number, asked.pathname, _widths(asked)
-    found = await reader.find(asked, lambda run: heat_figures.heatmap(run, number, pathname, days, widths))
-    if asked.csv:
-        return table_response(("x", "y", "count"), found.grid, meta, as_csv=True)
+# --- heatmaps
+
+
+@dataclass(frozen=True, slots=True)
+class HeatmapPagesParameters:
+    """Of the list of pages with heatmap data. Points are stored with their page and viewport width alone."""
+
+    range: Range = params.time_range()
+    filters: Filters = params.filter_by_width()
+    limit: int = params.limit(10)
+
+
+def _pathname(sent: Sent) -> str:
+    given = sent.value("pathname")
+    if given is None:
+        raise params.invalid("pathname", "pathname is required: the path of the page, such as / or /pricing.")
+    if len(given) > _MAX_PATHNAME_CHARACTERS:
+        message = f"pathname must have at most {_MAX_PATHNAME_CHARACTERS} characters (got {len(given)})."
+        raise params.invalid("pathname", message)
+    return given
+
+
+@dataclass(frozen=True, slots=True)
+class HeatmapParameters:
+    """Of the heatmap of a page; "" is the page of events without one."""
+
+    range: Range = params.time_range()
+    filters: Filters = params.filter_by_width()
+    pathname: str = params.parameter(_pathname, "pathname")
+
+
+async def heatmap(api: ReadApi, asked: Question[HeatmapParameters]) -> Answer:
+    """Return where a page was clicked and how far down it was seen."""
+    own, days = asked.parameters, _days(asked.parameters.range)
+    widths, number = _widths(own.filters), asked.website.number
+    found = await api.reports.heatmap(number, own.pathname, days, widths, asked.requester)
     data = {
         "grid": found.grid,
         "bins_x": BINS_X,
@@ -151,39 +197,35 @@ async def _heatmap(reader: Reader, view: View, asked: Question, _: str) -> web.R
         "clicks": found.clicks,
         "scroll": found.scroll,
     }
-    return json_response({"data": data, "meta": meta | {"pathname": pathname, "cells": found.cells}})
+    meta = _day_meta(asked.meta(), own.range) | {"pathname": own.pathname, "cells": found.cells}
+    return Answer(meta, found.grid, data)
 
 
-async def _heatmap_pages(reader: Reader, view: View, asked: Question, _: str) -> web.Response:
-    days, meta = _days(view, asked)
-    number, widths = view.website.number, _widths(asked)
-    found = await reader.find(asked, lambda run: heat_figures.pages(run, number, days, widths, asked.limit))
-    names = ("samples", "clicks")
-    meta |= {"limit": asked.limit, "unset": dict(zip(names, found.unset, strict=True))}
-    return table_response(("value", *names), found.rows, meta, asked.csv)
+async def heatmap_pages(api: ReadApi, asked: Question[HeatmapPagesParameters]) -> Answer:
+    """Return the pages with the most heatmap data."""
+    own, days = asked.parameters, _days(asked.parameters.range)
+    widths, number = _widths(own.filters), asked.website.number
+    found = await api.reports.heatmap_pages(number, days, widths, own.limit, asked.requester)
+    unset = dict(zip(HEATMAP_PAGE_COLUMNS[1:], found.unset, strict=True))
+    return Answer(_day_meta(asked.meta(), own.range) | {"limit": own.limit, "unset": unset}, found.rows)
 
 
-def _days(view: View, asked: Question) -> tuple[range, dict[str, Any]]:
-    """The UTC days that a range touches, since points know no more of their time, and meta that says so."""
-    asked_for = asked.range
-    days = range(asked_for.from_ms // DAY_MS, -(-asked_for.to_ms // DAY_MS))
+def _days(span: Range) -> range:
+    """Return the UTC days that a range touches: points are stored by day."""
+    return range(span.from_ms // DAY_MS, -(-span.to_ms // DAY_MS))
+
+
+def _day_meta(meta: dict[str, Any], span: Range) -> dict[str, Any]:
+    """Return meta with the range of whole days that is answered, and whether it is wider than the one asked for."""
+    days = _days(span)
     from_ms, to_ms = days.start * DAY_MS, days.stop * DAY_MS
-    return days, asked.meta(view.website.id) | {
-        "from": iso(from_ms, asked_for.tz),
-        "to": iso(to_ms, asked_for.tz),
-        "widened": (from_ms, to_ms) != (asked_for.from_ms, asked_for.to_ms),
+    return meta | {
+        "from": iso(from_ms, span.tz),
+        "to": iso(to_ms, span.tz),
+        "widened": (from_ms, to_ms) != (span.from_ms, span.to_ms),
     }
 
 
-def _widths(asked: Question) -> list[int]:
-    """The classes of viewports that are asked about; all where none is named."""
-    named = [value for _, values in asked.filters for value in values] or WIDTHS
-    return sorted({WIDTHS.index(value) for value in named})
-
-
-ANSWERS: dict[str, Answer] = {
-    "vitals": _vitals,
-    "experiments": _experiments,
-    "heatmap": _heatmap,
-    "heatmap-pages": _heatmap_pages,
-}
+def _widths(filters: Filters) -> tuple[str, ...]:
+    """Return the classes of viewport widths that are asked for; all where none is named."""
+    return tuple(value for _, values in filters for value in values) or WIDTHS

@@ -9,7 +9,6 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Sequence
-from fractions import Fraction
 from typing import Any
 
 import orjson
@@ -37,16 +36,6 @@ def table_response(
         return web.Response(text=csv_text(columns, rows), content_type="text/csv", charset="utf-8")
     data = [dict(zip(columns, row, strict=True)) for row in rows]
     return json_response({"data": data, "meta": meta})
-
-
-def round_half_away(figure: Fraction | None, decimals: int) -> float | int | None:
-    """Return `figure` rounded to `decimals`, halves away from zero; an int where decimals is 0."""
-    if figure is None:
-        return None
-    scaled = abs(figure) * 10**decimals
-    whole: int = (2 * scaled.numerator + scaled.denominator) // (2 * scaled.denominator)
-    signed = -whole if figure < 0 else whole
-    return signed / 10**decimals if decimals else signed
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

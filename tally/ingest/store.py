@@ -19,7 +19,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from tally.accounts.api_keys import ApiKey, key_digest, record_key_use
 from tally.accounts.usage import USAGE_WARNINGS, month_of
@@ -41,7 +41,9 @@ from tally.storage.health import RETRY_S, Health, refusal
 from tally.storage.recovery import Recovery
 from tally.storage.wal import truncate_wal
 
+P = ParamSpec("P")
 T = TypeVar("T")
+SQLITE_VERSION = sqlite3.sqlite_version
 TICK_S = 1.0
 # our choice: a stranger naming random websites makes the writer look at most ten times a second.
 LOOK_AGAIN_S = 0.1
@@ -216,13 +218,24 @@ class Store:
         # A group that was committed right afterwards may have been published before this.
         self.last_id = max(self.last_id, last_id or 0)
 
-    async def change(self, step: Callable[[sqlite3.Connection], T]) -> T:
-        """What an owner's change gives, done in a transaction of its own; it is seen at once. Raises ApiError 503."""
+    async def lookup(
+        self, step: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Return what a function that reads returns, called with a connection and arguments. Raises ApiError 503."""
+        return await self.read(lambda connection: step(connection, *args, **kwargs))
+
+    async def change(
+        self, step: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Return what a function that writes returns, called with a connection and arguments in one transaction.
+
+        The change takes effect at once. Raises ApiError 503.
+        """
         month = month_of(self._clock.wall_ms())
 
         def do(connection: sqlite3.Connection) -> tuple[T, AccountCache]:
             with transaction(connection):
-                result = step(connection)
+                result = step(connection, *args, **kwargs)
             self.health.files.check_database()
             self.health.files.check_log()
             return result, registry(connection, month)

@@ -25,7 +25,7 @@ from tally.storage.sql.behaviour import MASK_BITS, VISIT_BITS, Share, Step, Stre
 from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS
 
-MAX_STEPS = 8
+MIN_STEPS, MAX_STEPS = 2, 8
 # our choice: 15 MB for each question; a quarter of a million visits a day have their first step in a round of four.
 MAX_VISITS = 50_000
 MAX_HITS = 20_000

@@ -1,14 +1,13 @@
-"""The figures of /metrics: what the rooms count, put into Prometheus' families.
+"""The families of /metrics: counters of the server's components as Prometheus metrics.
 
-The rooms count in plain integers, whether anybody asks or not; here they are only read. No label ever holds anything
-that came with a request: routes are the table's own patterns (what is at no route of ours is `none`), statuses their
-classes, codes those of tally/errors.py and of rejections, endpoints those of tally/api/traffic.py. So the number of
-series is bounded by the code, whatever is sent, and nothing personal is in them.
+Components count in plain integers; they are read here when /metrics is requested. No label holds anything that a
+request sent: routes are the patterns of the routing table (`none` for other paths), statuses their classes, codes those
+of tally/errors.py and of rejected events, endpoints the names of reports (tally/api/reports.py). The number of series
+is therefore bounded by the code, and none holds personal data.
 """
 
 import platform
 import shutil
-import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -17,14 +16,14 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector as MetricsCollector
 
 from tally.accounts.usage import USAGE_WARNINGS
-from tally.api.context import Reader
+from tally.api.context import ReadApi
 from tally.clock import Clock
 from tally.http.connections import Connections
 from tally.http.middleware import ResponseCounts
 from tally.http.request_paths import COLLECT_PATHS
 from tally.ingest.collector import Collector
 from tally.ingest.rejected_events import RejectedEvents
-from tally.ingest.store import Store
+from tally.ingest.store import SQLITE_VERSION, Store
 from tally.latency_histogram import Histogram
 from tally.maintenance.scheduled_backup import ScheduledBackup
 from tally.resources import tally_version
@@ -35,21 +34,24 @@ from tally.storage.value_limits import BOUNDED, ValueLimits
 _NONE = "none"
 
 
-class Figures(MetricsCollector):
-    """All of them, as they are now. `answered`, `refused`: tally/errors.py; `collect_path`: the owner's choice."""
+class ServerMetrics(MetricsCollector):
+    """All families, at the moment they are read.
+
+    `answered` and `refused`: see tally/http/middleware.py; `collect_path`: the configured one.
+    """
 
     def __init__(
         self,
-        desk: Collector,
-        reader: Reader,
+        collector: Collector,
+        api: ReadApi,
         connections: Connections,
-        nightly: ScheduledBackup | None,
+        backup: ScheduledBackup | None,
         answered: ResponseCounts,
         refused: Counter[str],
         collect_path: str,
         base_path: str = "",
     ) -> None:
-        self._desk, self._reader, self._nightly = desk, reader, nightly
+        self._collector, self._api, self._backup = collector, api, backup
         self._connections = connections
         self._answered, self._refused = answered, refused
         self._base_path = base_path
@@ -57,34 +59,44 @@ class Figures(MetricsCollector):
         self._process = ProcessCollector(registry=None)
 
     def collect(self) -> Iterator[Metric]:
-        """The families, in an order that people read well."""
-        desk, store = self._desk, self._desk.store
-        info = {"version": tally_version(), "sqlite": sqlite3.sqlite_version, "python": platform.python_version()}
-        running = GaugeMetricFamily("tally_info", "1; what runs is in the labels.", labels=list(info))
+        """Yield the families, related ones together."""
+        collector, store = self._collector, self._collector.store
+        info = {"version": tally_version(), "sqlite": SQLITE_VERSION, "python": platform.python_version()}
+        running = GaugeMetricFamily("tally_info", "Always 1; the labels hold the versions.", labels=list(info))
         running.add_metric(list(info.values()), 1)
         yield running
         yield self._requests()
-        yield _by_code("tally_requests_refused", "Requests answered with an error, by its code.", self._refused)
+        yield _by_code("tally_requests_refused", "Requests answered with an error, by error code.", self._refused)
         yield from _connections(self._connections)
-        yield _counter("tally_events_accepted", "Events answered as accepted, duplicates included.", desk.accepted)
-        yield _by_code("tally_events_rejected", "Events rejected, by code.", desk.rejected)
-        yield from _left_out(store.rejected_events)
+        yield _counter("tally_events_accepted", "Events accepted, duplicates included.", collector.accepted)
+        yield _by_code("tally_events_rejected", "Events rejected, by error code.", collector.rejected)
+        yield from _rejected(store.rejected_events)
         yield _folded(store.event_writer.value_limits)
-        yield _usage(store, self._desk.clock.wall_ms())
+        yield _usage(store, self._collector.clock.wall_ms())
         yield from _writing(store)
         yield self._queries()
         yield from _readers(store.readers)
-        joined = self._reader.link_answers.joined
-        yield _counter("tally_shared_answers", "Questions by share links that took the answer of another.", joined)
+        joined = self._api.link_answers.joined
+        yield _counter(
+            "tally_shared_answers", "Requests by share links answered with the result of an identical request.", joined
+        )
         yield _state(store)
         yield from _sizes(store)
         sessions = store.event_writer.sessions
-        yield _gauge("tally_identities", "Visitors kept in memory.", len(sessions))
-        yield _counter("tally_identities_evicted", "Visitors forgotten for want of room.", sessions.evictions)
-        early = desk.clients.rotated_early + desk.client_websites.rotated_early
-        yield _counter("tally_buckets_turned_early", "Times that a flood of clients emptied the token buckets.", early)
-        yield from _clock(desk.clock)
-        yield from _backups(self._nightly, desk.clock.wall_ms())
+        yield _gauge("tally_identities", "Visitor identities in memory.", len(sessions))
+        yield _counter(
+            "tally_identities_evicted",
+            "Visitor identities evicted because the maximum was reached.",
+            sessions.evictions,
+        )
+        early = collector.clients.rotated_early + collector.client_websites.rotated_early
+        yield _counter(
+            "tally_buckets_turned_early",
+            "Times that rate limit buckets were cleared early because there were too many clients.",
+            early,
+        )
+        yield from _clock(collector.clock)
+        yield from _backups(self._backup, collector.clock.wall_ms())
         yield from self._process.collect()
 
     def _requests(self) -> Metric:
@@ -105,22 +117,22 @@ class Figures(MetricsCollector):
         return family
 
     def _queries(self) -> Metric:
-        help = "Time from a question of the read API to its figures, waiting for a connection included."
+        help = "Duration of reports, waiting for a connection included."
         family = HistogramMetricFamily("tally_query_seconds", help, labels=["endpoint"])
-        for name, times in sorted(self._reader.times.items()):
+        for name, times in sorted(self._api.times.items()):
             family.add_metric([name], *_buckets(times, 1e9))
         return family
 
 
-def _left_out(left_out: RejectedEvents) -> Iterator[Metric]:
-    yield _by_code("tally_collect_refused", "Collect requests refused whole, by code.", left_out.requests)
-    yield _by_code("tally_events_left_out", "Events of websites that were not taken, by code.", left_out.events)
-    uncounted = "Events left out that no website counts, for want of room while nothing could be written."
+def _rejected(left_out: RejectedEvents) -> Iterator[Metric]:
+    yield _by_code("tally_collect_refused", "Collect requests refused as a whole, by error code.", left_out.requests)
+    yield _by_code("tally_events_left_out", "Rejected events of registered websites, by error code.", left_out.events)
+    uncounted = "Rejected events missing from the counts by website, because too many counts waited to be written."
     yield _counter("tally_left_out_uncounted", uncounted, left_out.uncounted)
 
 
 def _usage(store: Store, now_ms: int) -> Metric:
-    help = "Accounts that have used at least so many percent of their plan's events of this month."
+    help = "Accounts that have used at least this percentage of their monthly events."
     family = GaugeMetricFamily("tally_accounts_month_used", help, labels=["percent"])
     for percent in USAGE_WARNINGS:
         family.add_metric([str(percent)], store.accounts_past(percent, now_ms))
@@ -128,7 +140,7 @@ def _usage(store: Store, now_ms: int) -> Metric:
 
 
 def _folded(limits: ValueLimits) -> Metric:
-    help = "Events stored with (other) in place of a new value beyond its field's limit of the day, by field."
+    help = "Events stored with (other) instead of a new value, because the field's daily limit was reached."
     family = CounterMetricFamily("tally_events_folded", help, labels=["field"])
     for field, name in enumerate(BOUNDED):
         family.add_metric([name], limits.folded[field])
@@ -136,26 +148,32 @@ def _folded(limits: ValueLimits) -> Metric:
 
 
 def _connections(connections: Connections) -> Iterator[Metric]:
-    yield _gauge("tally_connections", "Connections that are open.", connections.open)
-    yield _counter("tally_connections_refused", "Connections refused at a bound.", connections.refused)
-    yield _counter("tally_connections_evicted", "Connections closed to make room.", connections.evicted)
-    yield _counter("tally_connections_late", "Connections closed for being late, or for too much.", connections.late)
+    yield _gauge("tally_connections", "Open connections.", connections.open)
+    yield _counter("tally_connections_refused", "Connections refused because a limit was reached.", connections.refused)
+    yield _counter("tally_connections_evicted", "Idle connections closed to accept new ones.", connections.evicted)
+    yield _counter(
+        "tally_connections_late", "Connections closed because of a timeout or too much data.", connections.late
+    )
 
 
 def _writing(store: Store) -> Iterator[Metric]:
     counters = store.counters
-    yield _histogram("tally_commit_seconds", "Time from a group's start to its commit on disk.", counters.took, 1e9)
-    yield _histogram("tally_commit_events", "Events in a committed group.", counters.sizes)
-    yield _counter("tally_commits_failed", "Groups that could not be committed.", counters.failed_commits)
-    yield _gauge("tally_queue_events", "Events that wait for a commit.", store.queue)
+    yield _histogram("tally_commit_seconds", "Duration of group commits, fsync included.", counters.took, 1e9)
+    yield _histogram("tally_commit_events", "Events per group commit.", counters.sizes)
+    yield _counter("tally_commits_failed", "Failed group commits.", counters.failed_commits)
+    yield _gauge("tally_queue_events", "Events waiting for a commit.", store.queue)
 
 
 def _readers(readers: Readers) -> Iterator[Metric]:
-    """Connections for reading, by who they are for: accounts (keys and sessions), or share links."""
-    busy = GaugeMetricFamily("tally_readers_busy", "Connections that answer a question.", labels=["class"])
-    waiting = GaugeMetricFamily("tally_readers_waiting", "Questions that wait for a connection.", labels=["class"])
-    refused = CounterMetricFamily("tally_readers_refused", "Questions that waited for too long.", labels=["class"])
-    waits = HistogramMetricFamily("tally_readers_wait_seconds", "How long questions waited.", labels=["class"])
+    """Yield the metrics of reading connections, by class: accounts (API keys and sessions) or share links."""
+    busy = GaugeMetricFamily("tally_readers_busy", "Reading connections in use.", labels=["class"])
+    waiting = GaugeMetricFamily("tally_readers_waiting", "Reports waiting for a reading connection.", labels=["class"])
+    refused = CounterMetricFamily(
+        "tally_readers_refused", "Reports refused after waiting too long for a reading connection.", labels=["class"]
+    )
+    waits = HistogramMetricFamily(
+        "tally_readers_wait_seconds", "Time that reports waited for a reading connection.", labels=["class"]
+    )
     for name, of in (("account", readers.accounts), ("link", readers.links)):
         busy.add_metric([name], of.queue.busy)
         waiting.add_metric([name], of.queue.waiting)
@@ -165,9 +183,11 @@ def _readers(readers: Readers) -> Iterator[Metric]:
 
 
 def _state(store: Store) -> Metric:
-    """1 at the one word that /healthz goes by."""
+    """Return 1 for the state that /healthz reports and 0 for the others."""
     now = store.look()
-    family = GaugeMetricFamily("tally_storage_state", "1 where it stands so with the database.", labels=["state"])
+    family = GaugeMetricFamily(
+        "tally_storage_state", "1 for the current state of the database, 0 for others.", labels=["state"]
+    )
     for state in ("well", *WORDS):
         family.add_metric([state], state == now)
     return family
@@ -175,34 +195,34 @@ def _state(store: Store) -> Metric:
 
 def _sizes(store: Store) -> Iterator[Metric]:
     yield _gauge("tally_database_bytes", "Size of the database file.", store.file_bytes)
-    yield _gauge("tally_log_bytes", "Size of SQLite's log beside the database.", store.log_bytes)
+    yield _gauge("tally_log_bytes", "Size of the write-ahead log.", store.log_bytes)
     try:
         free = shutil.disk_usage(store.path.parent).free
     except OSError:
         return
-    yield _gauge("tally_disk_free_bytes", "Room that is left on the database's disk.", free)
+    yield _gauge("tally_disk_free_bytes", "Free space on the database's disk.", free)
 
 
 def _clock(clock: Clock) -> Iterator[Metric]:
-    lead = "How far the system's clock is ahead of where it stood before it was set; below 0 where it was set back."
+    lead = "Seconds by which the system clock was set forward; negative where it was set back."
     yield _gauge("tally_clock_lead_seconds", lead, clock.ahead_ms / 1000)
-    behind = "How far deletions are behind the system's clock, since it has not held for long enough."
+    behind = "Seconds by which deletions lag behind the system clock, until the clock is trusted."
     yield _gauge("tally_clock_unbelieved_seconds", behind, (clock.wall_ms() - clock.deletion_time_ms()) / 1000)
 
 
-def _backups(nightly: ScheduledBackup | None, now_ms: int) -> Iterator[Metric]:
-    """Of the nightly backups, where the settings want some; age and time only once one is known."""
-    if nightly is None:
+def _backups(backup: ScheduledBackup | None, now_ms: int) -> Iterator[Metric]:
+    """Yield the metrics of scheduled backups, where they are configured; age and time once there is one."""
+    if backup is None:
         return
-    yield _counter("tally_backups", "ScheduledBackup backups made and checked.", nightly.made)
-    yield _counter("tally_backups_failed", "ScheduledBackup backups that could not be made.", nightly.failed)
-    if nightly.last_ms:
-        at, age = nightly.last_ms / 1000, max(0, now_ms - nightly.last_ms) / 1000
-        yield _gauge("tally_backup_last_timestamp_seconds", "When the newest backup was made.", at)
-        yield _gauge("tally_backup_age_seconds", "How old the newest backup is.", age)
-    if nightly.made:
-        yield _gauge("tally_backup_bytes", "Size of the last nightly backup.", nightly.bytes)
-        yield _gauge("tally_backup_seconds", "How long it took.", nightly.took_ns / 1e9)
+    yield _counter("tally_backups", "Scheduled backups made and checked.", backup.made)
+    yield _counter("tally_backups_failed", "Scheduled backups that failed.", backup.failed)
+    if backup.last_ms:
+        at, age = backup.last_ms / 1000, max(0, now_ms - backup.last_ms) / 1000
+        yield _gauge("tally_backup_last_timestamp_seconds", "Time of the newest backup.", at)
+        yield _gauge("tally_backup_age_seconds", "Age of the newest backup.", age)
+    if backup.made:
+        yield _gauge("tally_backup_bytes", "Size of the last scheduled backup.", backup.bytes)
+        yield _gauge("tally_backup_seconds", "Duration of the last scheduled backup.", backup.took_ns / 1e9)
 
 
 def _by_code(name: str, help: str, numbers: Mapping[str, int]) -> Metric:
@@ -218,7 +238,7 @@ def _histogram(name: str, help: str, histogram: Histogram, unit: float = 1) -> M
 
 
 def _buckets(histogram: Histogram, unit: float) -> tuple[list[tuple[str, float]], float]:
-    """Prometheus' way: each bucket holds those before it too."""
+    """Return cumulative buckets, as Prometheus has them, and the total."""
     counts: Iterable[int] = histogram.counts
     so_far, buckets = 0, []
     for bound, number in zip((*histogram.bounds, None), counts, strict=True):

@@ -1,13 +1,18 @@
-"""The pages as files: one HTML shell for every address a person may open, and what it loads.
+"""The pages as files: one HTML shell for every address that a browser opens, and the files that it loads.
 
-The files of static/ are read once, when the server starts, and packed; a request's path is looked up in that table and
-never comes near the file system. Nothing in them is secret or differs from one browser to another: what a page shows it
-asks of /api/account or /api/share.
+The files of static/ are read and compressed once, when the server starts. A request's path is looked up in that table,
+never in the file system. The files hold nothing secret and are the same for every browser: the pages load their data
+from /api/account or /api/share.
 
-Every file has an ETag and is asked about each time (`no-cache`): after an update nobody sees half of the old pages. The
-shell forbids all that the pages do not need: scripts and styles but the server's own, frames (but for the page that
-tally/web/heatmap_page.py is about), other origins; what every answer forbids (referrers, devices) is in
-tally/errors.py.
+Every file has an ETag and is revalidated each time (`no-cache`), so that no browser mixes files of two versions. The
+shell's Content-Security-Policy forbids what the pages do not need: scripts and styles of other origins, and frames.
+Headers that every answer has are in tally/http/responses.py.
+
+The page of heatmaps differs: it draws over the website's own page, in a frame. Its policy names the website's own
+addresses in `frame-src`: the domain, its subdomains, and its allowed origins, so that a made-up path leads nowhere
+else. It does so for the website's owner alone; to others the page is the shell without frames. The frame runs no
+script: the page sets `sandbox` (static/heatmaps/heatmap_view.js), since no header of ours applies to the framed page. A
+browser keeps the policy of a page that it has loaded, so static/app.js reloads when this page is entered or left.
 """
 
 import gzip
@@ -22,7 +27,11 @@ from typing import NamedTuple
 from aiohttp import web
 
 from tally import errors
+from tally.accounts.websites import Website
+from tally.api.auth import AUTH
+from tally.api.context import READ_API
 from tally.errors import ApiError
+from tally.events.urls import is_address
 from tally.http.request_paths import PREFIX_HEADER, public_prefix
 from tally.http.responses import RESPONSE_HEADERS, SAME_ORIGIN_HEADERS
 from tally.resources import asset
@@ -41,7 +50,7 @@ _TYPES = {
     "": "text/plain; charset=utf-8",  # LICENSE
 }
 SHELL, NOT_FOUND_SHELL = "app.html", "not_found.html"
-# The links and the base path of a page are below the prefix that a trusted proxy names.
+# Links and the base path of a page depend on the prefix that a trusted proxy sends.
 _BY_PREFIX = {"Vary": f"Accept-Encoding, {PREFIX_HEADER}"}
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
@@ -52,7 +61,7 @@ PAGE_HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     **SAME_ORIGIN_HEADERS,
 }
-# An icon opened by itself is a document: it runs nothing either.
+# A file that is opened by itself, such as an icon, is a document, and runs nothing.
 FILE_HEADERS = {"Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox", **SAME_ORIGIN_HEADERS}
 
 
@@ -62,7 +71,7 @@ NOT_FOUND_POLICY = (
 
 
 class File(NamedTuple):
-    """A file as it is served; `packed` is empty where gzip does not make it smaller."""
+    """A file as it is served; `packed` is its gzip form, empty where that is not smaller."""
 
     kind: str
     body: bytes
@@ -71,20 +80,20 @@ class File(NamedTuple):
 
 
 def file_of(path: Path) -> File:
-    """A file, read and packed."""
+    """Return a file, read and compressed."""
     return packed_file(path.read_bytes(), path.suffix)
 
 
 @cache
 def packed_file(body: bytes, suffix: str) -> File:
-    """A file with this body, of the type that the suffix says."""
+    """Return a file with a body, of the type of a suffix such as .js."""
     packed = gzip.compress(body, 9, mtime=0)
     tag = blake2b(body, digest_size=12).hexdigest()
     return File(_TYPES[suffix], body, packed if len(packed) < len(body) else b"", tag)
 
 
 def files() -> dict[str, File]:
-    """Every file of static/ that pages may load, by its path in it."""
+    """Return every file of static/ that pages may load, by its path below static/."""
     folder = asset("static")
     return {path.relative_to(folder).as_posix(): file_of(path) for path in _shown(folder)}
 
@@ -99,7 +108,7 @@ FILES = web.AppKey("files", dict[str, File])
 
 
 async def page(request: web.Request) -> web.Response:
-    """The shell."""
+    """GET of any page: the shell."""
     request[RESPONSE_HEADERS] = PAGE_HEADERS
     return answer(request, _below(request, SHELL), _BY_PREFIX)
 
@@ -110,7 +119,7 @@ def _below(request: web.Request, name: str) -> File:
 
 @lru_cache(32)  # two pages for each prefix by which clients reach the server
 def _prefixed(file: File, prefix: str) -> File:
-    """A page whose files and links are below a prefix; its meta element tells the scripts (static/shared/paths.js)."""
+    """Return a page whose links are below a prefix; scripts read it from a meta element (static/shared/paths.js)."""
     if not prefix:
         return file
     there = prefix.encode()
@@ -119,12 +128,12 @@ def _prefixed(file: File, prefix: str) -> File:
 
 
 async def to_start(request: web.Request) -> web.Response:
-    """GET of the base path without a slash at its end: the start page has one."""
+    """GET of the base path without a slash at its end: a redirect to the start page, which has one."""
     return web.Response(status=308, headers={"Location": f"{public_prefix(request)}/", "Vary": PREFIX_HEADER})
 
 
 def shell(request: web.Request, frames: tuple[str, ...]) -> web.Response:
-    """The shell that may also frame these sources: another answer than without them, and this browser's alone."""
+    """Return the shell whose policy allows frames of these sources; not to be stored by shared caches."""
     policy = POLICY + ("; frame-src " + " ".join(frames) if frames else "")
     request[RESPONSE_HEADERS] = {**PAGE_HEADERS, "Content-Security-Policy": policy}
     file = _below(request, SHELL)
@@ -132,8 +141,31 @@ def shell(request: web.Request, frames: tuple[str, ...]) -> web.Response:
     return answer(request, own, _BY_PREFIX, "private, no-cache")
 
 
+async def heatmap_page(request: web.Request) -> web.Response:
+    """GET /websites/{id}/heatmaps: the shell, which may frame the website's pages where its owner asks."""
+    session = request.app[AUTH].found(request)
+    if session is None:
+        return await page(request)
+    try:
+        website = await request.app[READ_API].website(request, session.owner.number)
+    except ApiError:
+        return await page(request)
+    return shell(request, frames_of(website))
+
+
+def frames_of(website: Website) -> tuple[str, ...]:
+    """Return the sources of frame-src for a website's pages.
+
+    IPv6 addresses are omitted: the syntax of a policy has no form for them.
+    """
+    names = [website.domain] if is_address(website.domain) else [website.domain, f"*.{website.domain}"]
+    own = [f"{scheme}://{name}" for name in names for scheme in ("https", "http")]
+    listed = sorted(origin for origin in website.origins if origin.startswith(("https://", "http://")))
+    return tuple(source for source in (*own, *listed) if "[" not in source)
+
+
 def not_found(request: web.Request) -> web.Response:
-    """The 404 page for browsers: the same for every path, so nothing of the request is in it. Runs no script."""
+    """Return the 404 page for browsers. It is the same for every path, without data of the request, and no script."""
     request[RESPONSE_HEADERS] = {**PAGE_HEADERS, "Content-Security-Policy": NOT_FOUND_POLICY}
     page = _below(request, NOT_FOUND_SHELL)
     headers = {"Content-Type": page.kind, "Cache-Control": "no-store"}
@@ -141,7 +173,7 @@ def not_found(request: web.Request) -> web.Response:
 
 
 async def asset_file(request: web.Request) -> web.Response:
-    """GET /assets/{path}."""
+    """GET /assets/{path}: a file of static/."""
     request[RESPONSE_HEADERS] = FILE_HEADERS
     found = request.app[FILES].get(request.match_info["path"])
     if found is None:
@@ -152,7 +184,7 @@ async def asset_file(request: web.Request) -> web.Response:
 def answer(
     request: web.Request, file: File, headers: Mapping[str, str] = MappingProxyType({}), cache_control: str = "no-cache"
 ) -> web.Response:
-    """A file, packed where the client takes that; 304 where it has it."""
+    """Return a response with a file, compressed where the client accepts gzip; 304 where the client has it."""
     packs = bool(file.packed) and _takes_gzip(request.headers.get("Accept-Encoding", ""))
     etag = f'"{file.tag}{"-gzip" if packs else ""}"'
     own = {"Vary": "Accept-Encoding", **headers, "ETag": etag, "Cache-Control": cache_control}

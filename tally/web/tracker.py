@@ -47,7 +47,7 @@ _OPEN = {"Access-Control-Allow-Origin": "*", "Cross-Origin-Resource-Policy": "cr
 # 1 by 1, transparent, of one colour.
 GIF = bytes.fromhex("47494638396101000100800000000000ffffff21f90401000000002c00000000010001000002024401003b")
 
-ChosenRoute = tuple[str, str, Handler, Handler | None]
+ConfiguredRoute = tuple[str, str, Handler, Handler | None]
 """Method, path, handler, and what answers OPTIONS."""
 
 TRACKER = web.AppKey("tracker", dict[str, File])
@@ -70,9 +70,9 @@ def part_path(script_path: str) -> str:
     return script_path.removesuffix(".js") + "/{part}.js"
 
 
-def chosen_routes(settings: Settings, taken: Iterable[str]) -> list[ChosenRoute]:
+def configured_routes(settings: Settings, taken: Iterable[str]) -> list[ConfiguredRoute]:
     """The routes of the owner's choice besides `taken`, the usual paths. Raises BadSetting for one in their way."""
-    routes: list[ChosenRoute] = []
+    routes: list[ConfiguredRoute] = []
     if settings.script_path != SCRIPT:
         routes += [("GET", path, script, None) for path in (settings.script_path, part_path(settings.script_path))]
     if settings.collect_path != COLLECT_PATHS[0]:

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from analytics_server import ROUTES, build_app
+from analytics_server import build_app
 from tally.accounts.api_keys import revoke_api_key
 from tally.api.auth import AUTH
 from tally.settings import Settings
+from tally.web.routes import ROUTES
 from tests.support.app import Answer, App, MakeApp
 from tests.support.page_client import PASSWORD, PageClient, logged_in
 

@@ -117,7 +117,7 @@ REFUSED_SITES = ["cross-site", "same-site", "", "SAME-ORIGIN", "same-origin, non
 
 
 def test_every_change_is_in_the_table() -> None:
-    from analytics_server import ROUTES
+    from tally.web.routes import ROUTES
 
     def plain(path: str) -> str:
         return path.replace("{id}", "x").replace("{number}", "1")

@@ -13,14 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from analytics_server import ROUTES
 from tally import errors
-from tally.api.endpoints import ANSWERS
+from tally.api.reports import REPORTS
 from tally.latency_histogram import Histogram
+from tally.web.routes import ROUTES
 from tests.support.aged_database import built_database, sql
 from tests.support.app import ROOT, App, MakeApp
 from tests.support.process import Serve, Server
 
+NAMES = [report.name for report in REPORTS]
 LIFTED = ("--client-per-minute=1000000", "--website-per-minute=1000000")
 ODD = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CANARY")
 
@@ -85,7 +86,7 @@ async def test_histograms_are_as_prometheus_wants_them(app: App) -> None:
     assert bounds == {"1": 2, "5": 3, "20": 4, "100": 5, "500": 5, "2000": 5, "+Inf": 5}
     assert one(samples, "tally_commit_events_count") == one(samples, "tally_commit_seconds_count") == 5
     assert one(samples, "tally_commit_events_sum") == 63
-    for endpoint in ANSWERS:
+    for endpoint in NAMES:
         assert one(samples, "tally_query_seconds_count", endpoint=endpoint) == (3 if endpoint == "stats" else 0)
         assert one(samples, "tally_query_seconds_bucket", endpoint=endpoint, le="+Inf") == (
             3 if endpoint == "stats" else 0
@@ -233,7 +234,7 @@ async def test_what_is_sent_decides_no_label(app: App) -> None:
         said = dict(labels)
         assert said.get("route", "none") in routes
         assert said.get("method", "none") in {"GET", "HEAD", "POST", "PATCH", "DELETE", "OPTIONS", "none"}
-        assert said.get("endpoint", "stats") in ANSWERS
+        assert said.get("endpoint", "stats") in NAMES
         assert said.get("class", "link") in {"account", "link"}
         if name == "tally_requests_refused_total":
             assert said["code"] in KNOWN_CODES

@@ -31,7 +31,6 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-import analytics_server
 from tally import errors
 from tally.accounts.accounts import create_account, set_plan
 from tally.accounts.api_keys import create_api_key
@@ -41,6 +40,7 @@ from tally.events import validation as events
 from tally.http import request_paths
 from tally.ingest import rejected_events as left_out
 from tally.storage.database import open_database
+from tally.web.routes import ROUTES
 from tests.support.app import OWNER, ROOT
 from tests.support.cases import cases
 from tests.support.process import NO_RATE_LIMITS, Server, until
@@ -320,12 +320,11 @@ def test_routes_and_document_agree() -> None:
     """The public API alone: what the pages ask of their own server may change with them."""
     pages = {
         "tally.api.account",
-        "tally.web.heatmap_page",
         "tally.web.pages",
         "tally.web.tracker",
         "tally.api.websites",
     }
-    public = [row for row in analytics_server.ROUTES if row.handler.__module__ not in pages]
+    public = [row for row in ROUTES if row.handler.__module__ not in pages]
     routed = {(row.method, row.path) for row in public if not row.path.startswith(request_paths.ACCOUNT_PATHS)}
     documented = {(method.upper(), path) for path, item in DOCUMENT["paths"].items() for method in item}
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tally.accounts.websites import Website
-from tally.web import heatmap_page as framing
 from tally.web import pages
 from tests.support.app import ROOT, Answer, App
 from tests.support.cases import cases
@@ -120,7 +119,7 @@ def site(domain: str, *origins: str) -> Website:
     ids=["an address has no subdomains", "no policy can write IPv6", "only what a browser can frame"],
 )
 def test_what_may_be_framed(website: Website, sources: str) -> None:
-    found = [one for one in framing.frames_of(website) if "*" not in one]
+    found = [one for one in pages.frames_of(website) if "*" not in one]
     assert " ".join(found) == (f"{sources} http://localhost:3000" if website.origins else sources)
 
 

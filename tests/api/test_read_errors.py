@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from analytics_server import ROUTES
 from tally.accounts.accounts import set_plan
 from tally.accounts.api_keys import revoke_api_key
+from tally.web.routes import ROUTES
 from tests.support.app import NOON_MS, OWNER, Answer, App, MakeApp
 from tests.support.cases import cases
 from tests.support.read_api import DAY, ENDPOINTS, Site, SyncApp, raw, request, sync_app_at, view

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tally.api.context import READER
+from tally.api.context import READ_API
 from tally.errors import ApiError
 from tally.storage.connections import LINK_READERS, MAX_WAITING_OF_LINK, READERS, Claim
 from tests.robustness.test_disconnected_clients import DATE, ENDLESS, SHORT, Asked, lengthen, start
@@ -117,7 +117,7 @@ async def test_identical_questions_of_a_link_share_one_answer(app: App, held: He
     website, link = await shared(app)
     event = {"type": "pageview", "url": "https://example.com/", "website_id": website}
     await app.collect(event)
-    links, flights = app.store.readers.links, app.application[READER].link_answers
+    links, flights = app.store.readers.links, app.application[READ_API].link_answers
     held.hold(LINK_READERS, Claim(True, 99))
     await asyncio.sleep(0)
 
@@ -150,7 +150,7 @@ async def test_a_shared_answer_holds_nothing_of_another_request(app: App, held: 
     website, link = await shared(app)
     for _ in range(2):
         await app.collect({"type": "pageview", "url": "https://example.com/", "website_id": website})
-    links, flights = app.store.readers.links, app.application[READER].link_answers
+    links, flights = app.store.readers.links, app.application[READ_API].link_answers
     held.hold(LINK_READERS, Claim(True, 99))
     await asyncio.sleep(0)
     path = f"{link}/events?{ALL_DAY}&format=csv&limit=1"

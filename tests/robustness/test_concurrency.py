@@ -16,12 +16,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from analytics_server import ROUTES
 from tally.accounts.accounts import create_account
 from tally.accounts.api_keys import create_api_key
 from tally.accounts.websites import add_website
 from tally.api.auth import MOST_WAITING
 from tally.storage.database import open_database
+from tally.web.routes import ROUTES
 from tests.support.app import CHROME
 from tests.support.page_client import OWN_PAGE, PASSWORD, PASSWORD_HASH
 from tests.support.process import UNLIMITED, Serve, Server, until

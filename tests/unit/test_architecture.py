@@ -22,9 +22,7 @@ LAYERS = (
 LAYER_OF = {package: layer for layer, packages in enumerate(LAYERS) for package in packages}
 # Libraries that only some packages may import. Where a module is named, it is to lose the import.
 MAY_IMPORT = {
-    "sqlite3": {"accounts", "storage", "rollups", "reports", "ingest", "maintenance", "transfer", "demo"}
-    | {"api.account", "api.auth", "api.context", "api.measurements", "api.traffic", "api.websites"}
-    | {"web.metrics", "web.status"},
+    "sqlite3": {"accounts", "storage", "rollups", "reports", "ingest", "maintenance", "transfer", "demo"},
     "aiohttp": {"http", "ingest", "api", "web", "analytics_server"},
     "aiosqlite": {"storage.connections"},
 }

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import yaml
 
-from analytics_server import ROUTES
 from tally import errors
 from tally.cli import main as commands
 from tally.events.dimensions import FIELDS
 from tally.events.validation import TYPES
 from tally.settings import SETTINGS, option_name, variable_name
+from tally.web.routes import ROUTES
 from tests.support.app import ROOT
 from tests.support.cases import cases
 

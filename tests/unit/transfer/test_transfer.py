@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 from tally.accounts.accounts import create_account
 from tally.accounts.api_keys import key_salt
 from tally.accounts.websites import add_website
-from tally.api.traffic import EVENT_COLUMNS
+from tally.api.events import EVENT_COLUMNS
 from tally.events.validation import Rejection
 from tally.events.visits import Visit
 from tally.rollups import rollup_state

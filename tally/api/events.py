@@ -1,0 +1,128 @@
+"""The list of events, newest first, in pages.
+
+A page ends with a cursor: the range, the last event's time and id, and the newest id of the first page, sealed with the
+database's own key together with the question. A cursor of another website or question is refused, so that pages of one
+list fit together: no event is missing or repeated, whatever arrives meanwhile.
+"""
+
+import base64
+import secrets
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+
+from tally.api import params
+from tally.api.context import Answer, Question, ReadApi
+from tally.api.params import Ranged, Sent
+from tally.base_path import public_url
+from tally.events.dimensions import FIELDS
+from tally.reports.engine import Place, StoredEvent
+from tally.timestamps import iso
+
+# 1,000 ordinary events are a quarter of it; a page of the longest paths would have 33 MB for each client.
+MAX_PAGE_CHARACTERS = 2_000_000
+EXPERIMENT_COLUMNS = ("experiment", "variant", "goal", "value")
+# An allow list: a column that is added later is not shown by share links. Event names are shown, as in their list;
+# event_data is not, since it may hold prices and anything else; nor is the visit, which tells which events belong
+# together.
+SHARED_EVENT_COLUMNS = ("id", "type", "timestamp", *FIELDS, "event_name")
+EVENT_COLUMNS = ("id", "type", "timestamp", *FIELDS, "event_name", "event_data", "visit", "vitals", *EXPERIMENT_COLUMNS)
+_CURSOR = struct.Struct(">16sqqqqq")
+
+
+def _cursor(sent: Sent) -> str:
+    given = sent.value("cursor")
+    if given == "":
+        raise params.invalid("cursor", "cursor must be meta.next_cursor of the previous page; omit it for the first.")
+    return given or ""
+
+
+def _as_sent(sent: Sent) -> tuple[str | None, ...]:
+    return tuple(map(sent.value, ("from", "to", "tz")))
+
+
+@dataclass(frozen=True, slots=True)
+class EventsParameters(Ranged):
+    """Of a page of events; `as_sent` are from, to and tz, which a cursor's question has to repeat."""
+
+    limit: int = params.limit(100)
+    cursor: str = params.parameter(_cursor, "cursor")
+    as_sent: tuple[str | None, ...] = params.parameter(_as_sent, key=False)
+
+
+async def events(api: ReadApi, asked: Question[EventsParameters]) -> Answer:
+    """Return a page of events, newest first; by a share link, traffic alone."""
+    own, scope, is_shared = asked.parameters, asked.scope, asked.view.is_shared
+    after = None
+    if own.cursor:
+        from_ms, to_ms, after = _read_cursor(api, asked)
+        scope = scope._replace(from_ms=from_ms, to_ms=to_ms)
+    found, last_id = await api.reports.events(scope, after, own.limit + 1, is_shared, asked.requester)
+    shown = found[: _page_size(found, own.limit)]
+    meta = asked.meta() | {"limit": own.limit, "next_cursor": None}
+    meta |= {"from": iso(scope.from_ms, own.range.tz), "to": iso(scope.to_ms, own.range.tz)}
+    headers = {}
+    if len(found) > len(shown):
+        numbers = (scope.from_ms, scope.to_ms, shown[-1].timestamp_ms, shown[-1].id, last_id)
+        cursor = meta["next_cursor"] = _sealed(api, asked, numbers)
+        if asked.csv:
+            root = public_url(api.base_url, asked.prefix) or asked.prefix
+            headers["Link"] = f'<{root}{asked.url.update_query(cursor=cursor)}>; rel="next"'
+    columns = SHARED_EVENT_COLUMNS if is_shared else EVENT_COLUMNS
+    rows = [_row(event, own.range.tz, is_shared) for event in shown]
+    return Answer(meta, rows, columns=columns, headers=headers)
+
+
+def _page_size(found: Sequence[StoredEvent], limit: int) -> int:
+    """Return how many events make a page: `limit`, or fewer where their texts are long; at least one."""
+    characters = 0
+    for number, event in enumerate(found[:limit]):
+        own = (event.event_name, event.event_data or "", event.experiment, event.variant, event.goal)
+        characters += sum(map(len, event.dimensions)) + sum(map(len, own))
+        if characters > MAX_PAGE_CHARACTERS and number:
+            return number
+    return min(limit, len(found))
+
+
+def _row(event: StoredEvent, tz: tzinfo, is_shared: bool) -> tuple[Any, ...]:
+    """Return the values of EVENT_COLUMNS, or of SHARED_EVENT_COLUMNS."""
+    dimensions = (text or None for text in event.dimensions)
+    traffic = (event.id, event.type, iso(event.timestamp_ms, tz), *dimensions, event.event_name or None)
+    if is_shared:
+        return traffic
+    return (
+        *traffic,
+        None if event.event_data is None else orjson.Fragment(event.event_data),
+        event.visit,
+        orjson.Fragment(orjson.dumps(event.vitals)) if event.vitals else None,
+        event.experiment or None,
+        event.variant or None,
+        event.goal or None,
+        event.value,
+    )
+
+
+def _sealed(api: ReadApi, asked: Question[EventsParameters], numbers: tuple[int, ...]) -> str:
+    own = asked.parameters
+    question = asked.website.id, (*own.as_sent, sorted((name, sorted(values)) for name, values in own.filters))
+    seal = blake2b(repr((*question, numbers)).encode(), digest_size=16, key=api.store.key_salt).digest()
+    return base64.urlsafe_b64encode(_CURSOR.pack(seal, *numbers)).decode().rstrip("=")
+
+
+def _read_cursor(api: ReadApi, asked: Question[EventsParameters]) -> tuple[int, int, Place]:
+    """Return the range and place of a cursor, if it was sealed for the same question. Raises ApiError 400."""
+    text = asked.parameters.cursor
+    try:
+        _, *numbers = _CURSOR.unpack(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
+    except (ValueError, struct.error):
+        numbers = []
+    if not numbers or not secrets.compare_digest(_sealed(api, asked, tuple(numbers)).encode(), text.encode()):
+        message = "cursor must be meta.next_cursor of the previous page, with the same website, from, to, tz, filters."
+        raise params.invalid("cursor", message)
+    from_ms, to_ms, *place = numbers
+    return from_ms, to_ms, Place(*place)

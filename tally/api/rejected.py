@@ -1,0 +1,66 @@
+"""The report of rejected events: counts by day and error code, examples, and folded values.
+
+Events are counted by whole days of the requested time zone. An example says when, of which type, for what reason and
+which field; of a foreign origin the host, of a crawler the name. Nothing in it identifies a visitor. Error codes belong
+to a reason each (tally/ingest/rejected_events.py), by which the page groups them.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import tzinfo
+from typing import Any
+
+from tally.api import params
+from tally.api.context import Answer, Question, ReadApi
+from tally.api.traffic import buckets_of
+from tally.ingest.rejected_events import REASONS
+from tally.reports.engine import RejectedExample
+from tally.timeranges import Range
+from tally.timestamps import iso
+
+REJECTED_COLUMNS = ("time", "reason", "code", "events")
+_REASON_OF = dict(REASONS)
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedParameters:
+    """Of rejected events, which are counted by whole days and have no fields to filter by."""
+
+    range: Range = params.day_range()
+
+
+async def rejected(api: ReadApi, asked: Question[RejectedParameters]) -> Answer:
+    """Return sum, reasons (most events first), days in order, and examples (newest first)."""
+    span = asked.parameters.range
+    series = buckets_of(span, "day", field="from")
+    spans = [(day.from_ms, day.to_ms) for day in series]
+    found = await api.reports.rejected(asked.website.number, spans, asked.requester)
+    days = [(bucket.time, counts) for bucket, counts in zip(series, found.days, strict=True)]
+    sums: Counter[str] = Counter()
+    for _, counts in days:
+        sums.update(counts)
+    ranked = sorted(sums.items(), key=lambda pair: (-pair[1], pair[0]))
+    data = {
+        "events": sums.total(),
+        "reasons": [_named(code) | {"events": events} for code, events in ranked],
+        "days": [{"time": time, "events": sum(counts.values()), "codes": counts} for time, counts in days],
+        "samples": [_example(one, span.tz) for one in found.examples],
+        "folded": [one._asdict() for one in found.folded],
+    }
+    rows = ((time, _REASON_OF[code], code, events) for time, counts in days for code, events in counts.items())
+    return Answer(asked.meta(), rows, data)
+
+
+def _named(code: str) -> dict[str, Any]:
+    return {"reason": _REASON_OF[code], "code": code}
+
+
+def _example(of: RejectedExample, tz: tzinfo) -> dict[str, Any]:
+    return {
+        "time": iso(of.time_ms, tz),
+        **_named(of.code),
+        "type": of.type,
+        "field": of.field or None,
+        "host": of.detail or None if of.code == "origin_not_allowed" else None,
+        "crawler": of.detail or None if of.code == "crawler" else None,
+    }

@@ -1,0 +1,257 @@
+"""The analytics engine on the server's SQLite database: `Reports` by the functions of tally/reports.
+
+Each method runs one function on a read-only connection of the store, in one snapshot: with the requester's deadline,
+cancelled when the client has disconnected (tally/storage/connections.py). Sums over complete days are kept in a
+`ResultCache`, and the visitors of the last minutes in the store (tally/ingest/realtime.py), so that most questions
+about the present read no file. Label numbers become texts here at the latest.
+"""
+
+import sqlite3
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar
+
+from tally.events.dimensions import FIELDS
+from tally.events.validation import METRICS, TYPE_NAMES
+from tally.ingest import rejected_events
+from tally.ingest.realtime import Present, look, most_visited
+from tally.ingest.store import Store
+from tally.ingest.writer import ids_end
+from tally.reports import event_data, experiments, funnels, heatmaps, stats, top, visit_pages, web_vitals
+from tally.reports.cache import ResultCache
+from tally.reports.coverage import check_retention
+from tally.reports.engine import (
+    WIDTHS,
+    Data,
+    EventPage,
+    Experiment,
+    Folded,
+    Heatmap,
+    HeatmapPages,
+    Page,
+    Place,
+    Reached,
+    Realtime,
+    Rejected,
+    RejectedExample,
+    Requester,
+    Scope,
+    Side,
+    Span,
+    Stats,
+    StoredEvent,
+    Summary,
+    Top,
+    VitalsRow,
+)
+from tally.rollups.traffic import Traffic, traffic_of
+from tally.rollups.vitals_histogram import from_stored, summary
+from tally.storage import value_limits
+from tally.storage.sql import events as statements
+from tally.timestamps import DAY_MS
+
+T = TypeVar("T")
+# Above every timestamp and id: the list of events begins with the newest.
+_FIRST = 1 << 62
+
+
+class SqliteReports:
+    """The engine of a running server. Used by the event loop alone; its functions run on the readers' threads."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.cache = ResultCache()
+        # By website: its version when its events were counted last, and their number.
+        self._counted: dict[int, tuple[Hashable, Traffic]] = {}
+        store.each_second.append(self.cache.sweep)
+
+    async def _read(self, requester: Requester, question: Callable[[sqlite3.Connection], T]) -> T:
+        return await self._store.read(question, requester.is_gone, requester.claim)
+
+    def version(self, website: int) -> Hashable:
+        """Return the website's change counter."""
+        return self._store.version_of(website)
+
+    def rejected_version(self, website: int) -> Hashable:
+        """Return the change counters of rejected events and of folded values."""
+        return self._store.rejected_events.version_of(website), self._store.event_writer.value_limits.versions[website]
+
+    async def refresh(self, requester: Requester) -> bool:
+        """Return whether another process has taken event ids since this one looked."""
+        return await self._store.catch_up(await self._read(requester, ids_end))
+
+    async def traffic(self, websites: Sequence[int], requester: Requester) -> dict[int, Traffic]:
+        """Return the events of each website. Only websites that have changed are counted again."""
+        versions = {website: self.version(website) for website in websites}
+        known = {}
+        for website, version in versions.items():
+            counted_at, counted = self._counted.get(website, (None, Traffic(0, False)))
+            if counted_at == version and counted.is_exact:
+                known[website] = counted
+        others = [website for website in websites if website not in known]
+        if not others:
+            return known
+        found = await self._read(requester, lambda run: traffic_of(run, others))
+        self._counted.update({website: (versions[website], counted) for website, counted in found.items()})
+        return known | found
+
+    # --- traffic
+
+    async def stats(self, scopes: Sequence[Scope], requester: Requester) -> list[Stats]:
+        """Return the key figures of each scope."""
+        return await self._read(requester, lambda run: [stats.stats(run, scope, self.cache) for scope in scopes])
+
+    async def timeseries(self, scope: Scope, buckets: Sequence[Span], requester: Requester) -> list[Sequence[int]]:
+        """Return (visitors, visits, pageviews, events) of each bucket."""
+        return await self._read(requester, lambda run: stats.series(run, scope, buckets, self.cache))
+
+    async def top(self, scope: Scope, field: str, limit: int, requester: Requester) -> Top:
+        """Return the first values of a field."""
+        return await self._read(requester, lambda run: top.top(run, scope, field, limit, self.cache))
+
+    async def event_names(self, scope: Scope, limit: int, requester: Requester) -> list[tuple[str, int, int]]:
+        """Return the first names of custom events."""
+        return await self._read(requester, lambda run: top.names(run, scope, limit, self.cache))
+
+    async def visit_pages(self, scope: Scope, side: Side, limit: int, requester: Requester) -> tuple[int, list[Page]]:
+        """Return the first entry or exit pages."""
+        return await self._read(requester, lambda run: visit_pages.pages(run, scope, side, limit, self.cache))
+
+    async def events(
+        self, scope: Scope, after: Place | None, limit: int, only_traffic: bool, requester: Requester
+    ) -> EventPage:
+        """Return a page of events. Every id up to `last_id` is committed: later pages show no event that is newer."""
+
+        def page(connection: sqlite3.Connection, start: Place) -> tuple[int, list[tuple[Any, ...]]]:
+            check_retention(connection, scope)
+            statement = statements.events(scope, start, limit, only_traffic=only_traffic)
+            return ids_end(connection), connection.execute(*statement).fetchall()
+
+        start = after or Place(_FIRST, _FIRST, self._store.last_id)
+        given_out, rows = await self._read(requester, lambda run: page(run, start))
+        if after is None and await self._store.catch_up(given_out):
+            # Another process has imported events: they are shown at once.
+            start = start._replace(last_id=self._store.last_id)
+            _, rows = await self._read(requester, lambda run: page(run, start))
+        return EventPage([_stored_event(row) for row in rows], start.last_id)
+
+    async def realtime(self, website: int, now_ms: int, requester: Requester) -> Realtime:
+        """Return the visitors of the last 300 seconds, from memory where they are kept there."""
+        live = self._store.live
+        present = live.present(website, now_ms) or await self._present(website, now_ms, requester)
+        texts = live.texts(present)
+        missing = [page for page, _ in present.pages if page not in texts]
+        if missing:
+            found = await self._read(requester, lambda run: run.execute(*statements.texts(missing)).fetchall())
+            live.learn(found)
+            texts.update(found)
+        return Realtime(present.active, most_visited(present, texts))
+
+    async def _present(self, website: int, now_ms: int, requester: Requester) -> Present:
+        """Return the present visitors from the file, and keep them for the next question where possible."""
+        live, seen = self._store.live, None
+        watch = live.begin(website, now_ms)
+        try:
+            seen = await self._read(requester, lambda run: look(run, website, now_ms, watch is not None))
+        finally:
+            if watch is not None:
+                live.fill(website, watch, seen)
+        return seen.present
+
+    # --- measurements and behaviour
+
+    async def vitals(self, scope: Scope, requester: Requester) -> dict[str, Summary]:
+        """Return the summary of each web vital."""
+
+        def summaries(connection: sqlite3.Connection) -> dict[str, Summary]:
+            cells = web_vitals.overall(connection, scope)
+            return {metric: summary(cells, metric) for metric in METRICS}
+
+        return await self._read(requester, summaries)
+
+    async def vitals_by_value(
+        self, scope: Scope, field: str, metric: str, limit: int, requester: Requester
+    ) -> list[VitalsRow]:
+        """Return the first values of pathname or device."""
+        return await self._read(
+            requester, lambda run: web_vitals.by_value(run, scope, field, metric, limit, self.cache)
+        )
+
+    async def vitals_by_day(self, scope: Scope, metric: str, requester: Requester) -> list[tuple[int, Summary]]:
+        """Return the summary of each UTC day."""
+        return await self._read(requester, lambda run: web_vitals.by_day(run, scope, metric))
+
+    async def experiments(self, scope: Scope, requester: Requester) -> tuple[list[Experiment], int]:
+        """Return the experiments and how many are omitted."""
+        return await self._read(requester, lambda run: experiments.experiments(run, scope))
+
+    async def heatmap(
+        self, website: int, pathname: str, days: range, widths: Sequence[str], requester: Requester
+    ) -> Heatmap:
+        """Return the heatmap of a page."""
+        classes = _classes(widths)
+        return await self._read(requester, lambda run: heatmaps.heatmap(run, website, pathname, days, classes))
+
+    async def heatmap_pages(
+        self, website: int, days: range, widths: Sequence[str], limit: int, requester: Requester
+    ) -> HeatmapPages:
+        """Return the first pages that have heatmap data."""
+        classes = _classes(widths)
+        return await self._read(requester, lambda run: heatmaps.pages(run, website, days, classes, limit))
+
+    async def funnel(self, scope: Scope, steps: Sequence[tuple[str, str]], requester: Requester) -> list[Reached]:
+        """Return the visits and visitors that reached each step."""
+        return await self._read(requester, lambda run: funnels.funnel(run, scope, steps, self.cache))
+
+    async def event_data(
+        self, scope: Scope, event_name: str, only: str | None, limit: int, requester: Requester
+    ) -> Data:
+        """Return what event_data holds."""
+        return await self._read(requester, lambda run: event_data.data(run, scope, event_name, only, limit, self.cache))
+
+    async def rejected(self, website: int, days: Sequence[Span], requester: Requester) -> Rejected:
+        """Return the rejected events of each day, examples and folded values."""
+        from_ms, to_ms = days[0][0], days[-1][1]
+
+        def look_up(connection: sqlite3.Connection) -> Rejected:
+            counts = rejected_events.days(connection, website, days)
+            examples = rejected_events.samples(connection, website, from_ms, to_ms)
+            folded = value_limits.folded(connection, website, from_ms // DAY_MS, -(-to_ms // DAY_MS))
+            return Rejected(
+                [{_code(reason): day[reason] for reason in sorted(day)} for day in counts],
+                [
+                    RejectedExample(_code(reason), ms, None if type_ is None else TYPE_NAMES[type_], field, detail)
+                    for reason, ms, (type_, field, detail) in examples
+                ],
+                [Folded(**value_limits.folded_row(*row)) for row in folded],
+            )
+
+        return await self._read(requester, look_up)
+
+
+def _classes(widths: Sequence[str]) -> list[int]:
+    return sorted({WIDTHS.index(width) for width in widths})
+
+
+def _code(reason: int) -> str:
+    return rejected_events.REASONS[reason][0]
+
+
+def _stored_event(row: tuple[Any, ...]) -> StoredEvent:
+    """An event from a row of tally/storage/sql/events.py `events`."""
+    id, type_, ts, *rest = row
+    end = len(FIELDS)
+    name, data, visitor, visit, experiment, variant, goal, value, *metrics = rest[end:]
+    return StoredEvent(
+        id,
+        TYPE_NAMES[type_],
+        ts,
+        tuple(text or "" for text in rest[:end]),
+        name or "",
+        data,
+        None if visit is None else f"{visitor:x}-{visit}",
+        from_stored(metrics),
+        experiment or "",
+        variant or "",
+        goal or "",
+        value,
+    )

@@ -1,0 +1,116 @@
+"""The table of routes: method, path and handler of everything that the server answers.
+
+The routes of reports follow from their table (tally/api/reports.py): one for each way of authorisation. `add_routes`
+registers a table with an application, below the configured base path; GET answers HEAD as well. The README's list of
+routes, openapi.yaml and the tests of authorisation are checked against ROUTES.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from tally.api import account, read, websites
+from tally.api.endpoints import endpoint
+from tally.api.reports import REPORTS, Access, Report
+from tally.http.middleware import handle_expect
+from tally.ingest import collector
+from tally.settings import Settings
+from tally.web import pages, status, tracker
+
+
+class Route(NamedTuple):
+    """A row of ROUTES; `preflight` answers OPTIONS where pages of other origins may send requests."""
+
+    method: str
+    path: str
+    handler: Handler
+    preflight: Handler | None = None
+
+
+_AUTHORISE = {Access.KEY: read.by_key, Access.SESSION: websites.by_session, Access.LINK: websites.by_link}
+
+
+def report_routes(reports: Iterable[Report[Any]]) -> tuple[Route, ...]:
+    """Return the routes of reports: for each report one for each way in which it may be authorised."""
+    return tuple(
+        Route(
+            "GET",
+            f"{access.value}/{report.path}",
+            endpoint(report, _AUTHORISE[access]),
+            read.preflight if access is Access.KEY else None,
+        )
+        for access in Access
+        for report in reports
+        if access in report.access
+    )
+
+
+FIXED_ROUTES = (
+    Route("POST", "/api/collect", collector.collect, collector.preflight),
+    Route("POST", "/api/v1/collect", collector.collect, collector.preflight),
+    Route("GET", "/api/v1/websites", read.websites, read.preflight),
+    Route("GET", "/api/account/state", account.state),
+    Route("GET", "/api/account/setup", account.setup_state),
+    Route("POST", "/api/account/setup", account.set_up),
+    Route("POST", "/api/account/login", account.log_in),
+    Route("POST", "/api/account/logout", account.log_out),
+    Route("POST", "/api/account/logout-everywhere", account.log_out_everywhere),
+    Route("GET", "/api/account", account.account),
+    Route("PATCH", "/api/account", account.change),
+    Route("POST", "/api/account/password", account.change_password),
+    Route("GET", "/api/account/keys", account.keys),
+    Route("POST", "/api/account/keys", account.create_key),
+    Route("DELETE", "/api/account/keys/{number}", account.revoke_key),
+    Route("GET", "/api/account/websites", websites.websites),
+    Route("POST", "/api/account/websites", websites.add),
+    Route("GET", "/api/account/websites/{id}", websites.website),
+    Route("PATCH", "/api/account/websites/{id}", websites.change),
+    Route("DELETE", "/api/account/websites/{id}", websites.delete),
+    Route("POST", "/api/account/websites/{id}/share", websites.share),
+    Route("DELETE", "/api/account/websites/{id}/share", websites.unshare),
+    Route("GET", "/api/share/{token}", websites.shared),
+    Route("GET", "/", pages.page),
+    Route("GET", "/login", pages.page),
+    Route("GET", "/setup", pages.page),
+    Route("GET", "/websites/{id}", pages.page),
+    Route("GET", "/websites/{id}/events", pages.page),
+    Route("GET", "/websites/{id}/funnels", pages.page),
+    Route("GET", "/websites/{id}/vitals", pages.page),
+    Route("GET", "/websites/{id}/heatmaps", pages.heatmap_page),
+    Route("GET", "/websites/{id}/experiments", pages.page),
+    Route("GET", "/websites/{id}/rejected", pages.page),
+    Route("GET", "/account", pages.page),
+    Route("GET", "/account/{section}", pages.page),
+    Route("GET", "/share/{token}", pages.page),
+    Route("GET", "/assets/{path}", pages.asset_file),
+    Route("GET", tracker.SCRIPT, tracker.script),
+    Route("GET", tracker.part_path(tracker.SCRIPT), tracker.script),
+    Route("GET", "/pixel.gif", tracker.pixel),
+    Route("GET", "/api/v1/openapi.yaml", status.openapi),
+    Route("GET", "/healthz", status.healthz),
+    Route("GET", "/metrics", status.metrics),
+)
+ROUTES = (*FIXED_ROUTES, *report_routes(REPORTS))
+
+
+def add_routes(app: web.Application, settings: Settings, routes: Iterable[Route]) -> None:
+    """Register routes, and those of the configured script and collect paths. Raises BadSetting."""
+    routes = tuple(routes)
+    configured = tracker.configured_routes(settings, (route.path for route in routes))
+    if settings.base_path:
+        app.router.add_get(settings.base_path, pages.to_start, expect_handler=handle_expect)
+    for route in (*routes, *(Route(*row) for row in configured)):
+        resource = app.router.add_resource(settings.base_path + _pattern(route.path))
+        resource.add_route(route.method, route.handler, expect_handler=handle_expect)
+        if route.method == "GET":
+            resource.add_route("HEAD", route.handler, expect_handler=handle_expect)
+        if route.preflight:
+            resource.add_route("OPTIONS", route.preflight, expect_handler=handle_expect)
+
+
+def _pattern(path: str) -> str:
+    # aiohttp's default pattern excludes braces, so that such a path would get aiohttp's own 404.
+    return re.sub(r"{(\w+)}", r"{\1:[^/]+}", path).replace("{path:[^/]+}", "{path:.+}")
