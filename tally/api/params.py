@@ -274,7 +274,9 @@ def wants_csv(sent: Sent, accept: str) -> bool:
 
 
 def shown(given: str) -> str:
-    """Return a value as an error repeats it: quoted, printable, and cut where it is long."""
+    """Return a value as an error repeats it: quoted unless it is a number, printable, and cut where it is long."""
+    if re.fullmatch("[0-9]{1,20}", given):
+        return given
     cut = given if len(given) <= _SHOWN_CHARACTERS else given[:_SHOWN_CHARACTERS] + "..."
     return f'"{cut}"' if cut.isprintable() else ascii(cut)
 

@@ -256,7 +256,7 @@ def test_an_unknown_list_is_refused(site: Site, field: str) -> None:
 @cases(
     ("fault", "named"),
     [
-        ("limit=0", 'between 1 and 1000 (got "0")'),
+        ("limit=0", "between 1 and 1000 (got 0)"),
         ("tz=x", "Europe/Berlin"),
         ("from=x", "ISO 8601"),
         ("format=x", "csv"),
