@@ -1,16 +1,16 @@
-"""What is left of a deleted website in the file, and the steps that take it away for good.
+"""Delete a website and everything stored of it, in steps.
 
-`begin` takes the website itself away, in one transaction with a row in `deleted_website`: from then on nothing answers
-for it. The rest goes in short steps, each a transaction of the caller's: `erase` takes rows out of every table that has
-a website column; `Reading` and `sweep` find and take the texts that no other website uses; `give_back` hands free pages
-back to the file system, those that were free before among them; `finish` says that it is over. Killed at any point, the
-next start goes on.
+`delete_website` deletes the website's own row and inserts one into `deleted_website`, in one transaction: from then on
+no request reaches it. The rest is deleted in short steps, each within a transaction of the caller: `delete_rows`
+deletes from every table that has a website column; `LabelScan` and `delete_labels` find and delete the labels that no
+other website uses; `free_pages` returns free pages to the file system; `finish` marks the deletion as complete. After a
+crash the next start continues.
 
-Really gone: while these steps run, SQLite overwrites what it deletes (`secure_delete`), pages that become free as well.
-Outside of them the writer runs as SQLite was built. The store empties the log afterwards. What can stay is what SQLite
-left in the unused part of a page that is shared with another website, until that page is next written anew.
+During these steps SQLite overwrites deleted content and freed pages (`secure_delete`), and the store truncates the
+write-ahead log afterwards. What can remain is content in the unused part of a page that is shared with another website,
+until SQLite next rewrites that page.
 
-Numbers of websites and of labels are never given out again: nothing that is remembered elsewhere can mean another one.
+Numbers of websites and labels are not assigned again, so a cached number never refers to another website or text.
 """
 
 import contextlib
@@ -25,10 +25,10 @@ from tally.storage import event_data
 from tally.storage.database import interrupted_when
 from tally.storage.labels import Labels
 
-# our choice: a step and its commit together stay under 50 ms, in which a collect request may wait for the writer.
+# A step and its commit together take less than 50 ms, during which a collect request waits for the writer.
 STEP_S = 0.01
 _ROWS = 250
-# A row of what somebody clicked all over has 100 KB and more.
+# A row of a page with clicks everywhere takes 100 KB and more.
 _LARGE_ROWS = {"heatmap_block": 5}
 
 TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -77,7 +77,7 @@ _LABELS = (
 
 
 class DeletedWebsite(NamedTuple):
-    """A deleted website of which something may be left."""
+    """A deleted website whose rows may not be deleted yet."""
 
     website: int
     deleted_ms: int
@@ -85,7 +85,7 @@ class DeletedWebsite(NamedTuple):
 
 @contextlib.contextmanager
 def secure_delete(connection: sqlite3.Connection) -> Iterator[None]:
-    """While it lasts, what is deleted is overwritten."""
+    """Have SQLite overwrite deleted content within the context."""
     before = connection.execute("pragma secure_delete").fetchone()[0]
     connection.execute("pragma secure_delete = 1").fetchall()
     try:
@@ -95,7 +95,7 @@ def secure_delete(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def delete_website(connection: sqlite3.Connection, website: int, now_ms: int) -> None:
-    """A website is no more. What it has used of its account's month is given back."""
+    """Delete a website, and subtract its events from its account's usage of the month."""
     connection.execute(
         "/* deletion.usage */ update account_usage set events = max(0, events - coalesce("
         "(select events from website_usage as own where own.website = ?1 and own.month = ?2), 0))"
@@ -108,7 +108,7 @@ def delete_website(connection: sqlite3.Connection, website: int, now_ms: int) ->
 
 
 def pending(connection: sqlite3.Connection) -> list[DeletedWebsite]:
-    """The deleted websites that are not over."""
+    """Return the deleted websites whose deletion is not complete."""
     rows = connection.execute(
         "/* deletion.todo */ select website, deleted_ms from deleted_website where is_complete = 0"
     ).fetchall()
@@ -116,7 +116,7 @@ def pending(connection: sqlite3.Connection) -> list[DeletedWebsite]:
 
 
 def delete_rows(connection: sqlite3.Connection, website: int) -> bool:
-    """Deletes rows of a deleted website for STEP_S; False where there were none."""
+    """Delete rows of a deleted website for STEP_S; return whether there were any."""
     end_s, erased = time.perf_counter() + STEP_S, False
     with secure_delete(connection):
         for table, key in TABLES:
@@ -132,7 +132,7 @@ def delete_rows(connection: sqlite3.Connection, website: int) -> bool:
                 erased = True
                 if time.perf_counter() > end_s:
                     return True
-        # How far imports into it had come, and what was left to do for it.
+        # The progress of imports into it, and its counter of repairs.
         marks = f"import:{website}:"
         connection.execute(
             "/* deletion.marks */ delete from meta where name >= ? and name < ? or name in (?, ?)",
@@ -141,28 +141,27 @@ def delete_rows(connection: sqlite3.Connection, website: int) -> bool:
     return erased
 
 
-# --- texts
+# --- labels
 
 
 class LabelScan:
-    """Which labels any row of any website has, found in steps, each a statement with a snapshot of its own.
+    """Finds the labels that any row of any website has, in steps, each a statement with its own snapshot.
 
-    Between two steps rows may move: from events to rollups, from days to blocks, from points to packed ones. A label is
-    found all the same, since `_uses` asks the table a row moves from before the one it moves to, and rows that arrive
-    later have watched labels (`watch`). `is_over` is asked meanwhile, on the reading thread; sqlite3.OperationalError
-    where it holds.
+    Between two steps rows may move: from events to rollups, from days to blocks, from points to packed ones. No label
+    is missed: `_uses` reads the table from which rows move before the one to which they move, and labels of rows that
+    arrive later are recorded (`watch_labels`). Once `is_over` returns true, a step raises sqlite3.OperationalError.
     """
 
     def __init__(self, connection: sqlite3.Connection, is_over: Callable[[], bool]) -> None:
         self._is_over = is_over
         self._last = int(connection.execute("/* deletion.last_label */ select max(id) from label").fetchone()[0])
-        # A byte a label rather than a set of numbers: a million of them in 1 MB.
+        # A byte for each label rather than a set of integers: a million of them take 1 MB.
         self._used = bytearray(self._last + 1)
         self._used[0] = 1
         self._uses = _uses(connection)
 
     def step(self, connection: sqlite3.Connection) -> bool:
-        """Read a column of a website; whether there was one left. About 0.2 µs a row."""
+        """Read one column of one website; return whether there was one left. Takes about 0.2 µs a row."""
         statement, parameters = next(self._uses, ("", ()))
         if statement:
             with interrupted_when(connection, self._is_over):
@@ -196,15 +195,15 @@ def _uses_of(websites: Iterable[int]) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def watch_labels(connection: sqlite3.Connection, labels: Labels) -> int:
-    """From now on labels that are used are noted; the file's data version, which another process would change."""
+    """Start recording the labels in use; return the file's data version, which writes of other processes change."""
     labels.watch()
     return _data_version(connection)
 
 
 def delete_labels(connection: sqlite3.Connection, labels: Labels, version: int, candidates: list[int]) -> bool:
-    """Takes labels off the end of `candidates` and deletes them, for STEP_S, but for those used since `watch`.
+    """Pop labels from `candidates` and delete them, for STEP_S, except those used since `watch_labels`.
 
-    False where another process has written since, and may have used any: then nothing is done.
+    Return False, without deleting, where another process has written since and may have used any of them.
     """
     if _data_version(connection) != version:
         return False
@@ -214,7 +213,7 @@ def delete_labels(connection: sqlite3.Connection, labels: Labels, version: int, 
         while candidates and time.perf_counter() < end_s:
             some = [candidates.pop() for _ in range(min(len(candidates), _ROWS))]
             unused = [label for label in some if label not in labels.watched]
-            # The newest keeps its number, so that this is not given out again, and loses its text.
+            # The newest label keeps its number, so that it is not assigned again; only its text is deleted.
             connection.executemany(
                 "/* deletion.hush */ update or ignore label set text = char(0) || id where id = ?",
                 [(label,) for label in unused if label == last],
@@ -222,7 +221,7 @@ def delete_labels(connection: sqlite3.Connection, labels: Labels, version: int, 
             connection.executemany(
                 "/* deletion.sweep */ delete from label where id = ?", [(label,) for label in unused if label != last]
             )
-    # Another process that imports has numbers of its own in memory, and looks at this.
+    # Another process that imports caches label numbers, and checks this counter.
     connection.execute(
         "/* deletion.swept */ insert into meta values ('swept', 1) on conflict do update set value = value + 1"
     )
@@ -237,7 +236,7 @@ def _data_version(connection: sqlite3.Connection) -> int:
 
 
 def free_pages(connection: sqlite3.Connection) -> bool:
-    """Hands free pages back to the file system for STEP_S; whether there are more."""
+    """Return free pages to the file system for STEP_S; return whether there are more."""
     if connection.execute("pragma auto_vacuum").fetchone()[0] != 2:
         return False
     end_s = time.perf_counter() + STEP_S
@@ -251,7 +250,7 @@ def free_pages(connection: sqlite3.Connection) -> bool:
 
 
 def finish(connection: sqlite3.Connection, websites: Iterable[int]) -> None:
-    """Nothing is left of these."""
+    """Mark the deletion of websites as complete."""
     connection.executemany(
         "/* deletion.finish */ update deleted_website set is_complete = 1 where website = ?",
         [(one,) for one in websites],

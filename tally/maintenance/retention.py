@@ -1,9 +1,8 @@
-"""How long single events are kept: what goes when their time is over, and what stays.
+"""Retention: delete raw events after a number of days and keep their rollups.
 
-A website keeps its events for ever, or for a number of days: its own (`website.keep_days`), else the setting's. A UTC
-day whose time is over goes in two steps, in this order: its state becomes KEPT, so that no question looks for its rows
-any more, and the rollups and totals of it are the data from then on; then its rows go, some at a time, oldest first.
-Only a day that is FINAL goes; killed at any point, the next step goes on.
+A website keeps its events without limit, or for a number of days: its own (`website.keep_days`), else the setting. A
+UTC day expires in two steps: its state becomes KEPT, so that reports use only its rollups and totals; then its rows are
+deleted, some at a time, oldest first. Only FINAL days expire. After a crash the next step continues.
 
 What stays: totals by quarter of an hour, values of fields, entry and exit pages by whole UTC days, heatmap bins. What
 goes: the rows of event, visit, vitals, ab, assignment, conversion and import_id.
@@ -16,7 +15,7 @@ from tally.rollups.rollup_state import FINAL, FINAL_AFTER_MS, KEPT, ROWS_PER_STE
 from tally.storage import event_data
 from tally.timestamps import DAY_MS
 
-# A day is final 72 hours and a little past its end; before that its rows are needed.
+# A day is final 72 hours and a margin past its end; until then its rows are needed.
 LEAST_DAYS = -(-FINAL_AFTER_MS // DAY_MS) + 1
 
 _TABLES = (
@@ -26,25 +25,25 @@ _TABLES = (
     ("experiment_event", "ts", ("website", "ts", "id")),
     ("experiment_assignment", "day", ("website", "day", "experiment", "visitor")),
     ("experiment_conversion", "day", ("website", "day", "experiment", "visitor", "goal")),
-    # Lines of these days are refused from now on, whether they were imported before or not.
+    # Lines of these days are rejected from now on, whether they were imported before or not.
     ("import_id", "ts", ("website", "ts", "digest")),
 )
 
 
 class Plan(NamedTuple):
-    """What would go of a website now: events of all kinds, and from which moment on they stay."""
+    """What would be deleted: the number of events of all types, and the time of the oldest that are kept."""
 
     events: int
     from_ms: int
 
 
 def first_kept(keep_days: int, now_ms: int) -> int:
-    """The first UTC day whose events stay: today and `keep_days` whole days before it do."""
+    """Return the first UTC day whose events are kept: `keep_days` whole days before today."""
     return now_ms // DAY_MS - keep_days
 
 
 def plan(connection: sqlite3.Connection, website: int, keep_days: int, now_ms: int) -> Plan:
-    """What would go if the website's events were kept for so many days."""
+    """Return what would be deleted if the website's events were kept for `keep_days`."""
     from_ms = first_kept(keep_days, now_ms) * DAY_MS
     events = 0
     for table, _, _ in _TABLES[:1] + _TABLES[2:4]:
@@ -54,12 +53,12 @@ def plan(connection: sqlite3.Connection, website: int, keep_days: int, now_ms: i
 
 
 def set_keep_days(connection: sqlite3.Connection, website: int, keep_days: int | None) -> None:
-    """How long a website's events are kept; 0 is for ever, None as the setting says."""
+    """Set how long a website's events are kept: 0 without limit, None as the setting."""
     connection.execute("/* retention.set */ update website set keep_days = ? where number = ?", (keep_days, website))
 
 
 def keep_days_of(connection: sqlite3.Connection, website: int, default: int) -> int:
-    """How long a website's events are kept; 0 is for ever."""
+    """Return how many days a website's events are kept; 0 without limit."""
     row = connection.execute(
         "/* retention.get */ select keep_days from website where number = ?", (website,)
     ).fetchone()
@@ -88,7 +87,7 @@ def expire(connection: sqlite3.Connection, website: int, default: int, deletion_
     if _delete(connection, website, row[0] if row else end):
         return True
     if row is None:
-        # Says from when on single events are kept, also where the last day to go had no traffic.
+        # Records from which day on events are kept, also where the last expired day had no traffic.
         connection.execute(
             "/* retention.until */ insert or ignore into rollup_state select ?, 0, ?, ?, ?, 1 where exists"
             " (select 1 from rollup_state where website = ? and level = 0 and block >= 0 and state = 3) or exists"
@@ -106,7 +105,7 @@ def expire(connection: sqlite3.Connection, website: int, default: int, deletion_
 
 
 def next_day(connection: sqlite3.Connection, website: int, default: int, deletion_time_ms: int) -> int | None:
-    """The day that is to go next and whose pages (tally/rollups/visit_pages.py) are still to be counted."""
+    """Return the next day to expire whose entry and exit pages have not been counted; None where there is none."""
     keep_days = keep_days_of(connection, website, default)
     if not keep_days:
         return None
@@ -121,7 +120,7 @@ def next_day(connection: sqlite3.Connection, website: int, default: int, deletio
 
 
 def _delete(connection: sqlite3.Connection, website: int, end: int) -> bool:
-    """Deletes some of the oldest rows of days before `end`."""
+    """Delete some of the oldest rows of the days before `end`; return whether there were any."""
     for table, column, key in _TABLES:
         old = connection.execute(
             f"/* retention.old */ select {', '.join(key)} from {table} where website = ? and {column} < ?"

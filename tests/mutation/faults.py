@@ -483,7 +483,7 @@ FAULTS = (
     Fault(
         "counted twice: what arrives while a day is counted",
         "tally/maintenance/rollup_builder.py",
-        "    moments.clear(connection, website, day)\n",
+        "    totals.clear(connection, website, day)\n",
         "",
         "tests/unit/maintenance/test_background.py",
     ),
@@ -921,8 +921,8 @@ FAULTS = (
     Fault(
         "retention that believes the wall clock",
         "tally/maintenance/rollup_builder.py",
-        "now = Moment(self._clock.wall_ms(), self._clock.deletion_time_ms())",
-        "now = Moment(self._clock.wall_ms(), self._clock.wall_ms())",
+        "now = Now(self._clock.wall_ms(), self._clock.deletion_time_ms())",
+        "now = Now(self._clock.wall_ms(), self._clock.wall_ms())",
         "tests/robustness/test_clock_changes.py",
     ),
     Fault(

@@ -222,14 +222,14 @@ MOST_ROWS = {
     "merge": ROWS_PER_STEP + 2,
     "_close": ROWS_PER_STEP,
     "finish_block": 1,
-    "_begin": 97,
-    "_end": 97,
+    "_begin_day": 97,
+    "_finish_day": 97,
     # tally/rollups/web_vitals.py's own are weighed by test_web_vitals.py.
     "pack_end": 0,  # and tally/rollups/heatmaps.py's by test_heatmaps.py
     # tally/rollups/visit_pages.py
     **dict.fromkeys(("drop", "add"), ROWS_PER_STEP),
     **dict.fromkeys(("version", "next_day"), 0),
-    "_fold": ROLL_UP_EVENTS * (2 * FIELDS_A_ROLLUP + 2) + 1,
+    "_roll_up": ROLL_UP_EVENTS * (2 * FIELDS_A_ROLLUP + 2) + 1,
 }
 
 
@@ -288,7 +288,7 @@ def test_very_many_pages_are_counted_in_parts(tmp_path: Path, monkeypatch: pytes
                 f"insert into visit_page values (1, 3, {day >> 3} + ?, ?, 1, 0, ?, 0, 0, 0, 0, 0)", rows
             )
     tracemalloc.start()
-    assert asyncio.run(harness.builder._pages(1, 6, day >> 6))
+    assert asyncio.run(harness.builder._build_pages(1, 6, day >> 6))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1_000_000

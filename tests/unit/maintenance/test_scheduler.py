@@ -58,13 +58,13 @@ class Endless:
 
 async def test_work_that_never_ends_starves_no_other() -> None:
     """Neither the same kind of other websites, nor other kinds, nor other sources."""
-    source = Endless(("fold", 1, True), ("fold", 2, False), ("retention", 1, True), ("retention", 2, False))
+    source = Endless(("roll up", 1, True), ("roll up", 2, False), ("retention", 1, True), ("retention", 2, False))
     later = Endless(("deletion", 3, False))
     scheduler = Scheduler((source, later), now_s=lambda: source.now_s)
     for rounds in range(1, 4):
         assert await scheduler.round()
         counts = {place: source.steps.count(place) for place in source.steps}
-        assert counts == {("fold", 1): 8 * rounds, ("fold", 2): rounds} | {
+        assert counts == {("roll up", 1): 8 * rounds, ("roll up", 2): rounds} | {
             ("retention", 1): 8 * rounds,
             ("retention", 2): rounds,
         }
