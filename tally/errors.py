@@ -15,25 +15,27 @@ log = logging.getLogger("tally")
 
 
 class Kind(NamedTuple):
-    """A kind of refusal. Statuses: the seed's table Errors, and CONTRACT."""
+    """A kind of error response: status, code and default message (docs/reference/errors.md)."""
 
     status: int
     code: str
     message: str
 
 
-RATE_LIMITED = Kind(429, "rate_limited", "Too many requests: wait as long as Retry-After says, then send it again.")
+RATE_LIMITED = Kind(429, "rate_limited", "Too many requests: retry after the time in Retry-After.")
 MONTHLY_LIMIT = Kind(
-    429, "monthly_limit_reached", "This month's events are used up: they are taken again when the month ends (UTC)."
+    429,
+    "monthly_limit_reached",
+    "The plan's events for this month are used up. Events are accepted again next month (UTC).",
 )
-BODY_TOO_LARGE = Kind(413, "body_too_large", "The body is larger than 65,536 bytes: send fewer events in a request.")
-UNSUPPORTED_ENCODING = Kind(415, "unsupported_encoding", "Send the body as it is, without a Content-Encoding.")
-INVALID_JSON = Kind(400, "invalid_json", "The body is not JSON in UTF-8.")
-INVALID_BODY = Kind(400, "invalid_body", "The body is a JSON object: one event, or a batch with a list of events.")
-TOO_MANY_EVENTS = Kind(400, "too_many_events", "A request takes at most 50 events: split the batch.")
-NO_VALID_EVENT = Kind(400, "no_valid_event", "No event of this request can be taken: errors says why for each.")
+BODY_TOO_LARGE = Kind(413, "body_too_large", "The body is larger than 65,536 bytes: send fewer events per request.")
+UNSUPPORTED_ENCODING = Kind(415, "unsupported_encoding", "The body must not have a Content-Encoding.")
+INVALID_JSON = Kind(400, "invalid_json", "The body must be JSON in UTF-8.")
+INVALID_BODY = Kind(400, "invalid_body", "The body must be a JSON object: one event, or a batch with a list of events.")
+TOO_MANY_EVENTS = Kind(400, "too_many_events", "A request must have at most 50 events: split the batch.")
+NO_VALID_EVENT = Kind(400, "no_valid_event", "No event of this request is valid: see errors for the reasons.")
 UNKNOWN_WEBSITE = Kind(
-    404, "unknown_website", "No website has this id: compare it with `analytics-server website list`."
+    404, "unknown_website", "There is no website with this id: compare it with `analytics-server website list`."
 )
 ORIGIN_NOT_ALLOWED = Kind(
     403,
@@ -43,47 +45,49 @@ ORIGIN_NOT_ALLOWED = Kind(
 )
 MISSING_API_KEY = Kind(401, "missing_api_key", "Send an API key: Authorization: Bearer <API_KEY>.")
 INVALID_API_KEY = Kind(
-    401, "invalid_api_key", "This API key is wrong or was revoked: create one under API keys, or with `key create`."
+    401, "invalid_api_key", "This API key is invalid or revoked: create one under API keys, or with `key create`."
 )
-PLAN_HAS_NO_KEYS = Kind(403, "plan_has_no_keys", "This account's plan has no API keys: raise it to pro or business.")
-INVALID_PARAMETER = Kind(400, "invalid_parameter", "A parameter cannot be used.")
-BEYOND_RETENTION = Kind(400, "beyond_retention", "The single events that this question needs are no longer kept.")
-CROSS_SITE = Kind(403, "cross_site", "This is for the server's own pages alone; other programs use an API key.")
+PLAN_HAS_NO_KEYS = Kind(
+    403, "plan_has_no_keys", "The account's plan does not include API keys: change it to pro or business."
+)
+INVALID_PARAMETER = Kind(400, "invalid_parameter", "A parameter is invalid.")
+BEYOND_RETENTION = Kind(400, "beyond_retention", "The raw events that this query needs have expired.")
+CROSS_SITE = Kind(
+    403, "cross_site", "Only the server's own pages may call this endpoint; use the read API with an API key."
+)
 NOT_LOGGED_IN = Kind(401, "not_logged_in", "Log in first.")
-WRONG_CREDENTIALS = Kind(401, "wrong_credentials", "This address and this password do not belong together.")
-WRONG_PASSWORD = Kind(403, "wrong_password", "That is not the account's present password.")
+WRONG_CREDENTIALS = Kind(401, "wrong_credentials", "Incorrect email or password.")
+WRONG_PASSWORD = Kind(403, "wrong_password", "The current password is incorrect.")
 UNKNOWN_SETUP_LINK = Kind(
-    404, "unknown_setup_link", "This setup link is wrong or used: the server prints a new one when it starts."
+    404, "unknown_setup_link", "This setup link is invalid or already used: restart the server to print a new one."
 )
-UNKNOWN_SHARE_LINK = Kind(404, "unknown_share_link", "This link shows nothing: it is wrong, or was withdrawn.")
-UNKNOWN_KEY = Kind(404, "unknown_key", "There is no such API key: it may have been revoked already.")
-WEBSITE_EXISTS = Kind(409, "website_exists", "There is a website of this domain already.")
-INVALID_FIELD = Kind(400, "invalid_field", "A field of the body cannot be used.")
-UNSUPPORTED_MEDIA_TYPE = Kind(415, "unsupported_media_type", "Send the body as application/json.")
+UNKNOWN_SHARE_LINK = Kind(404, "unknown_share_link", "This share link is invalid or revoked.")
+UNKNOWN_KEY = Kind(404, "unknown_key", "There is no such API key: it may have been revoked.")
+WEBSITE_EXISTS = Kind(409, "website_exists", "There is already a website for this domain.")
+INVALID_FIELD = Kind(400, "invalid_field", "A field of the body is invalid.")
+UNSUPPORTED_MEDIA_TYPE = Kind(415, "unsupported_media_type", "The Content-Type must be application/json.")
 FORBIDDEN = Kind(
     403,
     "forbidden",
-    "Only a program on this machine, through no proxy, or a bearer of the metrics token may read this.",
+    "Requires the metrics token, or a request from this machine without a proxy.",
 )
-NOT_FOUND = Kind(404, "not_found", "There is nothing at this path: /api/v1/openapi.yaml lists what there is.")
-METHOD_NOT_ALLOWED = Kind(405, "method_not_allowed", "This path does not take that method: see the Allow header.")
-BAD_REQUEST = Kind(400, "bad_request", "The request cannot be understood.")
-INTERNAL = Kind(500, "internal_error", "The server failed on this request; its log says where.")
-STORAGE_UNAVAILABLE = Kind(
-    503, "storage_unavailable", "The database cannot be reached or written just now: send it again later."
-)
-QUERY_TIMEOUT = Kind(503, "query_timeout", "This question takes too long: ask for a shorter range, or again later.")
-OVERLOADED = Kind(503, "overloaded", "More arrives than can be stored just now: send it again later.")
+NOT_FOUND = Kind(404, "not_found", "Not found: see /api/v1/openapi.yaml for all paths.")
+METHOD_NOT_ALLOWED = Kind(405, "method_not_allowed", "Method not allowed: see the Allow header.")
+BAD_REQUEST = Kind(400, "bad_request", "The request is malformed.")
+INTERNAL = Kind(500, "internal_error", "Internal server error: see the server's log.")
+STORAGE_UNAVAILABLE = Kind(503, "storage_unavailable", "The database is unavailable: retry later.")
+QUERY_TIMEOUT = Kind(503, "query_timeout", "The query took too long: use a shorter range, or retry later.")
+OVERLOADED = Kind(503, "overloaded", "The server is overloaded: retry later.")
 
 OF_PAGES = (
     *(CROSS_SITE, NOT_LOGGED_IN, WRONG_CREDENTIALS, WRONG_PASSWORD, UNKNOWN_SETUP_LINK, UNKNOWN_SHARE_LINK),
     *(UNKNOWN_KEY, WEBSITE_EXISTS, INVALID_FIELD, UNSUPPORTED_MEDIA_TYPE),
 )
-"""Those of the pages' own API alone."""
+"""Errors of the account API only."""
 
 
 class ApiError(Exception):
-    """A refusal on its way to the client: a Kind with what is particular to this request."""
+    """An error response: a Kind with the details of this request."""
 
     def __init__(
         self,
@@ -106,16 +110,16 @@ class ApiError(Exception):
 
 
 def fields(**named: Any) -> dict[str, Any]:
-    """Fields of a line of the log, for its `extra=`; None is left out."""
+    """Return the `extra=` argument of a log call; the formatter omits fields that are None."""
     return {"fields": named}
 
 
 def where_it_failed(failure: BaseException) -> str:
-    """Type and places of a failure, without its message and without values: safe to log."""
+    """Return the type and code locations of an exception, without its message and values, so that it is safe to log."""
     places = traceback.extract_tb(failure.__traceback__)
     name = type(failure).__name__
     if isinstance(failure, OSError):
         name = f"{name} {errno.errorcode.get(failure.errno or 0, '')}".rstrip()
-    # sqlite3.Error has it since Python 3.11.
+    # An attribute of sqlite3.Error.
     name = f"{name} {getattr(failure, 'sqlite_errorname', '')}".rstrip()
     return " < ".join([name, *(f"{p.filename}:{p.lineno} {p.name}" for p in reversed(places))])

@@ -1,10 +1,10 @@
 """Every setting of the server: name, default, unit, help. One table for the command line, the environment and the docs.
 
 A setting `client_per_minute` is the option `--client-per-minute` and the variable ANALYTICS_CLIENT_PER_MINUTE. The
-option wins over the variable, the variable over the default. A value that cannot be read stops the command with a
-sentence that names the option; nothing is ever replaced by a default in silence.
+option takes precedence over the variable, the variable over the default. An invalid value stops the command with an
+error that names the option and the value; no invalid value is replaced by a default.
 
-To add one: a line in Settings, and a line in docs/configuration.md (tests/unit/test_docs.py compares them).
+To add a setting, add a line in Settings and one in docs/configuration.md (tests/unit/test_docs.py compares them).
 """
 
 import re
@@ -16,11 +16,10 @@ from typing import Any
 from tally.base_path import normal_prefix
 
 UNIX = "unix:"
-# Linux: 108 bytes with the terminating zero, of which the temporary name takes some.
+# Linux allows 108 bytes with the terminating zero; the temporary name of the socket needs some of them.
 MAX_PATH_BYTES = 96
 
-# The seed's table Limits: events per request. The same as tally/events/validation.py MOST_EVENTS, which this module
-# cannot import.
+# Events per request, as in tally/events/validation.py, which this module cannot import.
 MOST_EVENTS = 50
 ENVIRONMENT_PREFIX = "ANALYTICS_"
 _BASE_URL = re.compile(
@@ -29,13 +28,13 @@ _BASE_URL = re.compile(
 
 
 class BadSetting(ValueError):
-    """A value that cannot be used; the message names the option and says what is allowed."""
+    """An invalid value; the message names the option, the allowed values and the value."""
 
 
 def _token(value: str) -> str:
-    # RFC 9110, 5.5: what can stand in a header and is the same to everybody.
+    # RFC 9110, section 5.5: characters of a header value that need no quoting.
     if not re.fullmatch(r"[\x21-\x7e]{0,256}", value.strip()):
-        raise BadSetting("takes letters, digits and signs of ASCII without white space")
+        raise BadSetting("must be printable ASCII without spaces")
     return value.strip()
 
 
@@ -45,7 +44,7 @@ def _hosts(value: str) -> tuple[str, ...]:
         is_path = re.fullmatch(r"unix:/[^\x00-\x1f,]+", host) and len(host.encode()) <= len(UNIX) + MAX_PATH_BYTES
         if not is_path and not re.fullmatch(r"(?!unix:)[A-Za-z0-9._:%-]{1,255}", host):
             raise BadSetting(
-                "takes an address or a name of this machine, such as 127.0.0.1 (0.0.0.0 and :: are all of them), or"
+                "must be an address or host name of this machine, such as 127.0.0.1 (0.0.0.0 and :: mean all), or"
                 f" unix:/PATH with a path of at most {MAX_PATH_BYTES} bytes"
             )
     return hosts
@@ -53,46 +52,46 @@ def _hosts(value: str) -> tuple[str, ...]:
 
 def _port(value: str) -> int:
     if not re.fullmatch(r"[0-9]{1,5}", value) or int(value) > 65_535:
-        raise BadSetting("takes a number from 0 to 65535; 0 picks a free port")
+        raise BadSetting("must be between 0 and 65535; 0 picks a free port")
     return int(value)
 
 
 def _count(value: str) -> int:
     if not re.fullmatch(r"[0-9]{1,12}", value) or int(value) < 1:
-        raise BadSetting("takes a whole number from 1 on")
+        raise BadSetting("must be a whole number of at least 1")
     return int(value)
 
 
 def _hourly(value: str) -> int:
-    # A batch has up to 50 events: a smaller limit would refuse it for ever.
+    # A batch has up to 50 events: with a smaller limit it would never be accepted.
     if not re.fullmatch(r"[0-9]{1,12}", value) or 0 < int(value) < MOST_EVENTS:
-        raise BadSetting(f"takes a whole number from {MOST_EVENTS} on, or 0 for no limit")
+        raise BadSetting(f"must be a whole number of at least {MOST_EVENTS}, or 0 for no limit")
     return int(value)
 
 
 def _percentage(value: str) -> int:
     if not re.fullmatch(r"[0-9]{1,3}", value) or int(value) > 100:
-        raise BadSetting("takes a percentage from 1 to 100, or 0 for no limit")
+        raise BadSetting("must be a percentage between 1 and 100, or 0 for no limit")
     return int(value)
 
 
 def _size_mb(value: str) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", value):
-        raise BadSetting("takes a whole number of megabytes; 0 switches the check off")
+        raise BadSetting("must be a whole number of megabytes; 0 switches the check off")
     return int(value)
 
 
 def _keep_days(value: str) -> int:
     # 5: tally/maintenance/retention.py LEAST_DAYS; late events may arrive for 72 hours.
     if not re.fullmatch(r"[0-9]{1,6}", value) or 0 < int(value) < 5:
-        raise BadSetting("takes a number of days from 5 on, or 0 for ever")
+        raise BadSetting("must be at least 5 days, or 0 for unlimited")
     return int(value)
 
 
 def _one_of(*allowed: str) -> Callable[[str], str]:
     def read(value: str) -> str:
         if value.lower() not in allowed:
-            raise BadSetting(f"takes one of {', '.join(allowed)}")
+            raise BadSetting(f"must be one of {', '.join(allowed)}")
         return value.lower()
 
     return read
@@ -100,13 +99,13 @@ def _one_of(*allowed: str) -> Callable[[str], str]:
 
 def _hour(value: str) -> int:
     if not re.fullmatch(r"[0-9]{1,2}", value) or int(value) > 23:
-        raise BadSetting("takes an hour from 0 to 23, in UTC")
+        raise BadSetting("must be an hour between 0 and 23, in UTC")
     return int(value)
 
 
 def _path(value: str) -> Path:
     if not value or "\0" in value:
-        raise BadSetting("takes a path")
+        raise BadSetting("must be a path")
     return Path(value)
 
 
@@ -117,43 +116,43 @@ def _optional_path(value: str) -> Path | None:
 def _networks(value: str) -> tuple[str, ...]:
     networks = tuple(part.strip() for part in value.split(",") if part.strip())
     if not networks:
-        raise BadSetting("takes an address, a network such as 10.0.0.0/8, or none")
+        raise BadSetting("must be an address, a network such as 10.0.0.0/8, or none")
     return networks
 
 
 def _header_name(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9-]{1,64}", value):
-        raise BadSetting("takes the name of a header, such as X-Real-IP")
+        raise BadSetting("must be the name of a header, such as X-Real-IP")
     return value
 
 
 def _base_url(value: str) -> str:
-    # Stands in headers, links and the log: nothing that means something there, and no line break.
+    # Appears in headers, links and the log: no characters with a meaning there, and no line break.
     if value and not _BASE_URL.fullmatch(value):
         raise BadSetting(
-            "takes a URL such as https://stats.example.com: a host in ASCII (an international name as xn--),"
-            " perhaps a port and a path, without user name, query and white space"
+            "must be a URL such as https://stats.example.com: a host in ASCII (international names as xn--),"
+            " optionally a port and a path, without user name, query or spaces"
         )
     return value.rstrip("/")
 
 
 def _own_path(value: str) -> str:
-    # Names that need no quoting anywhere; a dot first would hide a file or climb up.
+    # Characters that need no quoting anywhere; a leading dot would be a hidden file or a parent directory.
     if not re.fullmatch(r"(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]{0,63}){1,8}", value):
-        raise BadSetting("takes a path such as /js/site.js: letters, digits and . _ ~ - between slashes")
+        raise BadSetting("must be a path such as /js/site.js: letters, digits and . _ ~ - between slashes")
     return value
 
 
 def _base_path(value: str) -> str:
     prefix = normal_prefix(value)
     if prefix is None:
-        raise BadSetting("takes a path such as /stats: letters, digits and . _ ~ - between slashes")
+        raise BadSetting("must be a path such as /stats: letters, digits and . _ ~ - between slashes")
     return prefix
 
 
 def _script_path(value: str) -> str:
     if not value.endswith(".js"):
-        raise BadSetting("takes a path that ends in .js, such as /js/site.js")
+        raise BadSetting("must be a path that ends in .js, such as /js/site.js")
     return _own_path(value)
 
 
@@ -163,7 +162,7 @@ def _setting(default: Any, help: str, read: Callable[[str], Any], unit: str = ""
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """One server's settings. Defaults: CONTRACT's command table, or stated as our choice."""
+    """The settings of a server (docs/configuration.md)."""
 
     host: tuple[str, ...] = _setting(
         ("127.0.0.1",), "address to listen on, or unix:/PATH; repeatable; 0.0.0.0 and :: for all", _hosts
@@ -172,30 +171,28 @@ class Settings:
     db: Path = _setting(Path("analytics.db"), "the database file", _path)
     trusted_proxy: tuple[str, ...] = _setting(
         ("127.0.0.0/8", "::1/128"),
-        "network whose forwarded header is believed; repeatable; replaces the default, loopback; none trusts nobody",
+        "network whose forwarded header is used; repeatable; replaces the default; none trusts no proxy",
         _networks,
     )
     forwarded_header: str = _setting(
         "X-Forwarded-For", "the one header that names the client behind a trusted proxy", _header_name
     )
-    base_url: str = _setting("", "the server's public address, as https://stats.example.com", _base_url)
-    base_path: str = _setting(
-        "", "the path below which everything is served, as /stats, where the proxy keeps it in requests", _base_path
-    )
+    base_url: str = _setting("", "the public address, such as https://stats.example.com", _base_url)
+    base_path: str = _setting("", "the path below which everything is served, such as /stats", _base_path)
     script_path: str = _setting(
-        "/tracker.js", "another path of the tracker, as /js/site.js; its parts are then under /js/site/", _script_path
+        "/tracker.js", "path of the tracker, such as /js/site.js; its parts are then below /js/site/", _script_path
     )
     collect_path: str = _setting(
-        "/api/collect", "another path of collect, which the tracker then sends to, as /js/send", _own_path
+        "/api/collect", "path of the collect API, to which the tracker sends, such as /js/send", _own_path
     )
     geoip_db: Path | None = _setting(None, "an MMDB file of countries in place of the bundled one", _optional_path)
-    free_events: int = _setting(100_000, "events a month on the free plan", _count, "events")
-    pro_events: int = _setting(10_000_000, "events a month on the pro plan", _count, "events")
-    client_per_minute: int = _setting(600, "collect requests a minute of one client", _count, "requests")
+    free_events: int = _setting(100_000, "events per month on the free plan", _count, "events")
+    pro_events: int = _setting(10_000_000, "events per month on the pro plan", _count, "events")
+    client_per_minute: int = _setting(600, "collect requests per minute of one client", _count, "requests")
     website_per_minute: int = _setting(
-        120, "collect requests a minute of one client to one website", _count, "requests"
+        120, "collect requests per minute of one client to one website", _count, "requests"
     )
-    client_events_per_hour: int = _setting(0, "events an hour of one client; 0 is without limit", _hourly, "events")
+    client_events_per_hour: int = _setting(0, "events per hour of one client; 0 is unlimited", _hourly, "events")
     client_month_share: int = _setting(
         0, "percentage of a limited plan's month that one client may use; 0 is all of it", _percentage, "percent"
     )
@@ -211,34 +208,34 @@ class Settings:
         _size_mb,
         "MB",
     )
-    key_per_minute: int = _setting(600, "read requests a minute of one API key", _count, "requests")
+    key_per_minute: int = _setting(600, "read requests per minute of one API key", _count, "requests")
     max_connections: int = _setting(
-        10_000, "connections open at once; at the bound those idle longest go", _count, "connections"
+        10_000, "connections open at once; beyond it, those idle longest are closed", _count, "connections"
     )
     client_connections: int = _setting(
-        500, "connections of one client that is no trusted proxy; at the bound as above", _count, "connections"
+        500, "connections open at once of one client that is not a trusted proxy", _count, "connections"
     )
     idle_seconds: int = _setting(
         75, "how long a connection may be idle; longer than the proxy in front keeps its own", _count, "seconds"
     )
     max_identities: int = _setting(
-        200_000, "visitors kept in memory; the least recently seen go first", _count, "visitors"
+        200_000, "visitors kept in memory; the least recently used are evicted first", _count, "visitors"
     )
-    query_seconds: int = _setting(10, "how long a question may take before it is given up", _count, "seconds")
+    query_seconds: int = _setting(10, "maximum time of a query", _count, "seconds")
     keep_days: int = _setting(
-        0, "how long single events are kept, unless a website says otherwise; 0 is for ever", _keep_days, "days"
+        0, "how long raw events are kept, unless a website has its own value; 0 is unlimited", _keep_days, "days"
     )
-    log_format: str = _setting("logfmt", "how the log is written: logfmt or json", _one_of("logfmt", "json"))
+    log_format: str = _setting("logfmt", "format of the log: logfmt or json", _one_of("logfmt", "json"))
     log_level: str = _setting(
-        "info", "the least that is logged: debug, info, warning or error", _one_of("debug", "info", "warning", "error")
+        "info",
+        "minimum level that is logged: debug, info, warning or error",
+        _one_of("debug", "info", "warning", "error"),
     )
-    backup_dir: Path | None = _setting(
-        None, "a folder into which a checked backup is put every night; none makes none", _optional_path
-    )
-    backup_keep: int = _setting(7, "how many of those backups are kept, the newest", _count, "backups")
-    backup_hour: int = _setting(3, "the hour, in UTC, at which the night's backup is made", _hour, "hour")
+    backup_dir: Path | None = _setting(None, "directory for a checked backup every night", _optional_path)
+    backup_keep: int = _setting(7, "how many of these backups are kept, the newest", _count, "backups")
+    backup_hour: int = _setting(3, "hour, in UTC, at which the backup is made", _hour, "hour")
     metrics_token: str = _setting(
-        "", "bearer token that /metrics requires; without it /metrics answers loopback alone", _token
+        "", "bearer token for /metrics; without it, only requests from this machine are answered", _token
     )
 
 
@@ -256,21 +253,21 @@ def variable_name(setting: Field[Any]) -> str:
 
 
 def settings_from(options: Mapping[str, Sequence[str] | None], environment: Mapping[str, str]) -> Settings:
-    """Settings out of options (name -> the values given, in order) and environment variables.
+    """Return the settings from options (name -> the values given, in order) and environment variables.
 
-    Raises BadSetting for a value that cannot be read and for an unknown ANALYTICS_ variable.
+    Raises BadSetting for an invalid value and for an unknown ANALYTICS_ variable.
     """
     known = {variable_name(setting) for setting in SETTINGS}
     for variable in environment:
         if variable.startswith(ENVIRONMENT_PREFIX) and variable not in known:
-            raise BadSetting(f"{variable} is no setting; known are {', '.join(sorted(known))}")
+            raise BadSetting(f"{variable} is not a setting; settings: {', '.join(sorted(known))}")
     return Settings(**{setting.name: _value(setting, options, environment) for setting in SETTINGS})
 
 
 def _value(setting: Field[Any], options: Mapping[str, Sequence[str] | None], environment: Mapping[str, str]) -> Any:
     given = options.get(setting.name)
     if given:
-        # Only a repeatable setting takes several; for the others the last one wins, as in other commands.
+        # Of a setting that is not repeatable, the last value is used, as other programs do.
         source, text = option_name(setting), ",".join(given) if isinstance(setting.default, tuple) else given[-1]
     elif variable_name(setting) in environment:
         source, text = variable_name(setting), environment[variable_name(setting)]
@@ -279,4 +276,6 @@ def _value(setting: Field[Any], options: Mapping[str, Sequence[str] | None], env
     try:
         return setting.metadata["read"](text)
     except BadSetting as bad:
-        raise BadSetting(f"{source} {bad}") from None
+        # The token is a secret.
+        given_text = "" if setting.name == "metrics_token" else f" (got {text!r})"
+        raise BadSetting(f"{source} {bad}{given_text}") from None

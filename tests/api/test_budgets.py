@@ -78,12 +78,12 @@ async def test_without_a_budget_nothing_is_refused_earlier(app: App) -> None:
 @cases(
     ("option", "value", "words"),
     [
-        ("--client-events-per-hour", "49", "from 50 on"),
-        ("--client-events-per-hour", "-1", "from 50 on"),
-        ("--client-month-share", "101", "1 to 100"),
-        ("--client-month-share", "half", "1 to 100"),
+        ("--client-events-per-hour", "49", "at least 50"),
+        ("--client-events-per-hour", "-1", "at least 50"),
+        ("--client-month-share", "101", "between 1 and 100"),
+        ("--client-month-share", "half", "between 1 and 100"),
         ("--min-free-disk", "1GB", "megabytes"),
-        ("--max-new-values", "0", "from 1 on"),
+        ("--max-new-values", "0", "at least 1"),
     ],
 )
 def test_settings_that_cannot_be_used(option: str, value: str, words: str) -> None:

@@ -25,7 +25,7 @@ def test_prefixes() -> None:
         "/a" * 9: None,
     }.items():
         assert paths.normal_prefix(text) == prefix, text
-    with pytest.raises(BadSetting, match=r"--base-path takes a path such as /stats"):
+    with pytest.raises(BadSetting, match=r"--base-path must be a path such as /stats"):
         settings_from({"base_path": ["stats"]}, {})
     assert settings_from({}, {"ANALYTICS_BASE_PATH": "/stats/"}).base_path == "/stats"
 

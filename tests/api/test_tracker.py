@@ -104,17 +104,17 @@ async def test_names_of_the_owners_choice(make_app: MakeApp, script: str, collec
 @pytest.mark.parametrize(
     ("option", "value", "words"),
     [
-        ("--script-path", "site.js", "takes a path"),
+        ("--script-path", "site.js", "must be a path"),
         ("--script-path", "/site", "ends in .js"),
-        ("--script-path", "/../site.js", "takes a path"),
-        ("--script-path", "/{part}.js", "takes a path"),
+        ("--script-path", "/../site.js", "must be a path"),
+        ("--script-path", "/{part}.js", "must be a path"),
         ("--script-path", "/api/site.js", "in the way"),
         ("--script-path", "/assets/site.js", "in the way"),
         ("--script-path", "/account.js", "in the way"),
         ("--collect-path", "/healthz", "in the way"),
         ("--collect-path", "/tracker.js", "in the way"),
-        ("--collect-path", "/a b", "takes a path"),
-        ("--collect-path", "/", "takes a path"),
+        ("--collect-path", "/a b", "must be a path"),
+        ("--collect-path", "/", "must be a path"),
     ],
 )
 def test_names_that_cannot_be(command: Command, option: str, value: str, words: str) -> None:

@@ -773,5 +773,5 @@ def test_axe_finds_nothing(size: str, scheme: str, serve: Serve, browse: Browse)
     login_page(page, server)
     page.get_by_text("Forgot the password?").click()
     type_login(page, "not this one")
-    look("do not belong together")
+    look("Incorrect email or password")
     assert found == []

@@ -71,7 +71,7 @@ GOOD_TEXTS = {
 def test_a_setting_breaks_no_line(name: str, text: str) -> None:
     """What the owner sets stands in headers, links and logs."""
     for options, environment in (({name: [text]}, {}), ({}, {f"ANALYTICS_{name.upper()}": text})):
-        with pytest.raises(BadSetting, match="takes"):
+        with pytest.raises(BadSetting, match="must be"):
             settings_from(options, environment)
 
 

@@ -113,7 +113,7 @@ def test_several_addresses_at_once(hosts: tuple[str, str], asked: tuple[str, str
 
 @pytest.mark.parametrize("host", ["unix:relative", "unix:", "unix:/" + "x" * 100, "127.0.0.1,,::1"])
 def test_a_host_that_cannot_be_used(host: str) -> None:
-    with pytest.raises(BadSetting, match="--host takes an address"):
+    with pytest.raises(BadSetting, match="--host must be an address"):
         settings_from({"host": [host]}, {})
 
 
