@@ -79,9 +79,20 @@ class File(NamedTuple):
     tag: str
 
 
+# Documentation is for readers of the source. Served, it would be a sixth of the pages' scripts (161 KB, 135 KB without,
+# gzipped). A block comment that is followed by code on its line stays: it may be anywhere in an expression.
+_DOCUMENTATION = re.compile(rb"\A(?://[^\n]*\n)+|^[ \t]*/\*\*(?:(?!\*/).)*\*/[ \t]*\n", re.MULTILINE | re.DOTALL)
+
+
 def file_of(path: Path) -> File:
     """Return a file, read and compressed."""
     return packed_file(path.read_bytes(), path.suffix)
+
+
+def _script_of(path: Path) -> File:
+    """Return a script of the pages without its documentation; lines keep their numbers."""
+    body = _DOCUMENTATION.sub(lambda found: b"\n" * found[0].count(b"\n"), path.read_bytes())
+    return packed_file(body, path.suffix)
 
 
 @cache
@@ -95,7 +106,11 @@ def packed_file(body: bytes, suffix: str) -> File:
 def files() -> dict[str, File]:
     """Return every file of static/ that pages may load, by its path below static/."""
     folder = asset("static")
-    return {path.relative_to(folder).as_posix(): file_of(path) for path in _shown(folder)}
+    found: dict[str, File] = {}
+    for path in _shown(folder):
+        is_script = path.suffix == ".js" and "vendor" not in path.parts
+        found[path.relative_to(folder).as_posix()] = _script_of(path) if is_script else file_of(path)
+    return found
 
 
 def _shown(folder: Path) -> Iterator[Path]:
