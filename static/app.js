@@ -1,16 +1,16 @@
-// Which module shows which path, and the session they share.
+// The router: maps the address to a page module, loads the session, and swaps pages without reloading.
 //
-// A page is a module with `export async function show(root, context)`. It fills `root` and may give back an object
+// A page is a module that exports `async function show(root, context)`. It fills `root` and may return
 //   { update(context), leave() }
-// `update` is called when only the query or the hash changed (back button included; without it the page is shown
-// anew), `leave` before another page is shown. `context`:
+// `update` is called when only the query or the hash changed, also by the back button; without it the page is shown
+// again. `leave` is called before another page is shown. `context` (Context in shared/types.d.ts):
 //   path, params (named parts of the path), query (URLSearchParams), hash
-//   account, websites   as GET /api/account and /api/account/websites gave them; null on pages without a frame
+//   account, websites   the answers of GET /api/account and /api/account/websites; null on pages without the sidebar
 //   signal              aborted when the page is left
-//   title(words)        the title of the tab
-//   go(path, { replace })   to another page; also plain links work
-//   refresh()           reads account and websites again and redraws the left column; gives { account, websites }
-//   signedOut()         forgets the session and goes to the login
+//   title(words)        sets the title of the tab
+//   go(path, { replace })   navigates to another page; plain links navigate too
+//   refresh()           loads account and websites again, redraws the sidebar, returns { account, websites }
+//   signedOut()         clears the session and shows the login
 
 import { failureNotice } from "./shared/dialog.js";
 import { fill, h } from "./shared/dom.js";
@@ -18,8 +18,9 @@ import { get, onLoggedOut } from "./shared/api.js";
 import { frame } from "./shared/navigation.js";
 import { at, here, local } from "./shared/paths.js";
 
+/** @type {[pattern: RegExp, hash: string | null, name: string, isFramed: boolean][]} */
 const ROUTES = [
-  // path, hash, module, whether it stands in the frame
+  // path, hash, module, whether it has the sidebar
   [/^\/$/, null, "websites", true],
   [/^\/login$/, null, "login", false],
   [/^\/setup$/, null, "setup", false],
@@ -35,11 +36,19 @@ const ROUTES = [
   [/^\/share\/(?<token>[A-Za-z0-9_-]+)$/, null, "share", false],
 ];
 
-const PARTS = { dashboard: ["./dashboard/page.js"], share: ["./dashboard/page.js"] };
+/**
+ * Large modules of a page, loaded while the session is.
+ *
+ * @type {Record<string, string[]>}
+ */
+const PARTS = { dashboard: ["./dashboard/dashboard.js"], share: ["./dashboard/dashboard.js"] };
 
-const app = document.getElementById("app");
+const app = /** @type {HTMLElement} */ (document.getElementById("app"));
+/** @type {Session | null} */
 let session = null;
+/** @type {ReturnType<typeof frame> | null} */
 let frameView = null;
+/** @type {{ key: string, context: Context, leaving: AbortController, page: PageHandle | null } | null} */
 let current = null;
 let drawCount = 0;
 
@@ -57,6 +66,10 @@ async function refresh() {
   return session;
 }
 
+/**
+ * @param {string} path
+ * @param {any} [options]
+ */
 function go(path, { replace = false } = {}) {
   history[replace ? "replaceState" : "pushState"](null, "", at(path));
   return draw();
@@ -64,7 +77,7 @@ function go(path, { replace = false } = {}) {
 
 let leavingForLogin = null;
 
-/** Once, however many answers say that nobody is logged in. */
+/** Shows the login; once, however many requests were answered with not_logged_in. */
 function toLogin() {
   session = null;
   leavingForLogin ||= findLogin().finally(() => (leavingForLogin = null));
@@ -80,22 +93,26 @@ async function findLogin() {
 }
 
 function route() {
-  for (const [pattern, hash, name, inFrame] of ROUTES) {
+  for (const [pattern, hash, name, isFramed] of ROUTES) {
     const match = pattern.exec(here());
-    if (match && (!hash || hash === location.hash)) return { name, inFrame, params: { ...match.groups } };
+    if (match && (!hash || hash === location.hash)) return { name, isFramed, params: { ...match.groups } };
   }
   return null;
 }
 
-/** Whose policy a page needs: the heatmaps of a website may frame its pages (tally/web/pages.py), all others nothing. */
+/**
+ * Returns which Content-Security-Policy a page needs: only heatmaps may frame the website (tally/web/pages.py).
+ *
+ * @param {ReturnType<typeof route>} found
+ */
 function policyOf(found) {
   return found?.name === "heatmaps" ? here() : "";
 }
 
-// A browser keeps the policy that came with the shell.
+// The browser applies the policy that came with the HTML until the next full load.
 const policy = policyOf(route());
 
-/** Shows what the address says. */
+/** Shows the page of the current address. */
 async function draw() {
   const mine = ++drawCount;
   const found = route();
@@ -106,49 +123,56 @@ async function draw() {
     return current.page.update(current.context);
   }
   leave();
-  // What the page is made of comes while the session is asked for.
+  // Load the page's modules while the session is requested.
   for (const module of [`./pages/${found.name}.js`, ...(PARTS[found.name] || [])]) import(module).catch(() => {});
-  if (found.inFrame) {
-    // Anew for each page: websites, counts and allowed origins also change by the command line and in other tabs.
+  if (found.isFramed) {
+    // For each page: websites, counts and allowed origins also change by the command line and in other tabs.
     const error = await load();
     if (mine !== drawCount) return;
-    if (error && (!session || error.code === "not_logged_in"))
+    if (error && (!session || error.code === "not_logged_in")) {
       return error.code === "not_logged_in"
         ? undefined
         : showAlone(failureNotice("This page cannot be shown.", error, draw));
+    }
   }
   await show(found, mine);
 }
 
+/**
+ * @param {{ name: string, isFramed: boolean, params: Record<string, string> }} found
+ * @param {number} mine
+ */
 async function show(found, mine) {
   const leaving = new AbortController();
+  /** @type {Context} */
   const context = {
     ...currentAddress(),
     params: found.params,
-    account: found.inFrame ? session.account : null,
-    websites: found.inFrame ? session.websites : null,
+    // Pages without the sidebar use neither.
+    .../** @type {Session} */ (found.isFramed ? session : { account: null, websites: null }),
     signal: leaving.signal,
-    title: (words) => (document.title = words ? `${words} · Tally` : "Tally"),
+    title: (words) => void (document.title = words ? `${words} · Tally` : "Tally"),
     go,
     refresh,
     signedOut: () => {
-      // Who leaves on purpose is not led back to where he was.
+      // After a deliberate logout the login does not lead back to this page.
       history.replaceState(null, "", at("/"));
       return toLogin();
     },
   };
   context.title("");
+  /** @type {NonNullable<typeof current>} */
   const own = { key: keyOf(found), context, leaving, page: null };
-  const root = found.inFrame ? inFrame(context) : outside();
+  const root = found.isFramed ? framedRoot(context) : outside();
   current = own;
   try {
     const module = await import(`./pages/${found.name}.js`);
     if (mine !== drawCount) return;
     own.page = (await module.show(root, context)) || {};
-    if (own !== current) own.page.leave?.();
+    if (own !== current) own.page?.leave?.();
   } catch (failure) {
     console.error(failure);
-    if (mine === drawCount)
+    if (mine === drawCount) {
       fill(
         root,
         h(
@@ -157,17 +181,19 @@ async function show(found, mine) {
           failureNotice("This page cannot be shown.", BROKEN, () => location.reload()),
         ),
       );
+    }
   }
 }
 
-const BROKEN = {
-  message: "A part of it did not load, or failed. Loading it again may help; the browser's console says more.",
-};
+const BROKEN = { message: "A script failed. Reload the page; the browser's console has details." };
 
 function currentAddress() {
   return { path: here(), query: new URLSearchParams(location.search), hash: location.hash };
 }
 
+/**
+ * @param {{ name: string, isFramed: boolean, params: Record<string, string> }} found
+ */
 function keyOf(found) {
   return JSON.stringify([found.name, found.params]);
 }
@@ -177,18 +203,21 @@ function leave() {
   current.leaving.abort();
   current.page?.leave?.();
   current = null;
-  for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
+  for (const dialog of document.querySelectorAll("dialog")) if (dialog.open) dialog.close();
 }
 
-function inFrame(context) {
+/**
+ * @param {Context} context
+ */
+function framedRoot(context) {
   if (!frameView) frameView = frame(context);
   if (!frameView.element.isConnected) fill(app, frameView.element);
-  frameView.mark(session, { pathname: here(), hash: location.hash });
+  if (session) frameView.mark(session, { pathname: here(), hash: location.hash });
   frameView.closeDrawer();
   const moved = frameView.main.hasChildNodes();
   fill(frameView.main);
   window.scrollTo(0, 0);
-  // Who reads by ear or moves by keyboard starts at the new page, but not when the first one opens.
+  // Screen readers and the keyboard continue at the new page; not when the first page opens.
   if (moved) frameView.main.focus({ preventScroll: true });
   return frameView.main;
 }
@@ -200,19 +229,22 @@ function outside() {
   return main;
 }
 
+/**
+ * @param {Node} node
+ */
 function showAlone(node) {
   fill(outside(), h("div", { class: "page" }, node));
 }
 
 function showNotFound() {
-  document.title = "Not found · Tally";
+  document.title = "Page not found · Tally";
   showAlone(
     h(
       "div",
       { class: "empty" },
-      h("h1", null, "There is nothing here"),
-      h("p", null, "The address may be mistyped, or what was here is gone."),
-      h("a", { class: "button primary", href: "/" }, "To the websites"),
+      h("h1", null, "Page not found"),
+      h("p", null, "The address may be mistyped, or the page was removed."),
+      h("a", { class: "button primary", href: "/" }, "Go to websites"),
     ),
   );
 }
@@ -220,18 +252,25 @@ function showNotFound() {
 const WEBSITE = /^\/websites\/([0-9a-f-]{36})(\/[a-z-]+)?$/;
 const CARRIED = ["range", "from", "to", "tz", "interval", "figure"];
 
-/** From page to page the days stay; filters do on pages of the same website, they are of it. */
+/**
+ * Returns the query to keep on another page: range and zone, and filters on pages of the same website.
+ *
+ * @param {string} path
+ */
 function carriedQuery(path) {
   const [to, from] = [path, here()].map((one) => WEBSITE.exec(one));
   if (!to || !from || path === here()) return "";
-  const isKept = (name) => CARRIED.includes(name) || (to[1] === from[1] && name.startsWith("filter_"));
+  const isKept = (/** @type {string} */ name) =>
+    CARRIED.includes(name) || (to[1] === from[1] && name.startsWith("filter_"));
   const kept = [...new URLSearchParams(location.search)].filter(([name]) => isKept(name));
-  // Slashes are allowed in a query, as shared/view_state.js writes them.
+  // Slashes and colons are allowed in a query; shared/view_state.js writes them the same way.
   return kept.length ? `?${new URLSearchParams(kept)}`.replaceAll("%2F", "/").replaceAll("%3A", ":") : "";
 }
 
 document.addEventListener("click", (event) => {
-  const link = event.target.closest("a[href]");
+  const link = /** @type {HTMLAnchorElement | null} */ (
+    event.target instanceof Element ? event.target.closest("a[href]") : null
+  );
   if (
     !link ||
     event.defaultPrevented ||
@@ -240,8 +279,9 @@ document.addEventListener("click", (event) => {
     event.ctrlKey ||
     event.shiftKey ||
     event.altKey
-  )
+  ) {
     return;
+  }
   const url = new URL(link.href, location.href);
   const path = local(url.pathname);
   if (
@@ -250,11 +290,12 @@ document.addEventListener("click", (event) => {
     link.target ||
     link.hasAttribute("download") ||
     path.startsWith("/api/")
-  )
+  ) {
     return;
+  }
   if (link.classList.contains("skip")) {
     event.preventDefault();
-    return document.getElementById("main").focus();
+    return document.getElementById("main")?.focus();
   }
   event.preventDefault();
   go(path + (url.search || carriedQuery(path)) + url.hash);

@@ -14,6 +14,7 @@
   safe(() => {
     // document.currentScript is null in modules; the first URL of a stack is the script's own, in WebKit without its query.
     const url = (/\w+:\/\/\S+(?=:\d+:\d)/.exec(Error().stack) || location) + "";
+    /** @type {any} */
     const script = document.currentScript ||
       [...document.scripts].find((one) => one.src.startsWith(url)) || { dataset: {} };
     const dataset = script.dataset;
@@ -37,6 +38,7 @@
     let last;
     let warned;
     // Pages without a host (file:, about:, data:) are not counted.
+    /** @type {any} */
     let off = !location.host || shelf["tally.ignore"] || ("respectGpc" in dataset && navigator.globalPrivacyControl);
 
     const on = (type, work) => addEventListener(type, safe(work), 1);
@@ -84,7 +86,9 @@
       else if (leaving) {
         while (queue[0]) post(queue);
         store(flight);
-      } else return (kept()[0] && navigator.locks?.request(own, { ifAvailable: 1 }, send)) || send(!navigator.locks);
+      }
+      // @ts-expect-error: 1 stands for true.
+      else return (kept()[0] && navigator.locks?.request(own, { ifAvailable: 1 }, send)) || send(!navigator.locks);
     });
 
     // With the lock, or where there are none, also what is stored; one tab at a time. After a failure the rest is stored.
@@ -97,7 +101,9 @@
     // Sends the first events of a list that begins with the queue; whether they are done with.
     const post = safe(async (list) => {
       let size = 0;
+      /** @type {any} */
       let done = 0;
+      /** @type {any} */
       let answer = 0;
       const batch = list.filter((key, at) => at < 50 && (size += key.length) < 19e3);
       queue.splice(0, batch.length);
@@ -106,6 +112,7 @@
         answer = await fetch(api, {
           method: "POST",
           credentials: "omit",
+          // @ts-expect-error: 1 stands for true.
           keepalive: 1,
           body: JSON.stringify({
             website_id,
@@ -121,6 +128,7 @@
         warned ||=
           answer.status == 202 ||
           answer.status > 428 ||
+          // @ts-expect-error: console.warn returns undefined.
           !console.warn(
             `Tally: ${answer.status || "no answer"} from ${api}; check data-website-id, data-api, allowed origins`,
           );

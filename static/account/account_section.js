@@ -8,7 +8,12 @@ import { dateTime, browserZone, displayZone } from "../shared/formats.js";
 import { allZones, zoneLabel } from "../shared/time_zones.js";
 import { sectionCard } from "./card.js";
 
-/** Draws the section into `parts`. */
+/**
+ * Draws the section into `parts`.
+ *
+ * @param {HTMLElement} parts
+ * @param {Context} context
+ */
 export function accountSection(parts, context) {
   const { account } = context;
   fill(
@@ -20,19 +25,23 @@ export function accountSection(parts, context) {
   );
 }
 
+/**
+ * @param {Context} context
+ */
 function zoneForm(context) {
   const select = h(
     "select",
     { autocomplete: "off" },
-    h("option", { value: "" }, `The browser's own (${zoneLabel(browserZone())})`),
+    h("option", { value: "" }, `Browser time zone (${zoneLabel(browserZone())})`),
     zones(context.account.time_zone),
   );
   select.value = context.account.time_zone || "";
   const clock = h("span");
-  const tell = () => (clock.textContent = `It is ${dateTime(Date.now(), displayZone(select.value))} there.`);
-  tell();
-  select.addEventListener("input", tell);
-  const zone = field({ label: "Days and hours are shown in", name: "time_zone", input: select, hint: clock });
+  const drawClock = () =>
+    (clock.textContent = `Current time there: ${dateTime(Date.now(), displayZone(select.value))}`);
+  drawClock();
+  select.addEventListener("input", drawClock);
+  const zone = field({ label: "Time zone of reports", name: "time_zone", input: select, hint: clock });
   return form({
     fields: [zone],
     action: "Save time zone",
@@ -41,12 +50,16 @@ function zoneForm(context) {
       const answer = await send("PATCH", "/api/account", { time_zone: values.time_zone || null });
       if (!answer.ok) return answer;
       await context.refresh();
-      notify("The time zone is saved.");
+      notify("Time zone saved.");
     },
   }).element;
 }
 
-/** All zones by region; the present one too where this browser does not list it. */
+/**
+ * Returns all zones by region, and `present` where this browser does not list it.
+ *
+ * @param {string | null} present
+ */
 function zones(present) {
   const regions = new Map();
   for (const zone of allZones(present)) {
@@ -56,13 +69,19 @@ function zones(present) {
   return [...regions].map(([name, options]) => h("optgroup", { label: name }, options));
 }
 
+/**
+ * @param {string} zone
+ */
 function region(zone) {
   return zone.includes("/") ? zone.split("/")[0] : "Other";
 }
 
+/**
+ * @param {Context} context
+ */
 function passwordForm(context) {
   const { account } = context;
-  // Password managers want to know whose password this is.
+  // Password managers need the user name.
   const whose = h("input", {
     type: "email",
     autocomplete: "username",
@@ -75,13 +94,13 @@ function passwordForm(context) {
     label: "Current password",
     name: "current",
     autocomplete: "current-password",
-    missing: "Enter the password you have now.",
+    missing: "Enter your current password.",
   });
   const next = passwordField({
     label: "New password",
     name: "new",
     autocomplete: "new-password",
-    missing: "Choose a new password.",
+    missing: "Enter a new password.",
     email: () => account.email,
     hint: "At least 10 characters.",
   });
@@ -93,7 +112,7 @@ function passwordForm(context) {
   const links = checkbox({
     label: "Revoke all share links",
     name: "revoke_share_links",
-    hint: "The links of all websites stop working.",
+    hint: "The share links of all websites stop working.",
   });
   const made = form({
     fields: [whose, current, next, keys, links],
@@ -109,9 +128,9 @@ function passwordForm(context) {
       if (values.revoke_share_links) await context.refresh();
       notify(
         [
-          "The password is changed. Everywhere else you are logged out.",
-          values.revoke_keys ? "All API keys are revoked." : "",
-          values.revoke_share_links ? "All share links are revoked." : "",
+          "Password changed. All other sessions are logged out.",
+          values.revoke_keys ? "All API keys revoked." : "",
+          values.revoke_share_links ? "All share links revoked." : "",
         ]
           .filter(Boolean)
           .join(" "),
@@ -121,6 +140,9 @@ function passwordForm(context) {
   return made.element;
 }
 
+/**
+ * @param {Context} context
+ */
 function sessions(context) {
   const here = h("button", { class: "button", type: "button" }, "Log out");
   const everywhere = h("button", { class: "button", type: "button" }, "Log out everywhere");
@@ -128,7 +150,7 @@ function sessions(context) {
   everywhere.addEventListener("click", async () => {
     const agreed = await confirmDialog({
       title: "Log out everywhere?",
-      words: "Every browser that is logged in to this account, this one too, has to log in again.",
+      words: "All browsers, including this one, have to log in again.",
       action: "Log out everywhere",
     });
     if (agreed) leave(context, "/api/account/logout-everywhere");
@@ -136,11 +158,15 @@ function sessions(context) {
   return h(
     "div",
     { class: "stack" },
-    h("p", { class: "soft" }, "A session lasts 30 days from its last use."),
+    h("p", { class: "soft" }, "A session expires 30 days after its last use."),
     h("div", { class: "row" }, here, everywhere),
   );
 }
 
+/**
+ * @param {Context} context
+ * @param {string} path
+ */
 async function leave(context, path) {
   const left = await send("POST", path);
   if (!left.ok && left.status !== 401) return notify(left.error.message);

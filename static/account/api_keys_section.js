@@ -1,5 +1,5 @@
-// The section API keys: make one, see it once, see when each was last used, revoke it. A key's value is in the page only
-// until it is put away; it is never kept.
+// The section API keys: create a key, show it once, list keys with their last use, revoke a key. The value of a key stays
+// in the page until it is dismissed; it is not stored.
 
 import { confirmDialog, copyButton, failureNotice, notify } from "../shared/dialog.js";
 import { fill, h, icon, visuallyHidden } from "../shared/dom.js";
@@ -9,12 +9,18 @@ import { relativeTime, date, dateTime, displayZone } from "../shared/formats.js"
 import { sectionCard } from "./card.js";
 import { publicUrl } from "../shared/paths.js";
 
-// CONTRACT, Plans: the least that has keys.
+// The lowest plan with API keys.
 const PLAN_WITH_KEYS = "pro";
 
-/** Draws the section into `parts`. */
+/**
+ * Draws the section into `parts`.
+ *
+ * @param {HTMLElement} parts
+ * @param {Context} context
+ */
 export async function apiKeysSection(parts, context) {
   if (!context.account.has_keys) return void fill(parts, whyNoKeys(context.account));
+  /** @type {any} */
   const keys = { context, form: null, made: h("div"), list: h("div", { class: "stack" }), name: null };
   fill(
     parts,
@@ -24,23 +30,29 @@ export async function apiKeysSection(parts, context) {
   await listed(keys);
 }
 
+/**
+ * @param {Account} account
+ */
 function whyNoKeys(account) {
   const command = `analytics-server account plan ${account.email} ${PLAN_WITH_KEYS}`;
   const plan = h("strong", null, account.plan);
   return sectionCard(
-    "No keys on this plan",
+    "No API keys on this plan",
     h(
       "div",
       { class: "stack" },
-      h("p", null, "API keys belong to the plans pro and business; this account is on the ", plan, " plan."),
-      h("p", null, "The pages here show the same figures without a key."),
-      h("p", { class: "soft" }, "Who runs this server raises the plan on its machine:"),
+      h("p", null, "API keys are part of the pro and business plans; this account is on the ", plan, " plan."),
+      h("p", null, "The dashboard shows the same figures without a key."),
+      h("p", { class: "soft" }, "To change the plan, run this command on the server:"),
       h("pre", { class: "code-block wrapped", tabindex: "0" }, command),
       h("div", { class: "row" }, copyButton(command, "Copy command")),
     ),
   );
 }
 
+/**
+ * @param {KeysSection} keys
+ */
 function creation(keys) {
   const name = field({
     label: "Name",
@@ -48,9 +60,9 @@ function creation(keys) {
     autocomplete: "off",
     autocapitalize: "sentences",
     placeholder: "Monthly report",
-    missing: "Give the key a name, so that you know it later.",
+    missing: "Enter a name for the key.",
     maxlength: 100,
-    hint: "What it is for. Give each program a key of its own, so that one can be revoked alone.",
+    hint: "Use a separate key for each program, so that you can revoke them separately.",
   });
   const made = form({
     fields: [name],
@@ -71,12 +83,16 @@ function creation(keys) {
     "section",
     { class: "card roomy" },
     h("h2", null, "New key"),
-    h("p", { class: "soft" }, "A key reads the figures of all your websites, and changes nothing."),
+    h("p", { class: "soft" }, "A key can read the reports of all your websites. It cannot change anything."),
     made.element,
     keys.made,
   );
 }
 
+/**
+ * @param {KeysSection} keys
+ * @param {ApiKey} key
+ */
 function showOnce(keys, key) {
   const base = publicUrl(keys.context.account.base_url);
   const curl = () => `curl -H 'Authorization: Bearer ${key.value}' ${base}/api/v1/websites`;
@@ -91,7 +107,7 @@ function showOnce(keys, key) {
   value.addEventListener("focus", () => value.select());
   const copy = copyButton(key.value, "Copy key");
   copy.classList.add("primary");
-  const done = h("button", { class: "button", type: "button" }, "I have it");
+  const done = h("button", { class: "button", type: "button" }, "Done");
   done.addEventListener("click", () => {
     fill(keys.made);
     keys.form.hidden = false;
@@ -110,8 +126,8 @@ function showOnce(keys, key) {
         h(
           "div",
           null,
-          h("strong", null, `Here is ${key.name}`),
-          h("p", null, "It is shown this once. Only a hash of it is kept, so copy it now."),
+          h("strong", null, `Key created: ${key.name}`),
+          h("p", null, "Copy it now. It is shown only once; the server stores a hash."),
         ),
       ),
       h("div", { class: "row copy-row" }, h("div", { class: "grow" }, value), copy),
@@ -121,17 +137,21 @@ function showOnce(keys, key) {
   value.focus();
 }
 
+/**
+ * @param {KeysSection} keys
+ */
 async function listed(keys) {
   const answer = await get("/api/account/keys", { signal: keys.context.signal });
   if (keys.context.signal.aborted) return;
-  if (!answer.ok)
+  if (!answer.ok) {
     return void fill(
       keys.list,
-      failureNotice("The keys cannot be listed.", answer.error, () => listed(keys)),
+      failureNotice("The API keys cannot be shown.", answer.error, () => listed(keys)),
     );
-  if (!answer.data.length) return void fill(keys.list, h("p", { class: "soft" }, "None yet."));
-  const head = ["Name", "Begins with", "Created", "Last used"].map((words) => h("th", { scope: "col" }, words));
-  const rows = answer.data.map((key) => keyRow(keys, key));
+  }
+  if (!answer.data.length) return void fill(keys.list, h("p", { class: "soft" }, "No keys yet."));
+  const head = ["Name", "Prefix", "Created", "Last used"].map((words) => h("th", { scope: "col" }, words));
+  const rows = answer.data.map((/** @type {ApiKey} */ key) => keyRow(keys, key));
   fill(
     keys.list,
     h(
@@ -140,13 +160,17 @@ async function listed(keys) {
       h(
         "table",
         { class: "table key-table" },
-        h("thead", null, h("tr", null, head, h("th", { scope: "col" }, visuallyHidden("What can be done")))),
+        h("thead", null, h("tr", null, head, h("th", { scope: "col" }, visuallyHidden("Actions")))),
         h("tbody", null, rows),
       ),
     ),
   );
 }
 
+/**
+ * @param {KeysSection} keys
+ * @param {ApiKey} key
+ */
 function keyRow(keys, key) {
   const zone = displayZone(keys.context.account.time_zone);
   const revoke = h(
@@ -162,18 +186,23 @@ function keyRow(keys, key) {
     "tr",
     null,
     h("th", { scope: "row", class: "key-name" }, key.name || "(no name)"),
-    h("td", { dataset: { head: "Begins with" } }, h("code", null, `${key.prefix}…`)),
+    h("td", { dataset: { head: "Prefix" } }, h("code", null, `${key.prefix}…`)),
     h("td", { dataset: { head: "Created" } }, date(key.created_at, zone)),
     h("td", { dataset: { head: "Last used" } }, used),
     h("td", { class: "num" }, revoke),
   );
 }
 
+/**
+ * @param {KeysSection} keys
+ * @param {ApiKey} key
+ * @param {HTMLButtonElement} button
+ */
 async function revoked(keys, key, button) {
   const name = key.name || key.prefix;
   const agreed = await confirmDialog({
     title: `Revoke ${name}?`,
-    words: "Programs that use it are refused from that moment on. It cannot be given back.",
+    words: "Programs that use it are rejected at once. This cannot be undone.",
     action: "Revoke key",
     danger: true,
   });
@@ -184,7 +213,8 @@ async function revoked(keys, key, button) {
     button.removeAttribute("aria-disabled");
     return notify(answer.error.message);
   }
-  notify(`${name} is revoked.`);
+  notify(`Key revoked: ${name}`);
   await listed(keys);
-  (keys.form.hidden ? keys.made.querySelector("input") : keys.name).focus();
+  const next = keys.form.hidden ? keys.made.querySelector("input") : keys.name;
+  next?.focus();
 }

@@ -1,27 +1,31 @@
-// The section Plan and usage: this month's events against the limit, and how the plan is raised. It changes nothing: plans
-// are changed by who runs the server.
+// The section Plan and usage: the events of this month, the limit, and how to change the plan, which is done on the
+// command line.
 
 import { copyButton } from "../shared/dialog.js";
 import { fill, h, icon } from "../shared/dom.js";
 import { dateTime, number } from "../shared/formats.js";
 import { sectionCard } from "./card.js";
 
-/** Draws the section into `parts`. */
+/**
+ * Draws the section into `parts`.
+ *
+ * @param {HTMLElement} parts
+ * @param {{ account: Account }} options
+ */
 export function planSection(parts, { account }) {
   fill(parts, sectionCard("This month", usage(account)), sectionCard("Plan", planWords(account)));
 }
 
+/**
+ * @param {Account} account
+ */
 function usage(account) {
   const { events_this_month: used, events_limit: limit, month_ends_at: ends } = account;
-  const days = Math.ceil((new Date(ends) - Date.now()) / 86_400_000);
+  const days = Math.ceil((new Date(ends).getTime() - Date.now()) / 86_400_000);
   const end = `The month ends on ${dateTime(ends, "UTC")} UTC, ${days > 1 ? `in ${days} days` : "within a day"}.`;
-  if (limit === null)
-    return h(
-      "div",
-      { class: "stack" },
-      figure(number(used), "events"),
-      h("p", { class: "soft" }, `Without a limit. ${end}`),
-    );
+  if (limit === null) {
+    return h("div", { class: "stack" }, figure(number(used), "events"), h("p", { class: "soft" }, `No limit. ${end}`));
+  }
   const share = Math.min(1, used / Math.max(1, limit));
   return h(
     "div",
@@ -45,12 +49,19 @@ function usage(account) {
   );
 }
 
+/**
+ * @param {string} value
+ * @param {string} words
+ */
 function figure(value, words) {
   return h("p", { class: "big-figure" }, h("strong", null, value), ` ${words}`);
 }
 
+/**
+ * @param {{ usage_warning: number | null, events_this_month: number, events_limit: any }} options
+ */
 function warning({ usage_warning: percent, events_this_month: used, events_limit: limit }) {
-  if (percent === 100)
+  if (percent === 100) {
     return h(
       "div",
       { class: "notice bad" },
@@ -58,15 +69,16 @@ function warning({ usage_warning: percent, events_this_month: used, events_limit
       h(
         "div",
         null,
-        h("strong", null, "This month's events are used up"),
+        h("strong", null, "The monthly event limit is reached"),
         h(
           "p",
           null,
-          "What comes now is refused (429). The tracker keeps it for up to 72 hours and sends it again; what is older then is lost.",
+          "New events are rejected (429). The tracker stores them for up to 72 hours and retries; older ones are lost.",
         ),
       ),
     );
-  if (percent)
+  }
+  if (percent) {
     return h(
       "div",
       { class: "notice warn" },
@@ -74,24 +86,27 @@ function warning({ usage_warning: percent, events_this_month: used, events_limit
       h(
         "div",
         null,
-        h("strong", null, `${Math.floor((100 * used) / limit)}% of this month's events are used`),
-        h("p", null, "Past the limit, events are refused until the month ends."),
+        h("strong", null, `${Math.floor((100 * used) / limit)}% of the monthly event limit is used`),
+        h("p", null, "When the limit is reached, new events are rejected until the month ends."),
       ),
     );
+  }
   return null;
 }
 
+/**
+ * @param {Account} account
+ */
 function planWords(account) {
-  const next = { free: "pro", pro: "business" }[account.plan];
-  const command = next && `analytics-server account plan ${account.email} ${next}`;
-  const has = account.has_keys ? "It has API keys" : "It has no API keys";
-  const counts =
-    account.events_limit === null ? "counts without a limit" : `counts ${number(account.events_limit)} events a month`;
+  const next = { free: "pro", pro: "business", business: "" }[account.plan];
+  const command = `analytics-server account plan ${account.email} ${next}`;
+  const keys = account.has_keys ? "with API keys" : "without API keys";
+  const limit = account.events_limit === null ? "unlimited events" : `${number(account.events_limit)} events per month`;
   return h(
     "div",
     { class: "stack" },
-    h("p", null, "This account is on the ", h("strong", null, account.plan), ` plan. ${has} and ${counts}.`),
-    next ? h("p", { class: "soft" }, `Who runs this server raises it to ${next} on its machine:`) : null,
+    h("p", null, "This account is on the ", h("strong", null, account.plan), ` plan: ${limit}, ${keys}.`),
+    next ? h("p", { class: "soft" }, `To change to ${next}, run this command on the server:`) : null,
     next ? h("pre", { class: "code-block wrapped", tabindex: "0" }, command) : null,
     next ? h("div", { class: "row" }, copyButton(command, "Copy command")) : null,
   );

@@ -1,11 +1,12 @@
-// The row of key figures. A figure that a series has is a button that chooses what the chart shows; each says in a
-// hint what it counts, in the contract's words, and its exact number.
+// The row of key figures. A figure that the time series has is a button that selects it for the chart. Each has a tooltip
+// with its definition and its exact value.
 
 import { fill, h, visuallyHidden } from "../shared/dom.js";
 import { dayRange, decimal, duration, number, percent, shortNumber } from "../shared/formats.js";
 import { addTooltip } from "../shared/tooltip.js";
 
-// `up` is 1 where more is better, -1 where less is; 0 where neither is.
+// `up` is 1 where more is better, -1 where less is better.
+/** @type {Figure[]} */
 export const FIGURES = [
   {
     name: "visitors",
@@ -14,8 +15,7 @@ export const FIGURES = [
     up: 1,
     say: shortNumber,
     exact: number,
-    means:
-      "Different visitors. A visitor is who this website takes to be one person during one UTC day, so who comes on three days counts three times.",
+    means: "Unique visitors, counted per day (UTC): a visitor who returns on two more days counts three times.",
   },
   {
     name: "visits",
@@ -24,17 +24,16 @@ export const FIGURES = [
     up: 1,
     say: shortNumber,
     exact: number,
-    means:
-      "Visits that begin in this range. A visit is a run of one visitor's events in which no gap is longer than 30 minutes.",
+    means: "Visits that begin in this range. A visit ends after 30 minutes without an event.",
   },
   {
     name: "pageviews",
-    title: "Views",
+    title: "Pageviews",
     inSeries: true,
     up: 1,
     say: shortNumber,
     exact: number,
-    means: "Views of pages and of an app's screens, and nothing else.",
+    means: "Pageviews, and screen views of apps.",
   },
   {
     name: "events",
@@ -43,15 +42,15 @@ export const FIGURES = [
     up: 1,
     say: shortNumber,
     exact: number,
-    means: "Custom events of websites and apps, and nothing else.",
+    means: "Custom events of websites and apps.",
   },
   {
     name: "views_per_visit",
-    title: "Views per visit",
+    title: "Pageviews per visit",
     up: 1,
     say: decimal,
     exact: decimal,
-    means: "Mean number of views over the visits that begin in this range.",
+    means: "Average number of pageviews of the visits that begin in this range.",
   },
   {
     name: "bounce_rate",
@@ -59,24 +58,33 @@ export const FIGURES = [
     up: -1,
     say: percent,
     exact: percent,
-    means: "Share of the visits with exactly one view and no custom event, over their whole lives.",
+    means: "Share of visits with exactly one pageview and no custom event.",
   },
   {
     name: "visit_duration",
-    title: "Time per visit",
+    title: "Visit duration",
     up: 1,
     say: duration,
     exact: duration,
-    means: "Mean time from a visit's first event to its last.",
+    means: "Average time from the first to the last event of a visit.",
   },
 ];
 
-/** The figure with that name. */
+/**
+ * Returns the figure with that name; the first one for an unknown name.
+ *
+ * @param {string} name
+ */
 export function figureNamed(name) {
-  return FIGURES.find((figure) => figure.name === name);
+  return FIGURES.find((figure) => figure.name === name) || FIGURES[0];
 }
 
-/** Draws the row. `stats`, `previous`: as the read API gives them; previous may be null. */
+/**
+ * Draws the row. `stats`, `previous`, `change`: as the read API returns them; previous and change may be null.
+ *
+ * @param {HTMLElement} root
+ * @param {{ stats: Stats, previous: Stats | null, change: Record<string, number | null> | null, span: Span, chosen: string, choose: (name: string) => void }} options
+ */
 export function drawFigures(root, { stats, previous, change, span, chosen, choose }) {
   const items = FIGURES.map((figure) => {
     const before = previous ? previous[figure.name] : null;
@@ -120,12 +128,23 @@ export function drawFigures(root, { stats, previous, change, span, chosen, choos
   fill(root, h("ul", { class: "figures" }, items));
 }
 
-/** Relative change in percent; null where there is nothing to compare with. */
+/**
+ * Returns the relative change in percent; null where there is nothing to compare with.
+ *
+ * @param {number | null} now
+ * @param {number | null | undefined} before
+ */
 export function changeOf(now, before) {
   return now === null || !before ? null : ((now - before) / before) * 100;
 }
 
-/** The change in words, with an arrow. `figure.up`: 1 where more is better. */
+/**
+ * Returns the change as text with an arrow. `figure.up`: 1 where more is better.
+ *
+ * @param {{ up: number }} figure
+ * @param {number | null | undefined} percentage
+ * @param {Span} span
+ */
 export function changeNode(figure, percentage, span) {
   if (percentage === null || percentage === undefined) return h("span", { class: "figure-change soft" }, "\u00a0");
   const rounded = Math.abs(percentage) >= 10 ? Math.round(percentage) : Math.round(percentage * 10) / 10;
@@ -137,16 +156,26 @@ export function changeNode(figure, percentage, span) {
     h("span", { "aria-hidden": "true" }, rounded > 0 ? "↑ " : "↓ "),
     visuallyHidden(rounded > 0 ? "up " : "down "),
     percent(Math.abs(rounded), 1),
-    visuallyHidden(` against ${beforeWords(span)}`),
+    visuallyHidden(` compared with ${beforeWords(span)}`),
   );
 }
 
-/** "8 – 14 Nov 2026, up to 17:04" */
+/**
+ * Returns the range before: "8 – 14 Nov 2026, up to 17:04"
+ *
+ * @param {Span} span
+ */
 export function beforeWords(span) {
   const days = dayRange(span.before.from, span.isOpen ? span.beforeUntil.slice(0, 10) : span.before.to);
   return span.isOpen ? `${days}, up to ${span.beforeUntil.slice(11, 16)}` : days;
 }
 
+/**
+ * @param {any} figure
+ * @param {number | null} value
+ * @param {number | null} before
+ * @param {Span} span
+ */
 function hintOf(figure, value, before, span) {
   const against = before === null || before === undefined ? null : `${figure.exact(before)} in ${beforeWords(span)}`;
   return [

@@ -1,8 +1,8 @@
-// Which lists the dashboard has, and where each comes from.
+// The cards with top lists on the dashboard, and the report of each list.
 
 import { fieldName, fieldTitle } from "../shared/fields.js";
 
-/** The cards of lists, in their order; the first field of each is open at first. */
+/** The cards in their order; the first list of each is shown first. */
 export const CARDS = [
   { name: "pages", title: "Pages", fields: ["pathname", "entry", "exit"] },
   { name: "sources", title: "Sources", fields: ["referrer", "utm_source", "utm_medium", "utm_campaign"] },
@@ -12,22 +12,32 @@ export const CARDS = [
   { name: "names", title: "Events", fields: ["event_name"] },
 ];
 
-// Lists that are no field's values by visitors: [question, filters by, counts, tab, all of them, where there are none].
+// Lists with a report of their own: [report, field to filter by, what is counted, tab, name of all rows, empty text].
+/** @type {Record<string, string[]>} */
 const OTHERS = {
-  entry: ["entry-pages", "pathname", "visits", "Entry", "entry pages", "No visit with a view began in this range."],
-  exit: ["exit-pages", "pathname", "visits", "Exit", "exit pages", "No visit with a view began in this range."],
-  event_name: ["event-names", "event_name", "visitors", "Events", "events", "No event was counted in this range."],
+  entry: ["entry-pages", "pathname", "visits", "Entry", "entry pages", "No visits with pageviews in this range."],
+  exit: ["exit-pages", "pathname", "visits", "Exit", "exit pages", "No visits with pageviews in this range."],
+  event_name: ["event-names", "event_name", "visitors", "Events", "events", "No events in this range."],
 };
 
 /**
- * What a list shows: { name, path (its question), field (what a row filters by), counts ("visitors" or "visits"), title,
- * all ("entry pages"), none }.
+ * Returns a list: { name, path (its report), field (a click filters by it), counts ("visitors" or "visits"), title, all
+ * ("entry pages"), none (the empty text) }.
+ *
+ * @param {string} name
+ * @returns {TopList}
  */
 export function listNamed(name) {
-  const title = OTHERS[name] ? null : fieldTitle(name);
+  const title = OTHERS[name] ? "" : fieldTitle(name);
   const [path, field, counts, tab, all, none] = OTHERS[name] || [
-    ...[`top/${name}`, name, "visitors", title, title.replace(/^[A-Z](?=[a-z])/, (first) => first.toLowerCase())],
-    `No ${fieldName(name)} was seen in this range.`,
+    ...[
+      `top/${name}`,
+      name,
+      "visitors",
+      title,
+      title.replace(/^[A-Z](?=[a-z])/, (/** @type {any} */ first) => first.toLowerCase()),
+    ],
+    `No ${fieldName(name)} in this range.`,
   ];
   return { name, path, field, counts, title: tab, all, none };
 }

@@ -1,5 +1,5 @@
-// Who is here now: a number at the top of the page and a card with the pages, asked again every ten seconds while the
-// page is looked at.
+// Visitors now: a number beside the heading and a card with their pages, refreshed every ten seconds while the tab is
+// visible.
 
 import { hasFilter } from "../shared/view_state.js";
 import { failureNotice } from "../shared/dialog.js";
@@ -8,10 +8,14 @@ import { get } from "../shared/api.js";
 import { plural, number } from "../shared/formats.js";
 import { barList } from "../shared/bar_list.js";
 
-const EVERY_MS = 10_000;
+const POLL_MS = 10_000;
 const SHOWN = 10;
 
-/** Gives { badge, card, redraw(), end() }. */
+/**
+ * Returns { badge, card, redraw(), end() }.
+ *
+ * @param {Board} board
+ */
 export function realtimePanel(board) {
   const badge = h("a", { class: "live", href: "#live", hidden: true });
   badge.addEventListener("click", (event) => {
@@ -30,6 +34,7 @@ export function realtimePanel(board) {
   const ending = new AbortController();
   let timer = 0;
   let latest = "";
+  /** @type {Realtime | null} */
   let data = null;
 
   async function ask() {
@@ -38,14 +43,17 @@ export function realtimePanel(board) {
       const answer = await get(`${board.base}/realtime`, { signal: ending.signal });
       if (ending.signal.aborted || answer.error?.code === "not_logged_in") return;
       if (answer.ok) show((data = answer.data));
-      else if (!latest) fill(body, failureNotice("Who is here now cannot be shown.", answer.error, ask));
+      else if (!latest) fill(body, failureNotice("Visitors now cannot be shown.", answer.error, ask));
     }
     clearTimeout(timer);
-    timer = setTimeout(ask, EVERY_MS);
+    timer = setTimeout(ask, POLL_MS);
   }
 
+  /**
+   * @param {Realtime} options
+   */
   function show({ active_visitors: visitors, pages, window_seconds: seconds }) {
-    // Nothing moves unless the data moved.
+    // Redrawn only on changes.
     const now = JSON.stringify([visitors, pages, board.view().filters]);
     if (now === latest) return;
     latest = now;
@@ -57,7 +65,7 @@ export function realtimePanel(board) {
       " now",
       visuallyHidden(`: visitors of the last ${seconds / 60} minutes`),
     );
-    card.querySelector(".dot").classList.toggle("on", visitors > 0);
+    card.querySelector(".dot")?.classList.toggle("on", visitors > 0);
     count.textContent = `${plural(visitors, "visitor")} in the last ${seconds / 60} minutes`;
     const rows = pages.slice(0, SHOWN).map((page) => ({
       key: page.pathname,
@@ -77,7 +85,7 @@ export function realtimePanel(board) {
       body,
       rows.length
         ? [barList(rows, { choose: (row) => board.toggle("pathname", row.value), unit: "visitors" }), more]
-        : h("p", { class: "nothing soft" }, "Nobody just now. Views show up here within ten seconds."),
+        : h("p", { class: "nothing soft" }, "No visitors now. Pageviews appear here within ten seconds."),
     );
   }
 

@@ -1,4 +1,4 @@
-// Single events, newest first, in pages that stand still while new ones arrive.
+// Recent events, newest first, in pages that do not shift while new events arrive.
 
 import { reportQuery } from "../shared/view_state.js";
 import { failureNotice } from "../shared/dialog.js";
@@ -8,10 +8,14 @@ import { TYPES } from "../shared/fields.js";
 import { countryName, dateFormat, flag } from "../shared/formats.js";
 import { createPanel } from "../shared/panel.js";
 
-const A_PAGE = 12;
+const PAGE_ROWS = 12;
 const MAX_ROWS = 1000;
 
-/** Gives { element, load(options) }. */
+/**
+ * Returns the card: { element, load(options) }.
+ *
+ * @param {Board} board
+ */
 export function recentEvents(board) {
   const body = h("div", { class: "card-body" });
   const tbody = h("tbody");
@@ -23,11 +27,12 @@ export function recentEvents(board) {
     body,
     foot,
   );
-  const question = (more) => `${board.base}/events?${reportQuery(board.view(), board.span(), more)}`;
+  const path = (/** @type {Record<string, any>} */ params) =>
+    `${board.base}/events?${reportQuery(board.view(), board.span(), params)}`;
 
   const load = createPanel(body, {
     what: () => "Recent events cannot be shown.",
-    ask: (signal) => get(question({ limit: A_PAGE }), { signal }),
+    ask: (signal) => get(path({ limit: PAGE_ROWS }), { signal }),
     draw: (answer) => {
       fill(tbody);
       fill(body, answer.data.length ? table(tbody) : h("p", { class: "nothing soft" }, "No events in this range."));
@@ -35,46 +40,53 @@ export function recentEvents(board) {
     },
   });
 
+  /**
+   * @param {{ data: any, meta: any }} options
+   */
   function more({ data, meta }) {
-    tbody.append(...data.map((event) => row(event, board)));
+    tbody.append(...data.map((/** @type {EventRow} */ event) => row(event, board)));
     const older = meta.next_cursor
       ? h("button", { class: "button small", type: "button", dataset: { key: "older" } }, "Older events")
       : null;
     older?.addEventListener("click", async () => {
       older.disabled = true;
-      const answer = await get(question({ limit: A_PAGE, cursor: meta.next_cursor }));
+      const answer = await get(path({ limit: PAGE_ROWS, cursor: meta.next_cursor }));
       if (!older.isConnected) return;
       if (answer.ok) more(answer);
-      else
+      else {
         fill(
           foot,
           failureNotice("Older events cannot be shown.", answer.error, () => more({ data: [], meta })),
         );
+      }
     });
     const csv = h(
       "a",
       {
         class: "csv",
-        href: question({ limit: MAX_ROWS, format: "csv" }),
+        href: path({ limit: MAX_ROWS, format: "csv" }),
         download: "events.csv",
-        title: "The newest thousand",
+        title: "The newest 1,000",
         "aria-label": "CSV of events",
       },
       "CSV",
     );
     refill(foot, older || h("span"), csv);
   }
-  // Who has gone on to older events is not taken back.
-  const isAtStart = () => tbody.children.length <= A_PAGE;
-  return { element, load: (options) => (options?.quietly && !isAtStart() ? null : load(options)) };
+  // A reload would remove the older events that were opened.
+  const isAtStart = () => tbody.children.length <= PAGE_ROWS;
+  return { element, load: (/** @type {any} */ options) => (options?.quietly && !isAtStart() ? null : load(options)) };
 }
 
+/**
+ * @param {HTMLElement} tbody
+ */
 function table(tbody) {
   const head = [
     ["Time", ""],
-    ["What", ""],
-    ["From", "wide-only"],
-    ["Who", ""],
+    ["Event", ""],
+    ["Referrer", "wide-only"],
+    ["Visitor", ""],
   ];
   return h(
     "div",
@@ -96,6 +108,10 @@ function table(tbody) {
   );
 }
 
+/**
+ * @param {EventRow} event
+ * @param {Board} board
+ */
 function row(event, board) {
   const when = Date.parse(event.timestamp);
   const zone = board.view().zone;
@@ -121,7 +137,12 @@ function row(event, board) {
   );
 }
 
-/** A view is its page; what else happened has its name first. */
+/**
+ * Returns the description of an event: a pageview's path, else the event's name and its path.
+ *
+ * @param {EventRow} event
+ * @param {Board} board
+ */
 function what(event, board) {
   const page = event.pathname ? value("pathname", event.pathname, event.pathname, board) : null;
   if (event.type === "pageview" || event.type === "screen_view") return page;
@@ -145,6 +166,9 @@ function what(event, board) {
   ];
 }
 
+/**
+ * @param {EventRow} event
+ */
 function who(event) {
   const parts = [event.browser || event.platform, event.os].filter(Boolean).join(", ");
   return [
@@ -159,13 +183,20 @@ function who(event) {
   ];
 }
 
+/**
+ * @param {string} field
+ * @param {string} given
+ * @param {string} words
+ * @param {Board} board
+ * @param {string} [kind]
+ */
 function value(field, given, words, board, kind = "") {
   return h(
     "button",
     {
       class: `plain-button ${kind}`,
       type: "button",
-      title: "Filter by this",
+      title: "Filter by this value",
       onclick: () => board.toggle(field, given),
     },
     h("bdi", null, words),

@@ -1,4 +1,4 @@
-// How much was left out in the days of the dashboard, as the link to the page that says why. The owner's alone.
+// The link to the page of rejected events, with the number of rejected events in the range. Only on the owner's dashboard.
 
 import { reportQuery, writeView } from "../shared/view_state.js";
 import { fill, h } from "../shared/dom.js";
@@ -6,18 +6,24 @@ import { get } from "../shared/api.js";
 import { plural } from "../shared/formats.js";
 import { at } from "../shared/paths.js";
 
-/** Gives { element, redraw(), load() }. `path`: where the page is. */
+/**
+ * Returns { element, redraw(), load(), end() }. `path`: of the page of rejected events.
+ *
+ * @param {Board} board
+ * @param {string} path
+ */
 export function rejectedLink(board, path) {
-  const element = h("a", { class: "rejected-link no-print" }, "What was left out");
+  const element = h("a", { class: "rejected-link no-print" }, "Rejected events");
+  /** @type {AbortController | null} */
   let asking = null;
 
   function redraw() {
     const { range, from, to, zone } = board.view();
-    const query = writeView({ range, from, to, zone, figure: "visitors", filters: [], tabs: {} });
+    const query = writeView({ range, from, to, zone, interval: null, filters: [] });
     element.href = at(`${path}?${query}`);
   }
 
-  /** Where it cannot be asked, the link stays without a number. */
+  /** Where the request fails, the link has no number. */
   async function load() {
     asking?.abort();
     const mine = (asking = new AbortController());
@@ -27,7 +33,7 @@ export function rejectedLink(board, path) {
     const events = answer.ok ? answer.data.events : null;
     fill(
       element,
-      events === null ? "What was left out" : events ? `Left out: ${plural(events, "event")}` : "Nothing was left out",
+      events === null ? "Rejected events" : events ? plural(events, "rejected event") : "No rejected events",
     );
   }
   return { element, redraw, load, end: () => asking?.abort() };

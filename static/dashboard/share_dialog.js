@@ -1,34 +1,42 @@
-// The link by which anybody may look at a website's figures, made and taken back by its owner.
+// The dialog that creates, replaces and revokes a website's share link.
 
 import { confirmDialog, copyButton, failureNotice, openDialog } from "../shared/dialog.js";
 import { fill, h } from "../shared/dom.js";
 import { send } from "../shared/api.js";
 import { at } from "../shared/paths.js";
 
-/** Opens the dialog. `website` is one of the session's; its `share` is kept up to date. */
+/**
+ * Opens the dialog. `website` is one of the session's; its `share` is updated.
+ *
+ * @param {Website} website
+ */
 export function shareDialog(website) {
   const body = h("div");
   const path = `/api/account/websites/${website.id}/share`;
 
+  /**
+   * @param {string} method
+   * @param {HTMLButtonElement} button
+   */
   async function change(method, button) {
     button.disabled = true;
     const answer = await send(method, path);
     button.disabled = false;
-    if (!answer.ok) return body.prepend(failureNotice("The link could not be changed.", answer.error));
+    if (!answer.ok) return body.prepend(failureNotice("The share link could not be changed.", answer.error));
     website.share = answer.data ? answer.data.share : null;
     return draw();
   }
 
   const agreed = () =>
     confirmDialog({
-      title: "Make a new link?",
-      words: "Whoever has the present one sees nothing any more.",
-      action: "Make a new link",
+      title: "Replace share link?",
+      words: "The current link stops working at once.",
+      action: "Replace link",
       danger: true,
     });
 
   function draw() {
-    const button = (words, kind, method) => {
+    const button = (/** @type {string} */ words, /** @type {string} */ kind, /** @type {string} */ method) => {
       const one = h("button", { class: `button ${kind}`, type: "button" }, words);
       one.addEventListener("click", async () => {
         if (method !== "POST" || !website.share || (await agreed())) await change(method, one);
@@ -37,7 +45,7 @@ export function shareDialog(website) {
     };
     if (!website.share) {
       const words =
-        "Whoever has the link sees this website's figures and single events, for any days and filters, without event data: no other website, no account, nothing to change. Search engines are told to stay away, and you can take the link back.";
+        "Anyone with the link can view this website's dashboard and recent events, for any days and filters, without event data. They cannot see other websites or change anything. Search engines are asked not to index the page. You can revoke the link at any time.";
       return fill(
         body,
         h("p", null, words),
@@ -45,17 +53,21 @@ export function shareDialog(website) {
       );
     }
     const link = new URL(at(website.share), location.origin).href + location.search;
-    const field = h("input", { value: link, readonly: true, "aria-label": "The link", class: "mono" });
+    const field = h("input", { value: link, readonly: true, "aria-label": "Share link", class: "mono" });
     field.addEventListener("focus", () => field.select());
     return fill(
       body,
-      h("p", null, "Whoever has this link sees this website, at first with the days and filters chosen just now."),
+      h(
+        "p",
+        null,
+        "Anyone with this link can view the dashboard. It opens with the days and filters that are selected now.",
+      ),
       h("div", { class: "row gap-above" }, h("div", { class: "grow" }, field), copyButton(link, "Copy link")),
       h(
         "div",
         { class: "row apart gap-above" },
-        h("a", { href: website.share, target: "_blank", rel: "noopener" }, "See it as others do"),
-        h("div", { class: "row" }, button("New link", "", "POST"), button("Revoke link", "warning", "DELETE")),
+        h("a", { href: website.share, target: "_blank", rel: "noopener" }, "Open shared page"),
+        h("div", { class: "row" }, button("Replace link", "", "POST"), button("Revoke link", "warning", "DELETE")),
       ),
     );
   }

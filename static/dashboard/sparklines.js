@@ -1,38 +1,54 @@
-// A small line beside each page: its views by day, or by hour on short ranges. It asks for one page after the other,
-// and only where that is cheap: ranges of up to a month, and screens with room for it.
+// Sparklines beside the pages of a list: pageviews by day, or by hour on short ranges. Pages are requested one after the
+// other, only for ranges of up to a month and on screens that are wide enough.
 
 import { AUTOMATIC_MAX_DAYS, reportQuery } from "../shared/view_state.js";
 import { h, svg } from "../shared/dom.js";
 import { get } from "../shared/api.js";
-import { number } from "../shared/formats.js";
+import { plural } from "../shared/formats.js";
 
 const ROOM = "(min-width: 1081px)";
 const [WIDTH, HEIGHT] = [64, 16];
-// Who goes from range to range asks for none of them.
+// Switching quickly between ranges requests none.
 const AFTER_MS = 400;
 
-/** Places for the lines, empty where there is none: the rows do not move when they come. */
+/** Returns the empty place of a line, so that rows do not move when it is drawn. */
 export function sparkPlace() {
   return h("span", { class: "spark", "aria-hidden": "true" });
 }
 
-/** Draws the lines of rows into the places of a list; gives a function that ends it. */
+/**
+ * Draws the lines of rows into their places in a list; returns a function that stops it.
+ *
+ * @param {HTMLElement} list
+ * @param {any[]} rows
+ * @param {string} field
+ * @param {Board} board
+ */
 export function drawSparks(list, rows, field, board) {
   const ending = new AbortController();
   const span = board.span();
   const isCheap = span.days <= AUTOMATIC_MAX_DAYS && matchMedia(ROOM).matches;
   const timer = isCheap && setTimeout(() => drawAll(list, rows, field, board, span, ending.signal), AFTER_MS);
   return () => {
-    clearTimeout(timer);
+    if (timer) clearTimeout(timer);
     ending.abort();
   };
 }
 
+/**
+ * @param {HTMLElement} list
+ * @param {any[]} rows
+ * @param {string} field
+ * @param {Board} board
+ * @param {Span} span
+ * @param {AbortSignal} signal
+ */
 async function drawAll(list, rows, field, board, span, signal) {
   const view = board.view();
   const places = list.querySelectorAll(".spark");
   for (const [i, row] of rows.entries()) {
-    // Of a field that is filtered already only this value is asked for.
+    // Replaces other filters by the same field.
+    /** @type {View} */
     const alone = { ...view, filters: [...view.filters.filter(([name]) => name !== field), [field, row.value]] };
     const query = reportQuery(alone, span, { interval: span.days > 2 ? "day" : "hour" });
     const answer = await get(`${board.base}/timeseries?${query}`, { signal });
@@ -41,13 +57,16 @@ async function drawAll(list, rows, field, board, span, signal) {
   }
 }
 
+/**
+ * @param {Bucket[]} rows
+ */
 function line(rows) {
   const past = rows.filter((row) => Date.parse(row.time) <= Date.now());
   const most = Math.max(1, ...past.map((row) => row.pageviews));
   const step = WIDTH / Math.max(1, past.length - 1);
-  const height = (views) => HEIGHT - 1 - (views / most) * (HEIGHT - 2);
+  const height = (/** @type {any} */ views) => HEIGHT - 1 - (views / most) * (HEIGHT - 2);
   const points = past.map((row, i) => `${(i * step).toFixed(1)},${height(row.pageviews).toFixed(1)}`).join(" ");
-  const words = svg("title", null, `At most ${number(most)} views`);
+  const words = svg("title", null, `Max. ${plural(most, "pageview")}`);
   const size = { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, width: WIDTH, height: HEIGHT };
   return svg("svg", size, words, svg("polyline", { points }));
 }

@@ -1,4 +1,4 @@
-// The chart of the chosen figure with its legend, and the table behind it. Buckets are said in the view's zone.
+// The chart of the chosen figure with its legend, and its table. Buckets are labelled in the view's zone.
 
 import { bucketLabel, axisTicks } from "../shared/buckets.js";
 import { chartWithTable } from "../shared/chart_with_table.js";
@@ -6,25 +6,33 @@ import { fill, h } from "../shared/dom.js";
 import { plural, dayRange, number, shortNumber } from "../shared/formats.js";
 import { figureNamed } from "./key_figures.js";
 
+/** @type {[name: string, noun: string, column: string][]} */
 const COUNTS = [
   ["visitors", "visitor", "Visitors"],
   ["visits", "visit", "Visits"],
-  ["pageviews", "view", "Views"],
+  ["pageviews", "pageview", "Pageviews"],
   ["events", "event", "Events"],
 ];
-const A_LABEL_PX = 76;
+const LABEL_PX = 76;
 
 /**
- * The part in `root`; gives { tools, draw(view, span, rows, before), redraw(view), end() }. `counts`: what it tells of a
- * bucket, [[name, one of it, its column], ...].
+ * Draws into `root`; returns { tools, draw(view, span, rows, before), redraw(view), end() }. `counts`: the figures of a
+ * bucket, [[name, noun, table column], ...].
+ *
+ * @param {HTMLElement} root
+ * @param {{ pick: (first: number, last: number) => void, counts?: [string, string, string][] }} options
  */
 export function timeSeriesChart(root, { pick, counts = COUNTS }) {
   const legend = h("div", { class: "legend" });
   const tools = h("div", { class: "row no-print" });
   const plot = chartWithTable();
   fill(root, h("div", { class: "series-head" }, legend, tools), plot.nodes);
+  /** @type {any} */
   let last = null;
 
+  /**
+   * @param {View} view
+   */
   async function redraw(view) {
     if (!last) return;
     const { span, rows, before } = last;
@@ -38,11 +46,16 @@ export function timeSeriesChart(root, { pick, counts = COUNTS }) {
 
   return {
     tools,
-    draw(view, span, rows, before) {
+    draw(
+      /** @type {View} */ view,
+      /** @type {Span} */ span,
+      /** @type {Bucket[]} */ rows,
+      /** @type {Bucket[] | null} */ before,
+    ) {
       last = { view, span, rows, before };
       return redraw(view);
     },
-    redraw(view) {
+    redraw(/** @type {View} */ view) {
       if (last) last.view = view;
       return redraw(view);
     },
@@ -50,6 +63,11 @@ export function timeSeriesChart(root, { pick, counts = COUNTS }) {
   };
 }
 
+/**
+ * @param {any} figure
+ * @param {Span} span
+ * @param {Bucket[] | null} before
+ */
 function legendOf(figure, span, before) {
   return [
     h(
@@ -69,33 +87,54 @@ function legendOf(figure, span, before) {
   ];
 }
 
-/** What shared/chart.js draws. */
+/**
+ * Returns what shared/chart.js draws.
+ *
+ * @param {View} view
+ * @param {Span} span
+ * @param {Bucket[]} rows
+ * @param {Bucket[] | null} before
+ * @param {{ pick: (first: number, last: number) => void, counts: [string, string, string][] }} options
+ */
 function chartData(view, span, rows, before, { pick, counts }) {
   const starts = rows.map((row) => Date.parse(row.time));
   const now = Date.now();
   const open = span.isOpen ? starts.findLastIndex((start) => start <= now) : -1;
-  const ahead = (i) => starts[i] > now;
+  const ahead = (/** @type {number} */ i) => starts[i] > now;
   const figure = figureNamed(view.figure);
   return {
-    label: `${figure.title} by ${span.interval}, ${dayRange(span.from, span.to)}; arrow keys go from ${span.interval} to ${span.interval}`,
+    label: `${figure.title} by ${span.interval}, ${dayRange(span.from, span.to)}; use the arrow keys to move between ${span.interval}s`,
     now: rows.map((row, i) => (ahead(i) ? null : row[view.figure])),
     before: before && rows.map((_, i) => before[i]?.[view.figure] ?? null),
     open,
     format: shortNumber,
-    say: (i) =>
+    say: (/** @type {number} */ i) =>
       `${bucketLabel(starts[i], view.zone, span.interval)}: ${ahead(i) ? "not yet" : countsOf(rows[i], counts).join(", ")}${i === open ? ", so far" : ""}`,
-    tip: (i) => tipOf(view, span, rows[i], before?.[i], { counts, starts, i, open, isAhead: ahead(i) }),
-    ticks: (width) => axisTicks(starts, view.zone, span.interval, Math.max(2, Math.floor(width / A_LABEL_PX))),
-    pick: (i, j) => pick(starts[i], starts[j]),
+    tip: (/** @type {number} */ i) =>
+      tipOf(view, span, rows[i], before?.[i], { counts, starts, i, open, isAhead: ahead(i) }),
+    ticks: (/** @type {number} */ width) =>
+      axisTicks(starts, view.zone, span.interval, Math.max(2, Math.floor(width / LABEL_PX))),
+    pick: (/** @type {number} */ i, /** @type {number} */ j) => pick(starts[i], starts[j]),
   };
 }
 
+/**
+ * @param {Bucket} row
+ * @param {[string, string, string][]} counts
+ */
 function countsOf(row, counts) {
   return counts.map(([name, one]) => plural(row[name], one));
 }
 
+/**
+ * @param {View} view
+ * @param {Span} span
+ * @param {Bucket} row
+ * @param {Bucket | null | undefined} before
+ * @param {{ counts: [string, string, string][], starts: number[], i: number, open: number, isAhead: boolean }} options
+ */
 function tipOf(view, span, row, before, { counts, starts, i, open, isAhead }) {
-  const [, one] = counts.find(([name]) => name === view.figure);
+  const [, one] = counts.find(([name]) => name === view.figure) || counts[0];
   const others = counts.filter(([name]) => name !== view.figure);
   const words = bucketLabel(starts[i], view.zone, span.interval);
   return [
@@ -120,6 +159,11 @@ function tipOf(view, span, row, before, { counts, starts, i, open, isAhead }) {
   ];
 }
 
+/**
+ * @param {{ rows: Bucket[], before: Bucket[] | null, span: Span }} options
+ * @param {View} view
+ * @param {[string, string, string][]} counts
+ */
 function tableOf({ rows, before, span }, view, counts) {
   const now = Date.now();
   const body = rows.map((row, i) => {
@@ -137,7 +181,7 @@ function tableOf({ rows, before, span }, view, counts) {
   return h(
     "table",
     { class: "table" },
-    h("caption", { class: "unseen" }, `By ${span.interval}, ${dayRange(span.from, span.to)}, ${view.zone}`),
+    h("caption", { class: "visually-hidden" }, `By ${span.interval}, ${dayRange(span.from, span.to)}, ${view.zone}`),
     h(
       "thead",
       null,
@@ -146,7 +190,7 @@ function tableOf({ rows, before, span }, view, counts) {
         null,
         h("th", { scope: "col" }, span.interval === "day" ? "Day" : "Hour"),
         counts.map(([, , title]) => h("th", { class: "num", scope: "col" }, title)),
-        before ? h("th", { class: "num", scope: "col" }, `${figureNamed(view.figure).title} before`) : null,
+        before ? h("th", { class: "num", scope: "col" }, `${figureNamed(view.figure).title}, range before`) : null,
       ),
     ),
     h("tbody", null, body),

@@ -1,4 +1,4 @@
-// The cards with top lists: tabs for the fields of a card, ten rows that filter, and all of them in a dialog.
+// The cards with top lists: tabs for the lists of a card, ten rows that filter, and all rows in a dialog.
 
 import { hasFilter, reportQuery } from "../shared/view_state.js";
 import { failureNotice } from "../shared/dialog.js";
@@ -13,35 +13,52 @@ import { listNamed } from "./list_cards.js";
 import { drawSparks, sparkPlace } from "./sparklines.js";
 
 const SHOWN = 10;
-// CONTRACT: limit is at most 1000.
+// The read API's maximum of `limit`.
 const MAX_ROWS = 1000;
-// What a list tells of each value: [what, how it is said in a row's hint, the column of a table, a figure's text].
+// The figures of a value: [name, text in a row's tooltip, table column, format in the table].
+/** @type {Record<string, [string, ((value: any) => string) | null, string, (value: any) => string][]>} */
 const COLUMNS = {
   visitors: [
-    ["visitors", (count) => plural(count, "visitor"), "Visitors", number],
-    ["pageviews", (count) => plural(count, "view"), "Views", number],
-    ["events", (count) => plural(count, "event"), "Events", number],
+    ["visitors", (/** @type {number} */ count) => plural(count, "visitor"), "Visitors", number],
+    ["pageviews", (/** @type {number} */ count) => plural(count, "pageview"), "Pageviews", number],
+    ["events", (/** @type {number} */ count) => plural(count, "event"), "Events", number],
   ],
   visits: [
     ["visits", null, "Visits", number],
-    ["bounce_rate", (share) => `${percent(share)} bounced`, "Bounced", percent],
-    ["views_per_visit", (views) => `${decimal(views)} views a visit`, "Views a visit", decimal],
-    ["visit_duration", (seconds) => `${duration(seconds)} a visit`, "Time a visit", duration],
+    ["bounce_rate", (/** @type {number} */ share) => `bounce rate ${percent(share)}`, "Bounce rate", percent],
+    [
+      "views_per_visit",
+      (/** @type {any} */ views) => `${decimal(views)} pageviews per visit`,
+      "Pageviews per visit",
+      decimal,
+    ],
+    [
+      "visit_duration",
+      (/** @type {number | null} */ seconds) => `visit duration ${duration(seconds)}`,
+      "Visit duration",
+      duration,
+    ],
   ],
 };
-// What stands beside a row's figures.
+// What a row shows beside its figures.
+/** @type {Record<string, (row: BarRow) => Partial<BarRow>>} */
 const ASIDE = {
   pathname: () => ({ more: sparkPlace() }),
-  event_name: (row) => ({
+  event_name: (/** @type {BarRow} */ row) => ({
     more: h("span", { class: "bar-aside" }, number(row.events), visuallyHidden(" events, ")),
     share: null,
   }),
 };
+/** @type {Record<string, string>} */
 const VISIT_EDGE_WORDS = { entry: "began here", exit: "ended here" };
 
 /**
- * A card of lists. `board` is what the page shares: base, view(), span(), total(counts), figures(), toggle(field, value),
- * openTab(card, field). `beside(rows)` may draw something next to the first field's list. Gives { element, load(), openAll() }.
+ * Returns a card of lists: { element, load(options), openAll(), end() }. `beside(rows)` returns what is drawn next to the
+ * first list, or null.
+ *
+ * @param {{ name: string, title: string, fields: string[] }} card
+ * @param {import("./dashboard.js").DashboardBoard} board
+ * @param {any} [beside]
  */
 export function listCard(card, board, beside = null) {
   const body = h("div", {
@@ -71,8 +88,8 @@ export function listCard(card, board, beside = null) {
       const answer = await get(`${board.base}/${list.path}?${reportQuery(board.view(), board.span(), { limit })}`, {
         signal,
       });
-      // Shares are of the key figures' visitors, or visits.
-      await board.figures();
+      // Shares are relative to the visitors or visits of the key figures.
+      await board.figuresLoaded();
       return { ...answer, list };
     },
     draw: ({ data, meta, list }) => {
@@ -82,12 +99,13 @@ export function listCard(card, board, beside = null) {
         ? barList(most, { choose: (row) => board.toggle(list.field, row.value), unit: list.counts })
         : h("p", { class: "nothing soft" }, list.none);
       const aside = beside && list.name === card.fields[0] ? beside(data, rows) : null;
-      refill(body, aside ? [aside, bars] : [bars, withoutView(list, meta.unset)]);
+      refill(body, aside ? [aside, bars] : [bars, withoutPageview(list, meta.unset)]);
       body.classList.toggle("beside", Boolean(aside));
       endSparks();
       if (list.name === "pathname") endSparks = drawSparks(body, most, list.field, board);
-      for (const [i, button] of [...body.querySelectorAll(".bar")].entries())
+      for (const [i, button] of [...body.querySelectorAll(".bar")].entries()) {
         addTooltip(button, () => rowHint(rows[i], list));
+      }
       refill(foot, footOf(list, data.length > SHOWN, all, board));
     },
   });
@@ -95,7 +113,7 @@ export function listCard(card, board, beside = null) {
     element,
     openAll: all,
     end: () => endSparks(),
-    load(options) {
+    load(/** @type {LoadOptions} */ options = {}) {
       refill(
         head,
         card.fields.length > 1 ? tabs(card, open(), board) : h("h2", { class: "card-title" }, card.title),
@@ -107,6 +125,9 @@ export function listCard(card, board, beside = null) {
   };
 }
 
+/**
+ * @param {TopList} list
+ */
 function columns({ name, counts }) {
   const count = h("span", null, counts === "visits" ? "Visits" : "Visitors");
   return h(
@@ -117,8 +138,13 @@ function columns({ name, counts }) {
   );
 }
 
+/**
+ * @param {{ name: string, title: string, fields: string[] }} card
+ * @param {string} open
+ * @param {import("./dashboard.js").DashboardBoard} board
+ */
 function tabs(card, open, board) {
-  const buttons = card.fields.map((field) =>
+  const buttons = card.fields.map((/** @type {string} */ field) =>
     h(
       "button",
       {
@@ -141,14 +167,25 @@ function tabs(card, open, board) {
     if (!step) return;
     event.preventDefault();
     event.stopPropagation();
-    const to = buttons[(buttons.indexOf(document.activeElement) + step + buttons.length) % buttons.length];
+    const to =
+      buttons[
+        (buttons.indexOf(/** @type {HTMLButtonElement} */ (document.activeElement)) + step + buttons.length) %
+          buttons.length
+      ];
     to.focus();
     to.click();
   });
   return list;
 }
 
-/** Rows as shared/bar_list.js takes them. What is unset comes last, as it is no value. */
+/**
+ * Returns rows for shared/bar_list.js. The unset value comes last.
+ *
+ * @param {TopList} list
+ * @param {TopRow[]} data
+ * @param {any} unset
+ * @param {import("./dashboard.js").DashboardBoard} board
+ */
 function rowsOf({ name, field, counts }, data, unset, board) {
   const total = board.total(counts);
   const most = Math.max(1, ...data.map((row) => row[counts]));
@@ -165,34 +202,55 @@ function rowsOf({ name, field, counts }, data, unset, board) {
   }));
 }
 
-/** Visits of custom events alone began and ended on no page. */
-function withoutView({ counts }, unset) {
+/**
+ * Returns the number of visits without a pageview: they have no entry and exit page.
+ *
+ * @param {TopList} list
+ * @param {any} unset
+ */
+function withoutPageview({ counts }, unset) {
   if (counts !== "visits" || !unset?.visits) return null;
-  return h("p", { class: "soft small-text without-view" }, `And ${plural(unset.visits, "visit")} without a view`);
+  return h("p", { class: "soft small-text without-view" }, `And ${plural(unset.visits, "visit")} without pageviews`);
 }
 
+/**
+ * @param {BarRow} row
+ * @param {any} list
+ */
 function rowHint(row, list) {
   const [, ...others] = COLUMNS[list.counts];
   const first = VISIT_EDGE_WORDS[list.name]
     ? [`${plural(row.visits, "visit")} ${VISIT_EDGE_WORDS[list.name]}`]
     : [plural(row.visitors, "visitor")];
-  const told = others.filter(([what]) => row[what] !== undefined).map(([what, say]) => say(row[what]));
+  const figures = others
+    .filter((/** @type {any[]} */ [what]) => row[what] !== undefined)
+    .map((/** @type {any[]} */ [what, say]) => say(row[what]));
   return [
     h("strong", { class: "wrap" }, row.text),
-    h("p", null, [...first, ...told].join(" · ")),
+    h("p", null, [...first, ...figures].join(" · ")),
     row.share === null
       ? null
-      : h("p", { class: "soft" }, `${percent(100 * row.share)} of all ${list.counts} of this range`),
+      : h("p", { class: "soft" }, `${percent(100 * row.share)} of all ${list.counts} in this range`),
     h("p", { class: "soft" }, pressWords(row, list)),
   ];
 }
 
+/**
+ * @param {BarRow} row
+ * @param {TopList} list
+ */
 function pressWords(row, { name, field }) {
-  if (row.pressed) return "Press to take this filter away";
-  if (VISIT_EDGE_WORDS[name]) return "Press to see all of this page, wherever in a visit it was";
-  return `Press to see this ${fieldName(field)} alone`;
+  if (row.pressed) return "Click to remove this filter";
+  if (VISIT_EDGE_WORDS[name]) return "Click to filter by this page, anywhere in a visit";
+  return `Click to filter by this ${fieldName(field)}`;
 }
 
+/**
+ * @param {TopList} list
+ * @param {boolean} hasMore
+ * @param {any} all
+ * @param {import("./dashboard.js").DashboardBoard} board
+ */
 function footOf({ name, path, title, all: words }, hasMore, all, board) {
   const csv = `${board.base}/${path}?${reportQuery(board.view(), board.span(), { limit: MAX_ROWS, format: "csv" })}`;
   return [
@@ -203,16 +261,21 @@ function footOf({ name, path, title, all: words }, hasMore, all, board) {
   ];
 }
 
-/** All values of a list, searchable. */
+/**
+ * Opens the dialog with all values of a list.
+ *
+ * @param {any} list
+ * @param {import("./dashboard.js").DashboardBoard} board
+ */
 export function allDialog(list, board) {
   const { field, path, title, all } = list;
   const dialog = listDialog({
-    title: VISIT_EDGE_WORDS[list.name] ? all.replace(/^./, (first) => first.toUpperCase()) : title,
+    title: VISIT_EDGE_WORDS[list.name] ? all.replace(/^./, (/** @type {any} */ first) => first.toUpperCase()) : title,
     load: async () => {
       const answer = await get(`${board.base}/${path}?${reportQuery(board.view(), board.span(), { limit: MAX_ROWS })}`);
       if (!answer.ok) return { error: answer.error };
       const rows = rowsOf(list, answer.data, answer.meta.unset, board);
-      return { rows, note: answer.data.length === MAX_ROWS ? ": the first thousand" : "" };
+      return { rows, note: answer.data.length === MAX_ROWS ? " (first 1,000)" : "" };
     },
     matches: (row, text) => row.text.toLowerCase().includes(text) || row.value.toLowerCase().includes(text),
     draw: (rows) =>
@@ -225,8 +288,13 @@ export function allDialog(list, board) {
   return dialog;
 }
 
+/**
+ * @param {TopList} list
+ * @param {BarRow[]} rows
+ * @param {(row: BarRow) => void} choose
+ */
 function allTable({ counts, title }, rows, choose) {
-  const told = COLUMNS[counts].filter(([what]) => rows[0][what] !== undefined);
+  const shown = COLUMNS[counts].filter((/** @type {any[]} */ [what]) => rows[0][what] !== undefined);
   const body = rows.map((row) =>
     h(
       "tr",
@@ -240,10 +308,10 @@ function allTable({ counts, title }, rows, choose) {
           h("bdi", null, row.label),
         ),
       ),
-      told.map(([what, , , say]) => h("td", { class: "num" }, say(row[what]))),
+      shown.map((/** @type {any[]} */ [what, , , say]) => h("td", { class: "num" }, say(row[what]))),
       h("td", { class: "num soft" }, row.share === null ? "" : percent(100 * row.share, 1, 1)),
     ),
   );
-  const head = [title, ...told.map(([, , words]) => words), "Share"];
+  const head = [title, ...shown.map((/** @type {any[]} */ [, , words]) => words), "Share"];
   return h("table", { class: "table all-table" }, numbersHead(head), h("tbody", null, body));
 }

@@ -1,5 +1,5 @@
-// A map of the world beside the list of countries: the darker, the more visitors. Loaded with the first list of
-// countries. It says nothing that the list does not say, so screen readers pass over it.
+// A world map beside the list of countries: the darker, the more visitors. The outlines are loaded with the first list of
+// countries. Hidden from screen readers: the list has the same figures.
 
 import { h, svg } from "../shared/dom.js";
 import { plural, countryName, flag } from "../shared/formats.js";
@@ -18,15 +18,25 @@ function load() {
   return outlines;
 }
 
-/** Gives a function for lists.js: an element with the map of the rows. */
+/**
+ * Returns a function for top_lists.js that returns the map of rows.
+ *
+ * @param {Board} board
+ */
 export function worldMap(board) {
-  return (rows) => {
+  return (/** @type {BarRow[]} */ rows) => {
     const place = h("div", { class: "map", "aria-hidden": "true" });
-    load().then((world) => (world ? draw(place, world, rows, board) : place.remove()));
+    load().then((/** @type {any} */ world) => (world ? draw(place, world, rows, board) : place.remove()));
     return place;
   };
 }
 
+/**
+ * @param {HTMLElement} place
+ * @param {any} world
+ * @param {BarRow[]} rows
+ * @param {Board} board
+ */
 function draw(place, world, rows, board) {
   const found = new Map(rows.map((row) => [row.value, row]));
   const most = Math.max(1, ...rows.map((row) => row.visitors));
@@ -40,14 +50,19 @@ function draw(place, world, rows, board) {
     });
     addTooltip(path, () => [
       h("strong", null, flag(code), " ", countryName(code)),
-      h("p", null, [plural(row.visitors, "visitor"), plural(row.pageviews, "view")].join(" · ")),
+      h("p", null, [plural(row.visitors, "visitor"), plural(row.pageviews, "pageview")].join(" · ")),
     ]);
     return path;
   });
   place.replaceChildren(svg("svg", { viewBox: world.viewBox, focusable: "false" }, paths));
 }
 
-/** 1 to STEPS; by the square root, since countries differ by powers of ten. */
+/**
+ * Returns the shade, 1 to STEPS; by the square root, since countries differ by powers of ten.
+ *
+ * @param {number} visitors
+ * @param {number} most
+ */
 function step(visitors, most) {
   return 1 + Math.round((STEPS - 1) * Math.sqrt(visitors / most));
 }

@@ -1,4 +1,4 @@
-// The list of event names with their counts: a press chooses the one that the page shows.
+// The list of event names with their counts. A click selects the event that the page shows.
 
 import { reportQuery } from "../shared/view_state.js";
 import { failureNotice } from "../shared/dialog.js";
@@ -9,19 +9,29 @@ import { addTooltip } from "../shared/tooltip.js";
 import { barList, listDialog, numbersHead } from "../shared/bar_list.js";
 
 const SHOWN = 10;
-// CONTRACT: limit is at most 1000.
+// The read API's maximum of `limit`.
 export const MAX_ROWS = 1000;
 
-/** Asks for them, the most used by visitors first: an answer of shared/api.js with [{ value, visitors, events }]. */
+/**
+ * Fetches the names, those with the most visitors first: an answer with [{ value, visitors, events }].
+ *
+ * @param {Board} board
+ * @param {AbortSignal} [signal]
+ */
 export function fetchNames(board, signal) {
   return get(`${board.base}/event-names?${reportQuery(board.view(), board.span(), { limit: MAX_ROWS })}`, { signal });
 }
 
-/** The card. `rows`: what was answered; `chosen`: a name; `choose(name)` is called on a press. Gives nodes. */
+/**
+ * Returns the list. `rows`: the answer's; `chosen`: the selected name; `choose(name)` is called on a click.
+ *
+ * @param {TopRow[]} rows
+ * @param {{ chosen: string, choose: (name: string) => void }} options
+ */
 export function namesList(rows, { chosen, choose }) {
   const first = rows.slice(0, SHOWN);
   const own = rows.find((row) => row.value === chosen);
-  // The chosen one is never out of sight.
+  // The selected event is always in the list.
   const shown = own && !first.includes(own) ? [...first, own] : first;
   const drawn = shown.map((row) => barRow(row, rows, chosen));
   const list = barList(drawn, { choose: (row) => choose(row.value), unit: "visitors" });
@@ -29,6 +39,11 @@ export function namesList(rows, { chosen, choose }) {
   return list;
 }
 
+/**
+ * @param {TopRow} row
+ * @param {TopRow[]} rows
+ * @param {string} chosen
+ */
 function barRow(row, rows, chosen) {
   return {
     ...row,
@@ -43,18 +58,27 @@ function barRow(row, rows, chosen) {
   };
 }
 
+/**
+ * @param {BarRow} row
+ */
 function rowHint(row) {
   return [
     h("strong", { class: "wrap" }, row.value),
     h("p", null, `${plural(row.events, "event")} of ${plural(row.visitors, "visitor")}`),
-    row.pressed ? null : h("p", { class: "soft" }, "Press to see it closely"),
+    row.pressed ? null : h("p", { class: "soft" }, "Click to show this event"),
   ];
 }
 
-/** What stands below the list. */
+/**
+ * Returns the foot of the card.
+ *
+ * @param {Board} board
+ * @param {TopRow[]} rows
+ * @param {() => void} all
+ */
 export function namesFoot(board, rows, all) {
   const csv = `${board.base}/event-names?${reportQuery(board.view(), board.span(), { limit: MAX_ROWS, format: "csv" })}`;
-  const words = rows.length === MAX_ROWS ? "The first thousand" : `All ${number(rows.length)} events`;
+  const words = rows.length === MAX_ROWS ? "First 1,000 events" : `All ${number(rows.length)} events`;
   return [
     rows.length > SHOWN
       ? h("button", { class: "button small", type: "button", onclick: all, dataset: { key: "all-names" } }, words)
@@ -63,14 +87,19 @@ export function namesFoot(board, rows, all) {
   ];
 }
 
-/** All names in a dialog with a search. */
+/**
+ * Opens the dialog with all names and a search.
+ *
+ * @param {Board} board
+ * @param {(name: string) => void} choose
+ */
 export function namesDialog(board, choose) {
   const dialog = listDialog({
     title: "Events",
     load: async () => {
       const answer = await fetchNames(board);
       return answer.ok
-        ? { rows: answer.data, note: answer.data.length === MAX_ROWS ? ": the first thousand" : "" }
+        ? { rows: answer.data, note: answer.data.length === MAX_ROWS ? " (first 1,000)" : "" }
         : { error: answer.error };
     },
     matches: (row, text) => row.value.toLowerCase().includes(text),
@@ -88,7 +117,14 @@ export function namesDialog(board, choose) {
   return dialog;
 }
 
-/** A table of a dialog: `cells(row)` gives [what stands first, [texts of the columns]]. */
+/**
+ * Returns the table of a dialog. `cells(row)` returns [first cell, [texts of the other columns]].
+ *
+ * @param {string} first
+ * @param {string[]} columns
+ * @param {any[]} rows
+ * @param {(row: any) => [Child, string[]]} cells
+ */
 export function countsTable(first, columns, rows, cells) {
   const head = [first, ...columns];
   return h(
@@ -111,7 +147,14 @@ export function countsTable(first, columns, rows, cells) {
   );
 }
 
-/** Draws the card's parts into their places, focus kept. */
+/**
+ * Draws the list and the foot of the card; the focus is kept.
+ *
+ * @param {any} places
+ * @param {Board} board
+ * @param {TopRow[]} rows
+ * @param {{ chosen: string, choose: (name: string) => void }} options
+ */
 export function drawNames(places, board, rows, { chosen, choose }) {
   refill(places.body, namesList(rows, { chosen, choose }));
   refill(

@@ -1,5 +1,5 @@
-// What an event carried: a card for each property of its event_data, with the most frequent values and, where they are
-// numbers, what these come to. All values of a property are in a dialog.
+// The data of an event: a card for each property of its event_data, with the most frequent values and a summary of its
+// numbers. All values of a property are in a dialog.
 
 import { reportQuery } from "../shared/view_state.js";
 import { failureNotice } from "../shared/dialog.js";
@@ -13,26 +13,46 @@ import { MAX_ROWS, countsTable } from "./event_names.js";
 import { coverWords, numberWords, scalarText } from "./scalars.js";
 
 const SHOWN = 8;
-// Numbers are told by what they come to; single ones matter less.
+// Numbers have a summary; single values matter less.
 const SHOWN_NUMBERS = 5;
 
-/** The address of a question about an event's data; a filter of event names is the page's choice itself. */
+/**
+ * Returns the path of the report on an event's data; the page's filters by event name are dropped.
+ *
+ * @param {Board} board
+ * @param {string} name
+ * @param {Record<string, any>} [more]
+ */
 export function dataPath(board, name, more) {
   return `${board.base}/event-data?${reportQuery(withoutNames(board.view()), board.span(), { event_name: name, ...more })}`;
 }
 
-/** Cards of the properties. `meta`: as answered, with events, visitors, properties. */
+/**
+ * Returns the cards of the properties. `meta`: the answer's, with events, visitors, properties.
+ *
+ * @param {Board} board
+ * @param {string} name
+ * @param {EventProperty[]} data
+ * @param {any} meta
+ */
 export function propertyCards(board, name, data, meta) {
   return data.map((property, i) => card(board, name, property, { ...meta, id: `property-${i}` }));
 }
 
+/**
+ * @param {Board} board
+ * @param {string} name
+ * @param {EventProperty} property
+ * @param {any} meta
+ */
 function card(board, name, property, meta) {
   const { id } = meta;
   const most = property.numbers ? SHOWN_NUMBERS : SHOWN;
   const rows = property.values.slice(0, most).map((row) => barRow(row, property));
   const list = barList(rows, { choose: null, unit: "events" });
-  for (const [i, bar] of [...list.querySelectorAll(".bar")].entries())
+  for (const [i, bar] of [...list.querySelectorAll(".bar")].entries()) {
     addTooltip(bar, () => rowHint(rows[i], property));
+  }
   return h(
     "section",
     { class: "card list-card property", "aria-labelledby": id, dataset: { property: property.property } },
@@ -47,12 +67,16 @@ function card(board, name, property, meta) {
       ),
       h("span", { class: "soft small-text columns" }, h("span", null, "Visitors"), h("span", null, "Events")),
     ),
-    property.numbers ? numbers(property) : null,
+    property.numbers ? numbersSummary(property) : null,
     h("div", { class: "card-body" }, list),
     foot(board, name, property, most),
   );
 }
 
+/**
+ * @param {any} row
+ * @param {EventProperty} property
+ */
 function barRow(row, property) {
   const text = scalarText(row.value);
   return {
@@ -70,6 +94,10 @@ function barRow(row, property) {
   };
 }
 
+/**
+ * @param {any} row
+ * @param {EventProperty} property
+ */
 function rowHint(row, property) {
   return [
     h("strong", { class: "wrap" }, row.text),
@@ -77,33 +105,42 @@ function rowHint(row, property) {
     h(
       "p",
       { class: "soft" },
-      `${percent((100 * row.events) / property.events)} of the ${plural(property.events, "event")} that told it`,
+      `${percent((100 * row.events) / property.events)} of the ${plural(property.events, "event")} with this property`,
     ),
   ];
 }
 
-function numbers({ numbers: told, events }) {
+/**
+ * @param {{ numbers: any, events: number }} options
+ */
+function numbersSummary({ numbers: summary, events }) {
   return h(
     "div",
     { class: "numbers-place" },
     h(
       "dl",
       { class: "numbers" },
-      numberWords(told).map(([name, figure, means]) =>
+      numberWords(summary).map(([name, figure, means]) =>
         h("div", { title: means }, h("dt", { class: "soft small-text" }, name), h("dd", null, figure)),
       ),
     ),
-    told.samples === events
+    summary.samples === events
       ? null
-      : h("p", { class: "soft small-text" }, `Of the ${plural(told.samples, "number")}; the other values are none.`),
+      : h("p", { class: "soft small-text" }, `Of ${plural(summary.samples, "number")}; other values are not numeric.`),
   );
 }
 
+/**
+ * @param {Board} board
+ * @param {string} name
+ * @param {EventProperty} property
+ * @param {number} most
+ */
 function foot(board, name, property, most) {
   const all = () => valuesDialog(board, name, property);
   const csv = dataPath(board, name, { property: property.property, limit: MAX_ROWS, format: "csv" });
   const isMore = property.distinct > MAX_ROWS || !property.exact;
-  const words = isMore ? "The first thousand values" : `All ${number(property.distinct)} values`;
+  const words = isMore ? "First 1,000 values" : `All ${number(property.distinct)} values`;
   return h(
     "div",
     { class: "card-foot no-print" },
@@ -122,7 +159,13 @@ function foot(board, name, property, most) {
   );
 }
 
-/** All values of a property in a dialog with a search. */
+/**
+ * Opens the dialog with all values of a property and a search.
+ *
+ * @param {Board} board
+ * @param {string} name
+ * @param {{ property: string }} options
+ */
 export function valuesDialog(board, name, { property }) {
   return listDialog({
     title: property,
@@ -130,12 +173,12 @@ export function valuesDialog(board, name, { property }) {
       const answer = await get(dataPath(board, name, { property, limit: MAX_ROWS }));
       if (!answer.ok) return { error: answer.error };
       const [found] = answer.data;
-      const rows = (found?.values || []).map((row) => ({
+      const rows = (found?.values || []).map((/** @type {any} */ row) => ({
         ...row,
         text: scalarText(row.value),
         share: row.events / found.events,
       }));
-      return { rows, note: rows.length === MAX_ROWS ? ": the first thousand" : "" };
+      return { rows, note: rows.length === MAX_ROWS ? " (first 1,000)" : "" };
     },
     matches: (row, text) => row.text.toLowerCase().includes(text),
     draw: (rows) =>

@@ -1,12 +1,16 @@
-// How values of event_data are said: JSON scalars, text and numbers side by side. Pure.
+// Formats of event_data values: JSON scalars, texts and numbers side by side. Pure.
 
 import { plural, number, numberFormat } from "../shared/formats.js";
 
 const measured = numberFormat({ maximumFractionDigits: 2 });
-// A mean of 0.0042 is not 0.
+// So that a mean of 0.0042 is not shown as 0.
 const tiny = numberFormat({ maximumSignificantDigits: 3 });
 
-/** A value as it is read: text as it is, but in quotes where it would be taken for a number, true, false or null. */
+/**
+ * Returns a value as text; a string is quoted where it would read as a number, true, false or null.
+ *
+ * @param {Scalar} value
+ */
 export function scalarText(value) {
   if (typeof value !== "string") return String(value);
   if (value.trim() === "") return JSON.stringify(value);
@@ -17,25 +21,38 @@ export function scalarText(value) {
   }
 }
 
-/** 12,480.5; 0.0042; – for what no number can say */
+/**
+ * Returns a number as "12,480.5" or "0.0042"; "–" for null.
+ *
+ * @param {number | null} value
+ */
 export function measure(value) {
   if (value === null) return "–";
   return Math.abs(value) < 1 && value !== 0 ? tiny.format(value) : measured.format(value);
 }
 
-/** What the numbers of a property come to: [[name, figure, what it means], ...]. */
+/**
+ * Returns the summary of a property's numbers: [[name, figure, definition], ...].
+ *
+ * @param {{ samples: number, sum: number | null, mean: number | null, min: number | null, p50: number | null, p95: number | null, max: number | null }} options
+ */
 export function numberWords({ samples, sum, mean, min, p50, p95, max }) {
   return [
-    ["Mean", measure(mean), `The sum of ${plural(samples, "number")}, shared out evenly`],
-    ["Median", measure(p50), "Half of the numbers are at most this"],
-    ["95 % at most", measure(p95), "One number of twenty is more than this"],
-    ["Least", measure(min), "The smallest of them"],
-    ["Most", measure(max), "The largest of them"],
-    ["Sum", measure(sum), `Of ${plural(samples, "number")}`],
+    ["Mean", measure(mean), `Average of ${plural(samples, "number")}`],
+    ["Median", measure(p50), "50% of the numbers are less than or equal to this"],
+    ["p95", measure(p95), "95% of the numbers are less than or equal to this"],
+    ["Min", measure(min), "The smallest number"],
+    ["Max", measure(max), "The largest number"],
+    ["Sum", measure(sum), `Sum of ${plural(samples, "number")}`],
   ];
 }
 
-/** "on 12 of 40 events, 3 values"; "more than" where values were too many to count all of them */
+/**
+ * Returns how many events have a property: "on 12 of 40 events, 3 values"; "more than" where `distinct` is a lower bound.
+ *
+ * @param {{ events: number, distinct: number, exact: boolean }} options
+ * @param {number} all
+ */
 export function coverWords({ events, distinct, exact }, all) {
   const on =
     events === all

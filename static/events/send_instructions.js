@@ -1,4 +1,4 @@
-// How events are sent, for who has none yet: in a page's HTML, in its scripts, with data.
+// Instructions for sending events: in a page's HTML, in its scripts, with data.
 
 import { copyButton } from "../shared/dialog.js";
 import { h } from "../shared/dom.js";
@@ -6,28 +6,33 @@ import { h } from "../shared/dom.js";
 const HTML = '<button data-track="signup" data-track-plan="pro">Sign up</button>';
 const SCRIPT = 'tally.track("signup", { plan: "pro" });';
 
-/** The lines that send one, each with a button that copies it. */
+/** Returns the lines that send an event, each with a copy button. */
 export function sendInstructions() {
   return [
-    instruction(
-      "In a page's HTML",
-      "A click on it counts an event of that name; data-track-plan becomes its data.",
-      HTML,
-    ),
-    instruction("In its scripts", "The name, and flat data if you like: texts, numbers, true and false.", SCRIPT),
+    instruction("In HTML", "A click sends an event with this name; data-track-plan becomes its data.", HTML),
+    instruction("In JavaScript", "The name and, optionally, flat data: strings, numbers, true and false.", SCRIPT),
   ];
 }
 
-/** The same for an event that comes without data: its own name stands in the line. */
+/**
+ * Returns the line that sends data with an event.
+ *
+ * @param {string} name
+ */
 export function dataInstructions(name) {
   const line = `tally.track(${JSON.stringify(name)}, { plan: "pro" });`;
   return instruction(
     "Send data with it",
-    "Each property gets a card here: its values, and what its numbers come to.",
+    "Each property has a card here with its values and a summary of its numbers.",
     line,
   );
 }
 
+/**
+ * @param {string} title
+ * @param {string} words
+ * @param {string} code
+ */
 function instruction(title, words, code) {
   return h(
     "section",

@@ -1,23 +1,28 @@
-// An experiment as a card: whether its split is sound, first; then of each goal what can be concluded, in sentences, and
-// the numbers behind them.
+// The card of an experiment: the check of its split, and for each goal the conclusions and their numbers.
 
 import { h, icon, visuallyHidden } from "../shared/dom.js";
 import { plural, decimal, number, percent } from "../shared/formats.js";
 import { conclusionsOf, isSmall, notesOf, pValueNumber, rate, splitCheck } from "./conclusions.js";
 
-// What is said of an experiment in three words: that of its states which comes first here.
+// The summary of an experiment is that of its state which comes first here: [summary, icon].
+/** @type {Record<string, [string, string | null]>} */
 const STATES = {
-  off: ["The split is off", "warning"],
-  sure: ["A clear difference", "check"],
-  planned: ["A difference, if this is your one look", "check"],
-  faded: ["A difference that faded", null],
-  open: ["No difference can be told", null],
-  few: ["Too few yet", null],
+  off: ["Uneven split", "warning"],
+  sure: ["Significant difference", "check"],
+  planned: ["Significant if this is the only look", "check"],
+  faded: ["No longer significant", null],
+  open: ["No significant difference", null],
+  few: ["Too few visitors", null],
   same: ["Nothing to compare yet", null],
   nobody: ["Nothing to compare yet", null],
 };
 
-/** { key, words, sign } of an experiment, for a list of them. */
+/**
+ * Returns the summary of an experiment: { key, words, sign }.
+ *
+ * @param {Experiment} experiment
+ * @param {ExperimentsMeta} meta
+ */
 export function summaryOf(experiment, meta) {
   const split = splitCheck(experiment);
   if (split.state === "alone" || split.state === "none") return { key: split.state, words: split.title, sign: null };
@@ -26,12 +31,19 @@ export function summaryOf(experiment, meta) {
   );
   if (split.state === "off") found.add("off");
   const key = Object.keys(STATES).find((state) => found.has(state));
-  if (!key) return { key: "none", words: "Nobody has converted yet", sign: null };
+  if (!key) return { key: "none", words: "No conversions yet", sign: null };
   const [words, sign] = STATES[key];
   return { key, words, sign };
 }
 
-/** The card, the `place`-th of the page; `isFiltered`: whether the view is. */
+/**
+ * Returns the card. `place`: its index on the page; `isFiltered`: whether the view has filters.
+ *
+ * @param {Experiment} experiment
+ * @param {ExperimentsMeta} meta
+ * @param {number} place
+ * @param {boolean} isFiltered
+ */
 export function experimentCard(experiment, meta, place, isFiltered) {
   const { variants, goals } = experiment;
   const split = splitCheck(experiment);
@@ -39,11 +51,15 @@ export function experimentCard(experiment, meta, place, isFiltered) {
   const notes = notesOf(experiment, isFiltered);
   return h(
     "section",
-    { class: "card trial", "aria-labelledby": `trial-${place}`, dataset: { experiment: experiment.experiment } },
+    {
+      class: "card experiment",
+      "aria-labelledby": `experiment-${place}`,
+      dataset: { experiment: experiment.experiment },
+    },
     h(
       "div",
       { class: "card-head" },
-      h("h2", { id: `trial-${place}`, tabindex: "-1" }, h("bdi", null, experiment.experiment)),
+      h("h2", { id: `experiment-${place}`, tabindex: "-1" }, h("bdi", null, experiment.experiment)),
       h("span", { class: "soft small-text" }, `${plural(visitors, "visitor")}, ${plural(variants.length, "variant")}`),
     ),
     splitNode(split),
@@ -51,20 +67,23 @@ export function experimentCard(experiment, meta, place, isFiltered) {
       ? goals.map((goal) => goalPart(experiment, goal, meta))
       : h(
           "p",
-          { class: "trial-none soft" },
-          "Nobody has converted in these days. Say where somebody does: ",
+          { class: "experiment-none soft" },
+          "No conversions in this range. Send a conversion with ",
           h("code", null, `tally.convert(${JSON.stringify(experiment.experiment)}, { goal: "order" })`),
         ),
     notes.length
       ? h(
           "ul",
-          { class: "trial-notes soft" },
+          { class: "experiment-notes soft" },
           notes.map((words) => h("li", null, words)),
         )
       : null,
   );
 }
 
+/**
+ * @param {{ state: string, title: string, words: string }} options
+ */
 function splitNode({ state, title, words }) {
   if (state === "off") {
     return h(
@@ -76,12 +95,17 @@ function splitNode({ state, title, words }) {
   }
   return h(
     "p",
-    { class: "trial-split soft", dataset: { split: state } },
+    { class: "experiment-split soft", dataset: { split: state } },
     state === "even" ? icon("check") : null,
     h("span", null, h("strong", null, `${title}. `), words),
   );
 }
 
+/**
+ * @param {Experiment} experiment
+ * @param {Goal} goal
+ * @param {ExperimentsMeta} meta
+ */
 function goalPart(experiment, goal, meta) {
   const said = conclusionsOf(experiment, goal, meta);
   return h(
@@ -98,6 +122,9 @@ function goalPart(experiment, goal, meta) {
   );
 }
 
+/**
+ * @param {{ variant: string, state: string, title: string, words: string }} options
+ */
 function conclusion({ variant, state, title, words }) {
   const sign = STATES[state][1];
   return h(
@@ -108,23 +135,33 @@ function conclusion({ variant, state, title, words }) {
   );
 }
 
-// Roles are written out: on narrow screens the rows are no table's to the browser any more.
+// Explicit roles: on narrow screens the style sheet changes `display`, and browsers drop the table's implicit roles.
+/**
+ * @param {Goal} goal
+ * @param {ExperimentsMeta} meta
+ * @param {boolean} isOff
+ */
 function variantsTable(goal, meta, isOff) {
   const heads = [
     "Visitors",
-    "Converted",
+    "Conversions",
     "Rate",
     `${percent(100 * meta.confidence, 0)} interval`,
     "Lift",
-    "p, one look",
-    "p, any time",
+    "p (one look)",
+    "p (any time)",
   ];
-  const head = (text, kind) => h("th", { scope: "col", role: "columnheader", class: kind }, text);
+  const head = (/** @type {string} */ text, /** @type {string | null} */ kind = null) =>
+    h("th", { scope: "col", role: "columnheader", class: kind }, text);
   const scale = scaleOf(goal.variants);
   return h(
     "table",
     { class: isOff ? "table arms untrusted" : "table arms", role: "table" },
-    h("caption", { class: "unseen" }, goal.goal === null ? "Conversions by variant" : `Goal ${goal.goal} by variant`),
+    h(
+      "caption",
+      { class: "visually-hidden" },
+      goal.goal === null ? "Conversions by variant" : `Goal ${goal.goal} by variant`,
+    ),
     h(
       "thead",
       { role: "rowgroup" },
@@ -143,10 +180,17 @@ function variantsTable(goal, meta, isOff) {
   );
 }
 
+/**
+ * @param {Variant} arm
+ * @param {boolean} isBase
+ * @param {{ place: (rate: number) => number, base: number | null }} scale
+ * @param {ExperimentsMeta} meta
+ * @param {string[]} heads
+ */
 function variantRow(arm, isBase, scale, meta, heads) {
-  const cell = (i, ...content) =>
+  const cell = (/** @type {number} */ i, /** @type {Child[]} */ ...content) =>
     h("td", { role: "cell", class: i === 3 ? "interval" : "num", dataset: { head: heads[i] } }, content);
-  const p = (value) =>
+  const p = (/** @type {number | null} */ value) =>
     value === null
       ? h("span", { class: "soft" }, "–")
       : h(isSmall(value, meta) ? "strong" : "span", null, pValueNumber(value));
@@ -169,20 +213,31 @@ function variantRow(arm, isBase, scale, meta, heads) {
   );
 }
 
+/**
+ * @param {number | null} lift
+ */
 function liftNode(lift) {
   if (lift === null) return h("span", { class: "soft" }, "–");
   return `${lift < 0 ? "−" : lift > 0 ? "+" : ""}${decimal(Math.abs(lift), 1)}%`;
 }
 
-/** From where to where the intervals of a goal are drawn: { place(rate) in percent, base }. */
+/**
+ * Returns the scale of a goal's intervals: { place(rate) in percent, base }.
+ *
+ * @param {Variant[]} arms
+ */
 function scaleOf(arms) {
   const known = arms.filter((arm) => arm.rate !== null);
   const low = Math.min(...known.map((arm) => arm.rate_low));
   const high = Math.max(...known.map((arm) => arm.rate_high));
   const reach = high - low || 1;
-  return { place: (value) => (100 * (value - low)) / reach, base: arms[0].rate };
+  return { place: (/** @type {number} */ value) => (100 * (value - low)) / reach, base: arms[0].rate };
 }
 
+/**
+ * @param {Variant} arm
+ * @param {{ place: (rate: number) => number, base: number | null }} options
+ */
 function intervalNode(arm, { place, base }) {
   const drawn = h(
     "span",
@@ -192,7 +247,7 @@ function intervalNode(arm, { place, base }) {
       style: {
         "--low": `${place(arm.rate_low)}%`,
         "--high": `${100 - place(arm.rate_high)}%`,
-        "--at": `${place(arm.rate)}%`,
+        "--at": `${place(arm.rate ?? 0)}%`,
         "--base": base === null ? "-10%" : `${place(base)}%`,
       },
     },

@@ -1,13 +1,15 @@
-// A funnel as a list of steps from above to below: each with its bar, its figures in words, and what changes it. The
-// table behind it has the same figures.
+// A funnel as a list of steps from top to bottom, each with its bar, its figures and its controls; and as a table.
 
 import { fill, h, icon, refill } from "../shared/dom.js";
 import { duration, number, percent } from "../shared/formats.js";
 import { KINDS, MIN_STEPS, MAX_STEPS, largestLoss, stepKeys, visitWords } from "./steps.js";
 
 /**
- * Draws the list. `rows`: the read API's, or null where nothing is counted; then `isWaiting` keeps their places free.
- * `all`: visits of the range, or null; `act`: { change(i), move(i, to), remove(i), add() }.
+ * Draws the list. `rows`: the read API's, or null while there are none; then `isWaiting` reserves their space. `all`: the
+ * visits of the range, or null. `act`: { change(i), move(i, to), remove(i), add() }.
+ *
+ * @param {HTMLElement} root
+ * @param {{ steps: FunnelStep[], rows: FunnelRow[] | null, all: number | null, act: FunnelActions, isWaiting: boolean }} options
  */
 export function drawFunnel(root, { steps, rows, all, act, isWaiting }) {
   const keys = stepKeys(steps);
@@ -30,6 +32,13 @@ export function drawFunnel(root, { steps, rows, all, act, isWaiting }) {
   refill(root, h("ol", { class: "funnel", "aria-label": "Steps" }, items), adding(steps, act));
 }
 
+/**
+ * @param {FunnelStep} step
+ * @param {string} key
+ * @param {number} i
+ * @param {number} count
+ * @param {FunnelActions} act
+ */
 function nameButton(step, key, i, count, act) {
   const button = h(
     "button",
@@ -56,8 +65,21 @@ function nameButton(step, key, i, count, act) {
   return button;
 }
 
+/**
+ * @param {{ value: string }} options
+ * @param {string} key
+ * @param {number} i
+ * @param {number} count
+ * @param {FunnelActions} act
+ */
 function tools({ value }, key, i, count, act) {
-  const tool = (sign, words, can, does, kind = "") =>
+  const tool = (
+    /** @type {string} */ sign,
+    /** @type {string} */ words,
+    /** @type {boolean} */ can,
+    /** @type {() => void} */ does,
+    kind = "",
+  ) =>
     h(
       "button",
       {
@@ -65,7 +87,7 @@ function tools({ value }, key, i, count, act) {
         type: "button",
         "aria-label": `${words}: ${value}`,
         title: words,
-        // Disabled, it would lose the focus of who has just pressed it.
+        // A disabled button would lose the focus.
         "aria-disabled": can ? null : "true",
         dataset: { key: `${words} ${key}` },
         onclick: () => can && does(),
@@ -81,7 +103,12 @@ function tools({ value }, key, i, count, act) {
   );
 }
 
-/** What went on, and what did not: the bar is of the first step's visits. */
+/**
+ * Returns a step's bar: its visits and those of the step before, relative to the first step.
+ *
+ * @param {FunnelRow[]} rows
+ * @param {number} i
+ */
 function bar(rows, i) {
   const first = Math.max(1, rows[0].visits);
   const before = i ? rows[i - 1].visits : rows[0].visits;
@@ -92,6 +119,11 @@ function bar(rows, i) {
   });
 }
 
+/**
+ * @param {FunnelRow[]} rows
+ * @param {number} i
+ * @param {number | null} all
+ */
 function figures(rows, i, all) {
   const row = rows[i];
   const first = all ? `${shareWords((100 * row.visits) / all, row.visits, all)} of all ${visitWords(all)}` : "";
@@ -107,41 +139,67 @@ const waitingBar = () =>
   h("div", { class: "step-bar", "aria-hidden": "true", style: { "--now": "0", "--before": "0" } });
 const waitingFigures = () => h("p", { class: "step-figures" }, h("strong", null, "\u00a0"), h("span", null, "\u00a0"));
 
+/**
+ * @param {FunnelRow[] | null} rows
+ * @param {number} i
+ * @param {{ isWorst: boolean, isWaiting: boolean }} options
+ */
 function between(rows, i, { isWorst, isWaiting }) {
   if (!rows) return isWaiting ? h("p", { class: "step-between" }, "\u00a0") : null;
   return h(
     "p",
     { class: "step-between" },
-    isWorst ? h("span", { class: "badge lost" }, icon("warning"), "The largest share is lost here") : null,
+    isWorst ? h("span", { class: "badge lost" }, icon("warning"), "Largest drop-off") : null,
     h("span", null, betweenWords(rows[i - 1], rows[i])),
   );
 }
 
+/**
+ * @param {FunnelRow} row
+ * @param {FunnelRow} first
+ */
 function partOfFirst(row, first) {
   return row.of_first === null ? "" : `${shareWords(row.of_first, row.visits, first.visits)} of the first step`;
 }
 
-/** A share in percent: a few of thousands are not none, and all but a few are not all. */
+/**
+ * Returns a share in percent; a non-zero share is never shown as 0%, nor an incomplete one as 100%.
+ *
+ * @param {number | null} share
+ * @param {number} part
+ * @param {number} all
+ */
 function shareWords(share, part, all) {
+  if (share === null) return percent(share);
   if (part && share < 0.1) return `<${percent(0.1)}`;
   return part < all && share > 99.9 ? `>${percent(99.9)}` : percent(share);
 }
 
-/** "1,204 of 3,310 visits (36.4%) went on, after 2 m 10 s on average; 2,106 did not." */
+/**
+ * Returns "1,204 of 3,310 visits (36.4%) continued, after 2 m 10 s on average; 2,106 dropped off."
+ *
+ * @param {FunnelRow} before
+ * @param {FunnelRow} now
+ */
 export function betweenWords(before, now) {
-  if (!before.visits) return "No visit came this far.";
+  if (!before.visits) return "No visits reached the step before.";
   const of = `of ${visitWords(before.visits)}`;
-  if (!now.visits) return `None ${of} went on.`;
+  if (!now.visits) return `None ${of} continued.`;
   const share = `(${shareWords(now.of_previous, now.visits, before.visits)})`;
   const time = now.mean_seconds === null ? "" : `, after ${duration(now.mean_seconds)} on average`;
   const lost = before.visits - now.visits;
-  return `${number(now.visits)} ${of} ${share} went on${time}; ${lost ? `${number(lost)} did not` : "none was lost"}.`;
+  return `${number(now.visits)} ${of} ${share} continued${time}; ${lost ? number(lost) : "none"} dropped off.`;
 }
 
+/**
+ * @param {FunnelStep[]} steps
+ * @param {FunnelActions} act
+ */
 function adding(steps, act) {
-  if (steps.length >= MAX_STEPS)
-    return h("p", { class: "soft small-text funnel-add" }, `A funnel has at most ${MAX_STEPS} steps.`);
-  const words = steps.length ? "Add a step" : "Choose the first step";
+  if (steps.length >= MAX_STEPS) {
+    return h("p", { class: "soft small-text funnel-add" }, `A funnel has a maximum of ${MAX_STEPS} steps.`);
+  }
+  const words = steps.length ? "Add step" : "Choose first step";
   return h(
     "p",
     { class: "row funnel-add no-print" },
@@ -151,28 +209,42 @@ function adding(steps, act) {
       icon("plus"),
       words,
     ),
-    steps.length && steps.length < MIN_STEPS ? h("span", { class: "soft" }, "One step more, and it is counted.") : null,
+    steps.length && steps.length < MIN_STEPS
+      ? h("span", { class: "soft" }, "Add another step to see the funnel.")
+      : null,
   );
 }
 
-/** The sentence above: how many went all the way. */
+/**
+ * Returns the summary in two parts: the share of visits that completed the funnel, and their number.
+ *
+ * @param {FunnelRow[]} rows
+ * @param {boolean} [isFiltered]
+ */
 export function summaryWords(rows, isFiltered = false) {
-  const [first, last] = [rows[0], rows.at(-1)];
-  if (!first.visits)
-    return ["No visit took the first step", isFiltered ? "in these days, with these filters." : "in these days."];
-  const of = `${number(last.visits)} of ${visitWords(first.visits)} that took the first step.`;
-  return [`${shareWords(last.of_first, last.visits, first.visits)} went all the way:`, of];
+  const [first, last] = [rows[0], rows[rows.length - 1]];
+  if (!first.visits) {
+    return ["No visits reached the first step", isFiltered ? "in this range, with these filters." : "in this range."];
+  }
+  const of = `${number(last.visits)} of ${visitWords(first.visits)} that reached the first step.`;
+  return [`${shareWords(last.of_first, last.visits, first.visits)} completed:`, of];
 }
 
-/** Draws the table behind it. */
+/**
+ * Draws the table.
+ *
+ * @param {HTMLElement} root
+ * @param {FunnelStep[]} steps
+ * @param {FunnelRow[]} rows
+ */
 export function drawTable(root, steps, rows) {
-  const head = ["Visits", "Visitors", "Of the first", "Of the step before", "Lost since", "Time since"];
+  const head = ["Visits", "Visitors", "Of first step", "Of previous step", "Dropped off", "Time since previous"];
   fill(
     root,
     h(
       "table",
       { class: "table" },
-      h("caption", { class: "unseen" }, "The funnel's steps"),
+      h("caption", { class: "visually-hidden" }, "The funnel's steps"),
       h(
         "thead",
         null,
@@ -199,6 +271,11 @@ export function drawTable(root, steps, rows) {
   );
 }
 
+/**
+ * @param {FunnelRow[]} rows
+ * @param {FunnelRow} row
+ * @param {number} i
+ */
 function cells(rows, row, i) {
   return [
     number(row.visits),

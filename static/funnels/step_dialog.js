@@ -1,5 +1,5 @@
-// The dialog that asks for a step: a page or an event, with the most frequent ones of the range to choose from. What
-// is not among them can be typed.
+// The dialog for a step of a funnel: a page or an event, with the most frequent ones of the range to choose from. Others
+// can be typed.
 
 import { reportQuery } from "../shared/view_state.js";
 import { failureNotice, openDialog } from "../shared/dialog.js";
@@ -9,15 +9,23 @@ import { barList } from "../shared/bar_list.js";
 import { KINDS, typedStep } from "./steps.js";
 
 const SUGGESTED = 8;
+/** @type {Record<string, [report: string, limit: number]>} */
 const ASKED = { pathname: ["top/pathname", 200], event_name: ["event-names", 200] };
+/** @type {Record<string, [label: string, hint: string]>} */
 const WORDS = {
-  pathname: ["Path, exactly", "A view of this page: no query, no domain."],
-  event_name: ["Event name, exactly", "An event of this name, as tally.track or an app sent it."],
+  pathname: ["Exact path", "A pageview of this path, without domain and query."],
+  event_name: ["Exact event name", "An event with this name, as tally.track or an app sent it."],
 };
 
-/** Opens it. `step`: what is chosen already, or null; `title` and `action` say what for; `take(step)` gets the choice. */
+/**
+ * Opens the dialog. `step`: the current step, or null; `action` labels the button; `take(step)` receives the choice.
+ *
+ * @param {Board} board
+ * @param {{ step: FunnelStep | null, title: string, action: string, take: (step: FunnelStep) => void }} options
+ */
 export function stepDialog(board, { step, title, action, take }) {
   let field = step ? step.field : "pathname";
+  /** @type {BarRow[]} */
   let values = [];
   const text = h("input", {
     id: "step-value",
@@ -47,7 +55,7 @@ export function stepDialog(board, { step, title, action, take }) {
   const form = h(
     "form",
     { id: "step-form" },
-    h("fieldset", { class: "row kinds" }, h("legend", { class: "unseen" }, "What the step is"), kinds),
+    h("fieldset", { class: "row kinds" }, h("legend", { class: "visually-hidden" }, "Type of step"), kinds),
     h("div", { class: "field" }, label, text, words),
     found,
   );
@@ -57,13 +65,13 @@ export function stepDialog(board, { step, title, action, take }) {
     actions: h("button", { class: "button primary", type: "submit", form: "step-form" }, action),
   });
 
-  const done = (chosen) => {
+  const done = (/** @type {FunnelStep} */ chosen) => {
     dialog.close();
     take(chosen);
   };
   function show() {
     const typed = text.value.trim().toLowerCase();
-    // What is chosen already is not a search for others.
+    // The current value does not filter the suggestions.
     const isOwn = step && step.field === field && text.value === step.value;
     const hits = values.filter((row) => !typed || isOwn || row.value.toLowerCase().includes(typed));
     const bars = hits.slice(0, SUGGESTED);
@@ -74,7 +82,7 @@ export function stepDialog(board, { step, title, action, take }) {
             h(
               "p",
               { class: "soft small-text by-visitors" },
-              h("span", null, "In these days"),
+              h("span", null, "In this range"),
               h("span", null, "Visitors"),
             ),
             barList(bars, { choose: (row) => done({ field, value: row.value }), unit: "visitors" }),
@@ -87,10 +95,13 @@ export function stepDialog(board, { step, title, action, take }) {
     fill(found);
     const answer = await suggestions(asked, board);
     if (asked !== field) return;
-    if (answer.error) return fill(found, failureNotice("They cannot be listed.", answer.error, read));
+    if (answer.error) return fill(found, failureNotice("The suggestions cannot be shown.", answer.error, read));
     values = answer.rows;
     show();
   }
+  /**
+   * @param {string} name
+   */
   function turn(name) {
     field = name;
     if (step) text.value = step.field === field ? step.value : "";
@@ -109,20 +120,29 @@ export function stepDialog(board, { step, title, action, take }) {
   text.select();
 }
 
+/**
+ * @param {string} field
+ * @param {any[]} values
+ * @param {string} typed
+ */
 function nothingWords(field, values, typed) {
-  if (typed && values.length) return "None of these days is like it; it can be taken all the same.";
-  return field === "pathname" ? "No page was seen in these days." : "No event was counted in these days.";
+  if (typed && values.length) return "No match in this range. You can add it anyway.";
+  return field === "pathname" ? "No pageviews in this range." : "No events in this range.";
 }
 
+/**
+ * @param {string} field
+ * @param {Board} board
+ */
 async function suggestions(field, board) {
-  // Other pages than the filtered one are steps, too.
+  // Without filters of the same field, so that other values are suggested too.
   const view = { ...board.view(), filters: board.view().filters.filter(([name]) => name !== field) };
   const [path, limit] = ASKED[field];
   const answer = await get(`${board.base}/${path}?${reportQuery(view, board.span(), { limit })}`);
   if (!answer.ok) return { error: answer.error };
-  const most = Math.max(1, ...answer.data.map((row) => row.visitors));
+  const most = Math.max(1, ...answer.data.map((/** @type {any} */ row) => row.visitors));
   return {
-    rows: answer.data.map((row) => ({
+    rows: answer.data.map((/** @type {any} */ row) => ({
       ...row,
       key: row.value,
       label: row.value,

@@ -1,32 +1,48 @@
-// The steps of a funnel as the address has them: ?step=pathname:/pricing&step=event_name:signup. Pure.
+// The steps of a funnel in the address: ?step=pathname:/pricing&step=event_name:signup. Pure.
 //
-// A step: { field, value }; field is pathname (a view of that page) or event_name (a custom event of that name).
+// A step: { field, value }; field is pathname (a pageview of that path) or event_name (an event with that name).
 
 import { number } from "../shared/formats.js";
 
-// CONTRACT: a funnel has 2 to 8 steps.
+// The read API's limits of a funnel.
 export const MIN_STEPS = 2;
 export const MAX_STEPS = 8;
+/** @type {Record<string, string>} */
 export const KINDS = { pathname: "Page", event_name: "Event" };
 
-/** What this page has of its own in the address; what is no step, and what is too much, is passed over. */
+/** The page's part of the address; invalid steps and steps beyond the maximum are ignored. */
+/** @type {ViewState} */
 export const STEPS_STATE = {
-  read: (query) => ({ steps: query.getAll("step").map(parsed).filter(Boolean).slice(0, MAX_STEPS) }),
-  write: ({ steps }) => steps.map((step) => ["step", stepText(step)]),
+  read: (/** @type {URLSearchParams} */ query) => ({
+    steps: query.getAll("step").map(parsed).filter(Boolean).slice(0, MAX_STEPS),
+  }),
+  write: ({ steps }) => steps.map((/** @type {FunnelStep} */ step) => ["step", stepText(step)]),
 };
 
+/**
+ * @param {string} text
+ */
 function parsed(text) {
   const at = text.indexOf(":");
   const [field, value] = [text.slice(0, at), text.slice(at + 1)];
   return at > 0 && Object.hasOwn(KINDS, field) && value ? { field, value } : null;
 }
 
-/** "pathname:/pricing", as the address and the read API have it. */
+/**
+ * Returns a step as in the address and the read API: "pathname:/pricing".
+ *
+ * @param {{ field: string, value: string }} options
+ */
 export function stepText({ field, value }) {
   return `${field}:${value}`;
 }
 
-/** What was typed as a step, or null: a path has its slash, and of a whole address the path is taken. */
+/**
+ * Returns what was typed as a step, or null: a path gets a leading slash, a URL is reduced to its path.
+ *
+ * @param {string} field
+ * @param {string} typed
+ */
 export function typedStep(field, typed) {
   const text = typed.trim();
   if (!text) return null;
@@ -35,27 +51,45 @@ export function typedStep(field, typed) {
   return { field, value: text.startsWith("/") ? text : `/${text}` };
 }
 
-/** The steps with the one at `from` moved to `to`. */
+/**
+ * Returns the steps with the one at `from` moved to `to`.
+ *
+ * @param {FunnelStep[]} steps
+ * @param {number} from
+ * @param {number} to
+ */
 export function moveStep(steps, from, to) {
   const rest = steps.filter((_, i) => i !== from);
   return [...rest.slice(0, to), steps[from], ...rest.slice(to)];
 }
 
-/** A name for each step that goes with it when it moves, also where the same step stands there twice. */
+/**
+ * Returns a key for each step that stays the same when it moves; unique also for equal steps.
+ *
+ * @param {FunnelStep[]} steps
+ */
 export function stepKeys(steps) {
   const texts = steps.map(stepText);
   return texts.map((text, i) => `${text}#${texts.slice(0, i).filter((other) => other === text).length}`);
 }
 
-/** Which step loses most of who came to it, where there are several to compare: its index, or -1. */
+/**
+ * Returns the index of the step with the largest drop-off; -1 where there are less than two to compare.
+ *
+ * @param {FunnelRow[]} rows
+ */
 export function largestLoss(rows) {
-  const told = rows.map((row, i) => [i, row.of_previous]).filter(([i, share]) => i && share !== null);
-  if (told.length < 2 || rows[0].visits === 0) return -1;
-  const [at, least] = told.reduce((one, other) => (other[1] < one[1] ? other : one));
-  return least < 100 && told.some(([, share]) => share > least) ? at : -1;
+  const shares = rows.map((row, i) => ({ i, share: row.of_previous ?? -1 })).filter(({ i, share }) => i && share >= 0);
+  if (shares.length < 2 || rows[0].visits === 0) return -1;
+  const least = shares.reduce((one, other) => (other.share < one.share ? other : one));
+  return least.share < 100 && shares.some(({ share }) => share > least.share) ? least.i : -1;
 }
 
-/** "visits" or "visit" */
+/**
+ * Returns "3,310 visits" or "1 visit".
+ *
+ * @param {number} count
+ */
 export function visitWords(count) {
   return `${number(count)} ${count === 1 ? "visit" : "visits"}`;
 }

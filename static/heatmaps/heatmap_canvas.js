@@ -1,21 +1,30 @@
-// What is drawn of a heatmap, as pixels: colours by count, cells with soft edges, the fog over what few have seen, the
-// outline of how far they came. Everything is drawn small, a few samples a cell, and scaled by the style sheet.
+// Draws a heatmap on canvases: cells coloured by clicks, a scroll overlay over what few pageviews reached, a profile of
+// the scroll depth. Canvases have a few samples per cell and are scaled by the style sheet.
 //
-// The soft edges do not lie: the middle of a cell has the colour of its own count, whatever lies beside it, and a cell
-// has faded where the middles of its neighbours are. Colours go by the logarithm of the count, from few to many ever
-// darker (in the dark ever lighter), so that they keep their order without colour, too.
+// Soft edges keep the data exact: the centre of a cell has the colour of its own count, and a cell fades out at the
+// centres of its neighbours. Colours follow the logarithm of the count and change steadily in lightness, so that their
+// order is visible without colour.
 
-// Samples a cell and direction, where edges are soft; odd, so that one is in the middle.
+// Samples per cell and direction with soft edges; odd, so that one is in the centre.
 const SAMPLES = 5;
 const COLOURS = 256;
 const STOPS = ["--heat-0", "--heat-1", "--heat-2", "--heat-3", "--heat-4"];
 
-/** Where a count stands between one click and the most, 0 to 1. */
+/**
+ * Returns where a count lies between one click and the maximum, 0 to 1.
+ *
+ * @param {number} count
+ * @param {number} most
+ */
 export function levelOf(count, most) {
   return most < 2 ? 0.5 : Math.log(count) / Math.log(most);
 }
 
-/** The colours from few to many, 256 of [red, green, blue], from the custom properties of an element. */
+/**
+ * Returns the colours from few to many clicks, 256 of [red, green, blue], from the custom properties of an element.
+ *
+ * @param {Element} element
+ */
 export function rampOf(element) {
   const style = getComputedStyle(element);
   const stops = STOPS.map((name) => rgbOf(style.getPropertyValue(name)));
@@ -26,12 +35,22 @@ export function rampOf(element) {
   });
 }
 
+/**
+ * @param {string} hex
+ */
 function rgbOf(hex) {
   const text = hex.trim();
   return [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
 }
 
-/** Draws the clicks of so many rows; `isSoft`: with soft edges, else the cells as they are. */
+/**
+ * Draws the clicks of the first `rows` rows; `isSoft`: with soft edges, else with sharp cells.
+ *
+ * @param {HTMLCanvasElement} canvas
+ * @param {Heatmap} map
+ * @param {number} rows
+ * @param {{ isSoft: boolean, ramp: number[][] }} options
+ */
 export function drawClicks(canvas, map, rows, { isSoft, ramp }) {
   const samples = isSoft ? SAMPLES : 1;
   const [width, height] = [map.bins_x * samples, rows * samples];
@@ -47,14 +66,24 @@ export function drawClicks(canvas, map, rows, { isSoft, ramp }) {
     image.data.set(ramp[Math.round(level * (COLOURS - 1))], 4 * i);
     image.data[4 * i + 3] = Math.round(255 * Math.min(1, weight) * (0.6 + 0.35 * level));
   }
-  canvas.getContext("2d").putImageData(image, 0, 0);
+  canvas.getContext("2d")?.putImageData(image, 0, 0);
 }
 
-/** The count of the hottest cell. */
+/**
+ * Returns the clicks of the cell with the most clicks.
+ *
+ * @param {Heatmap} map
+ */
 export function maxClicks(map) {
   return map.grid.reduce((most, [, , count]) => Math.max(most, count), 0);
 }
 
+/**
+ * @param {Cell[]} cells
+ * @param {number} most
+ * @param {number} width
+ * @param {number} height
+ */
 function plainField(cells, most, width, height) {
   const field = { level: new Float32Array(width * height), weight: new Float32Array(width * height) };
   for (const [x, y, count] of cells) {
@@ -64,13 +93,20 @@ function plainField(cells, most, width, height) {
   return field;
 }
 
-/** Sums over cells of weight, and of level times weight: their quotient goes evenly from one cell to the next. */
+/**
+ * Returns for each sample the sums of weight and of level times weight; their quotient blends from cell to cell.
+ *
+ * @param {Cell[]} cells
+ * @param {number} most
+ * @param {number} width
+ * @param {number} height
+ */
 function softField(cells, most, width, height) {
   const field = { level: new Float32Array(width * height), weight: new Float32Array(width * height) };
-  const shape = spot();
+  const kernel = softKernel();
   for (const [x, y, count] of cells) {
     const level = levelOf(count, most);
-    for (const [dx, dy, weight] of shape) {
+    for (const [dx, dy, weight] of kernel) {
       const [column, row] = [x * SAMPLES + dx, y * SAMPLES + dy];
       if (column < 0 || row < 0 || column >= width || row >= height) continue;
       field.level[row * width + column] += level * weight;
@@ -80,25 +116,36 @@ function softField(cells, most, width, height) {
   return field;
 }
 
-/** The samples of a cell and around it: [[dx, dy, weight], ...] from its upper left. All cells' weights add up to 1. */
-function spot() {
+/** Returns the samples in and around a cell: [[dx, dy, weight], ...] from its upper left. Weights of all cells add up to 1. */
+function softKernel() {
   const found = [];
   for (let dy = -SAMPLES; dy < 2 * SAMPLES; dy++) {
     for (let dx = -SAMPLES; dx < 2 * SAMPLES; dx++) {
-      const weight = fading(dx) * fading(dy);
+      const weight = edgeWeight(dx) * edgeWeight(dy);
       if (weight) found.push([dx, dy, weight]);
     }
   }
   return found;
 }
 
-/** 1 in the middle of a cell, 0 in the middles of those beside it, half at the edge. */
-function fading(offset) {
+/**
+ * Returns a weight: 1 at the centre of a cell, 0.5 at its edge, 0 at the centres of its neighbours.
+ *
+ * @param {number} offset
+ */
+function edgeWeight(offset) {
   const left = Math.max(0, 1 - Math.abs((offset + 0.5) / SAMPLES - 0.5));
   return left * left * (3 - 2 * left);
 }
 
-/** Draws fog over what few views have reached: the fewer, the thicker; one sample a row. */
+/**
+ * Draws an overlay over what few pageviews reached: the fewer, the denser; one sample per row.
+ *
+ * @param {HTMLCanvasElement} canvas
+ * @param {Heatmap} map
+ * @param {number} rows
+ * @param {string} colour
+ */
 export function drawScrollOverlay(canvas, map, rows, colour) {
   Object.assign(canvas, { width: 1, height: rows });
   const image = new ImageData(1, rows);
@@ -106,13 +153,21 @@ export function drawScrollOverlay(canvas, map, rows, colour) {
     image.data.set(rgbOf(colour), 4 * y);
     image.data[4 * y + 3] = Math.round(255 * 0.6 * (1 - (map.scroll[y] ?? 0) / 100));
   }
-  canvas.getContext("2d").putImageData(image, 0, 0);
+  canvas.getContext("2d")?.putImageData(image, 0, 0);
 }
 
-/** Draws how far views came as an outline beside the page: as wide as the share that reached each row. */
+/**
+ * Draws the scroll profile beside the page: as wide as the share of pageviews that reached each row.
+ *
+ * @param {HTMLCanvasElement} canvas
+ * @param {Heatmap} map
+ * @param {number} rows
+ * @param {string} colour
+ */
 export function drawScrollProfile(canvas, map, rows, colour) {
   Object.assign(canvas, { width: 100, height: rows });
   const pen = canvas.getContext("2d");
+  if (!pen) return;
   pen.fillStyle = colour;
   for (let y = 0; y < rows; y++) pen.fillRect(0, y, map.scroll[y] ?? 0, 1);
 }

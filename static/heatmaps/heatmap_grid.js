@@ -1,42 +1,67 @@
-// Width classes, and where something is on a page, in words. Pure: nothing here touches the page or the network.
+// Width classes, and the cells of a heatmap. Pure.
 
 import { number, percent } from "../shared/formats.js";
 
 /**
- * The width classes that points are kept by: what the API calls them, how wide a page of theirs is drawn, and how much
- * of it is seen without scrolling. Widths and screens are our choice: usual ones, in CSS pixels.
+ * The width classes that points are stored by: their name in the API, the width at which a page is drawn, and the height
+ * that is visible without scrolling. Widths and heights are typical ones, in CSS pixels.
  */
+/** @type {WidthClass[]} */
 export const CLASSES = [
   { device: "mobile", title: "Phone", many: "phones", says: "narrower than 640 px", width: 390, screen: 660 },
   { device: "tablet", title: "Tablet", many: "tablets", says: "640 to 1,023 px wide", width: 820, screen: 1_080 },
   { device: "desktop", title: "Desktop", many: "desktops", says: "1,024 px wide or more", width: 1_280, screen: 720 },
 ];
-// our choice: some 28 screens of a desktop; what lies deeper is in the tables.
+// About 28 screens of a desktop. Deeper cells are only in the tables.
 const MAX_HEIGHT_PX = 20_000;
 
+/**
+ * Returns the width class with that name.
+ *
+ * @param {string | null} device
+ */
 export function widthClass(device) {
   return CLASSES.find((one) => one.device === device);
 }
 
-/** 1,240 px */
+/**
+ * Returns "1,240 px".
+ *
+ * @param {number} count
+ */
 export function pixels(count) {
   return `${number(count)} px`;
 }
 
-/** "32 to 34% from the left, 640 to 660 px down", of a cell of a map. */
+/**
+ * Returns the position of a cell: "32 to 34% from the left, 640 to 660 px from the top".
+ *
+ * @param {any[]} options
+ * @param {Heatmap} map
+ */
 export function cellWords([x, y], map) {
   const share = 100 / map.bins_x;
   const [left, right] = [x * share, (x + 1) * share].map((value) => Math.round(value * 10) / 10);
   const top = y * map.bin_height;
-  return `${number(left)} to ${percent(right, 1)} from the left, ${number(top)} to ${pixels(top + map.bin_height)} down`;
+  return `${number(left)} to ${percent(right, 1)} from the left, ${number(top)} to ${pixels(top + map.bin_height)} from the top`;
 }
 
-/** The share of views, in percent, that reached the top of a row of cells; null where nothing is known of any. */
+/**
+ * Returns the share of pageviews, in percent, that reached the top of a row of cells; null without scroll data.
+ *
+ * @param {Heatmap} map
+ * @param {number} y
+ */
 export function reached(map, y) {
   return map.samples ? (map.scroll[y] ?? 0) : null;
 }
 
-/** The depth in pixels that at least this share of views, in percent, reached. */
+/**
+ * Returns the depth in pixels that at least this share of pageviews, in percent, reached.
+ *
+ * @param {Heatmap} map
+ * @param {number} share
+ */
 export function depthReachedBy(map, share) {
   return (
     Math.max(
@@ -46,21 +71,35 @@ export function depthReachedBy(map, share) {
   );
 }
 
-/** How much of a page is drawn: { height, rows, isCut }, in pixels and rows of cells. */
+/**
+ * Returns how much of a page is drawn: { height, rows, isCut }, in pixels and rows of cells.
+ *
+ * @param {Heatmap} map
+ * @param {WidthClass} kind
+ */
 export function extentOf(map, kind) {
-  const lowest = map.grid.length ? map.grid.at(-1)[1] + 1 : 0;
+  const lowest = map.grid.length ? map.grid[map.grid.length - 1][1] + 1 : 0;
   const deepest = Math.max(lowest, map.scroll.length) * map.bin_height;
   const height = Math.min(Math.max(deepest, kind.screen), MAX_HEIGHT_PX);
   const rows = Math.ceil(height / map.bin_height);
   return { height: rows * map.bin_height, rows, isCut: deepest > MAX_HEIGHT_PX };
 }
 
-/** Cells by count, the hottest first; of equal ones the upper left first. */
+/**
+ * Returns the cells by clicks, descending; equal ones from the upper left.
+ *
+ * @param {Heatmap} map
+ */
 export function cellsByClicks(map) {
   return [...map.grid].sort((one, other) => other[2] - one[2] || one[1] - other[1] || one[0] - other[0]);
 }
 
-/** A share of clicks, in percent: a few in thousands are not none. */
+/**
+ * Returns a share of clicks in percent; a non-zero share is never shown as 0%.
+ *
+ * @param {number} count
+ * @param {number} all
+ */
 export function shareOf(count, all) {
   const share = (100 * count) / all;
   return share < 0.1 ? `<${percent(0.1)}` : percent(share, 1, 1);

@@ -1,4 +1,4 @@
-// The lists beside the sheet: pages that have points, and the hottest places of the page that is shown.
+// The lists beside the heatmap: pages with data, and the positions with the most clicks on the selected page.
 
 import { failureNotice } from "../shared/dialog.js";
 import { h, visuallyHidden } from "../shared/dom.js";
@@ -8,14 +8,20 @@ import { cellWords, cellsByClicks, shareOf } from "./heatmap_grid.js";
 
 const FIRST_PAGES = 8;
 const FIRST_PLACES = 10;
-// The API gives at most so many pages.
+// The read API's maximum of `limit`.
 export const MAX_PAGES = 1_000;
 
-/** The card of pages; `choose(path)`. */
+/**
+ * Returns the content of the card of pages: { nodes, openAll() }. `choose(path)` is called on a click.
+ *
+ * @param {HeatmapPage[]} pages
+ * @param {string} chosen
+ * @param {(path: string) => void} choose
+ */
 export function pagesCard(pages, chosen, choose) {
   const most = Math.max(...pages.map(weight));
-  const rows = (some) =>
-    some.map((page) => ({
+  const rows = (/** @type {any} */ some) =>
+    some.map((/** @type {HeatmapPage} */ page) => ({
       key: `page-${page.value}`,
       label: page.value,
       text: page.value,
@@ -23,27 +29,27 @@ export function pagesCard(pages, chosen, choose) {
       share: null,
       bar: weight(page) / most,
       pressed: page.value === chosen,
-      more: h("span", { class: "bar-share views" }, plural(page.samples, "view")),
+      more: h("span", { class: "bar-share pageviews" }, plural(page.samples, "pageview")),
       value: page.value,
     }));
-  const bars = (some, close = () => {}) =>
+  const bars = (/** @type {any} */ some, close = () => {}) =>
     barList(rows(some), { unit: "clicks", choose: (row) => (close(), choose(row.value)) });
   const openAll = () => {
     const dialog = listDialog({
-      title: "Pages with points",
-      load: async () => ({ rows: pages, note: pages.length < MAX_PAGES ? "" : ", those with the most points" }),
+      title: "Pages with heatmaps",
+      load: async () => ({ rows: pages, note: pages.length < MAX_PAGES ? "" : " (those with the most data)" }),
       draw: (some) => bars(some, () => dialog.close()),
       matches: (page, text) => page.value.toLowerCase().includes(text),
       failed: (error, again) => failureNotice("Pages cannot be shown.", error, again),
     });
   };
-  // The one that is shown is in the list, wherever it stands.
+  // The selected page is always in the list.
   const first = pages.slice(0, FIRST_PAGES);
   const other = pages.find((page) => page.value === chosen && !first.includes(page));
   return {
     openAll,
     nodes: [
-      head("pages-title", "Pages", h("span", { class: "soft small-text" }, "views, clicks")),
+      head("pages-title", "Pages", h("span", { class: "soft small-text" }, "Pageviews, clicks")),
       bars(other ? [...first, other] : first),
       pages.length > FIRST_PAGES
         ? h("div", { class: "card-foot" }, more(`All ${plural(pages.length, "page")}`, "all-pages", openAll))
@@ -52,16 +58,24 @@ export function pagesCard(pages, chosen, choose) {
   };
 }
 
+/**
+ * @param {HeatmapPage} page
+ */
 function weight(page) {
   return page.samples + page.clicks;
 }
 
-/** The hottest places; `show(x, y)` shows one on the sheet, `csv` is the address of all of them. */
+/**
+ * Returns the content of the card of positions. `show(x, y)` shows one on the heatmap; `csv`: the path of all positions.
+ *
+ * @param {Heatmap} map
+ * @param {{ show: (x: number, y: number) => void, csv: string }} options
+ */
 export function placesCard(map, { show, csv }) {
   const all = cellsByClicks(map);
   const openAll = () => {
     const dialog = listDialog({
-      title: "Places by clicks",
+      title: "Positions by clicks",
       load: async () => ({ rows: all.map((cell, i) => [...cell, i + 1]) }),
       draw: (some) => placesTable(some, map, (x, y) => (dialog.close(), show(x, y))),
       matches: ([x, y], text) => cellWords([x, y], map).includes(text),
@@ -69,27 +83,32 @@ export function placesCard(map, { show, csv }) {
     });
   };
   return [
-    head("places-title", "Hottest places", h("span", { class: "soft small-text" }, "clicks, share")),
+    head("places-title", "Most clicked positions", h("span", { class: "soft small-text" }, "Clicks, share")),
     all.length
       ? placesTable(
           all.slice(0, FIRST_PLACES).map((cell, i) => [...cell, i + 1]),
           map,
           show,
         )
-      : h("p", { class: "nothing soft" }, "Nobody clicked here in these days."),
+      : h("p", { class: "nothing soft" }, "No clicks in this range."),
     h(
       "div",
       { class: "card-foot" },
-      all.length > FIRST_PLACES ? more(`All ${number(all.length)} places`, "all-places", openAll) : h("span"),
+      all.length > FIRST_PLACES ? more(`All ${number(all.length)} positions`, "all-places", openAll) : h("span"),
       all.length
-        ? h("a", { class: "csv", href: csv, download: "heatmap.csv", "aria-label": "CSV of all places" }, "CSV")
+        ? h("a", { class: "csv", href: csv, download: "heatmap.csv", "aria-label": "CSV of all positions" }, "CSV")
         : null,
     ),
   ];
 }
 
+/**
+ * @param {number[][]} cells
+ * @param {Heatmap} map
+ * @param {(x: number, y: number) => void} show
+ */
 function placesTable(cells, map, show) {
-  const row = ([x, y, count, place]) =>
+  const row = (/** @type {any[]} */ [x, y, count, place]) =>
     h(
       "tr",
       { dataset: { cell: `${x},${y}` } },
@@ -101,7 +120,7 @@ function placesTable(cells, map, show) {
           {
             class: "plain-button",
             type: "button",
-            title: "Show it on the sheet",
+            title: "Show on the heatmap",
             dataset: { key: `place-${place}` },
             onclick: () => show(x, y),
           },
@@ -114,24 +133,34 @@ function placesTable(cells, map, show) {
   return h(
     "table",
     { class: "table places" },
-    h("caption", { class: "unseen" }, "Places by clicks, the hottest first; a press shows one on the sheet"),
+    h("caption", { class: "visually-hidden" }, "Positions by clicks; a click on a row shows it on the heatmap"),
     h(
       "thead",
-      { class: "unseen-head" },
+      { class: "visually-hidden-head" },
       h(
         "tr",
         null,
-        ["Where", "Clicks", "Share"].map((text) => h("th", { scope: "col" }, text)),
+        ["Position", "Clicks", "Share"].map((text) => h("th", { scope: "col" }, text)),
       ),
     ),
     h("tbody", null, cells.map(row)),
   );
 }
 
+/**
+ * @param {string} id
+ * @param {string} title
+ * @param {Node} beside
+ */
 function head(id, title, beside) {
   return h("div", { class: "card-head" }, h("h2", { id, class: "card-title" }, title), beside);
 }
 
+/**
+ * @param {string} words
+ * @param {string} key
+ * @param {() => void} open
+ */
 function more(words, key, open) {
   return h(
     "button",

@@ -1,40 +1,41 @@
-// The sheet that a heatmap is drawn on: a plain page with an outline of its own, or the website's page itself in a
-// frame; over it fog, clicks, and lines at the first screen's end and where a part of the views stopped. Beside it how
-// deep it is, and how many came how far.
+// The heatmap: a plain background, or the website's page in a frame; above it the scroll overlay, clicks, and lines at the
+// fold and at scroll depths. Beside it a ruler and the scroll profile.
 //
-// The frame runs no script, may do nothing, and is told nothing of this page; neither pointer nor keyboard come into
-// it, so that it stays the page that the clicks are of. A hint shows the cell under the pointer; the tables beside the
-// sheet have the same for the keyboard.
+// The frame is sandboxed without permissions and sends no referrer; pointer and keyboard do not reach it, so that it
+// stays on the page that the clicks belong to. A tooltip shows the cell under the pointer; the tables have the same data
+// for the keyboard.
 
 import { fill, h } from "../shared/dom.js";
 import { plural, percent } from "../shared/formats.js";
 import { drawClicks, drawScrollOverlay, drawScrollProfile, rampOf } from "./heatmap_canvas.js";
 import { cellWords, depthReachedBy, extentOf, pixels, reached, shareOf } from "./heatmap_grid.js";
 
-// Room for the depths beside the sheet, and how far apart two of them are at least.
+// Width of the ruler, and the minimum distances of its labels and of the labels of lines.
 const RULER_PX = 60;
-const A_DEPTH_PX = 64;
-const A_LABEL_PX = 24;
+const DEPTH_LABEL_PX = 64;
+const LINE_LABEL_PX = 24;
 const STEPS_PX = [100, 200, 500, 1_000, 2_000, 5_000];
 const QUARTERS = [75, 50, 25];
 
 /**
- * A sheet; gives { element, draw(state), show(x, y), goTo(y), end() }. state:
- *   map, kind        an answer of the API, and its width class
- *   title            what is shown, for who does not see it
+ * Returns the view: { element, draw(state), show(x, y), goTo(y), end() }. state:
+ *   map, kind        the API's answer and its width class
+ *   title            a label for screen readers
  *   clicks, scroll   whether these are drawn
- *   isSoft           cells with soft edges
- *   url              the page to be drawn over; null for the plain sheet
+ *   isSoft           whether cells have soft edges
+ *   url              the page to frame; null for the plain background
  */
 export function heatmapView() {
   const nodes = nodesOf();
+  // `state` and `extent` are set by draw(), which is called before anything is shown.
+  /** @type {{ state: any, scale: number, extent: any, width: number }} */
   const own = { state: null, scale: 1, extent: null, width: 0 };
   const scheme = matchMedia("(prefers-color-scheme: dark)");
 
   function paint() {
     const { state, extent } = own;
     if (!state) return;
-    const colour = (name) => getComputedStyle(nodes.element).getPropertyValue(name).trim();
+    const colour = (/** @type {string} */ name) => getComputedStyle(nodes.element).getPropertyValue(name).trim();
     const { map } = state;
     nodes.clicks.hidden = !state.clicks;
     nodes.clicks.classList.toggle("cells", !state.isSoft);
@@ -51,13 +52,17 @@ export function heatmapView() {
     const { kind } = state;
     own.scale = Math.min(1, (own.width - RULER_PX - 16) / kind.width);
     const size = { width: kind.width * own.scale, height: extent.height * own.scale };
-    for (const side of ["width", "height"]) nodes.paper.style[side] = `${size[side]}px`;
+    Object.assign(nodes.paper.style, { width: `${size.width}px`, height: `${size.height}px` });
     const frame = nodes.under.querySelector("iframe");
     if (frame) frame.style.transform = `scale(${own.scale})`;
     fill(nodes.depths, depthsOf(extent.height, own.scale));
     fill(nodes.lines, linesOf(state, extent.height, own.scale));
   }
 
+  /**
+   * @param {number} x
+   * @param {number} y
+   */
   function show(x, y) {
     const { state, scale } = own;
     const { map } = state;
@@ -83,12 +88,19 @@ export function heatmapView() {
     nodes.mark.hidden = nodes.tip.hidden = true;
   }
 
+  /**
+   * @param {number} y
+   */
   function goTo(y) {
     const { map } = own.state;
     nodes.element.scrollIntoView({ block: "nearest" });
     nodes.scroller.scrollTop = Math.max(0, y * map.bin_height * own.scale - nodes.scroller.clientHeight / 3);
   }
 
+  /**
+   * @param {PointerEvent} event
+   * @returns {[x: number, y: number] | null}
+   */
   function under(event) {
     if (!own.state) return null;
     const { map } = own.state;
@@ -99,7 +111,7 @@ export function heatmapView() {
   }
 
   for (const name of ["pointermove", "pointerdown"]) {
-    nodes.scroller.addEventListener(name, (event) => {
+    nodes.scroller.addEventListener(name, (/** @type {PointerEvent} */ event) => {
       const cell = under(event);
       if (cell) show(...cell);
       else hide();
@@ -113,20 +125,23 @@ export function heatmapView() {
 
   return {
     element: nodes.element,
-    draw(state) {
+    draw(/** @type {any} */ state) {
       const isOther = own.state?.title !== state.title;
       Object.assign(own, { state, extent: extentOf(state.map, state.kind) });
       hide();
-      lay(nodes.under, state, own.extent);
+      drawBackground(nodes.under, state, own.extent);
       nodes.scroller.setAttribute("aria-label", state.title);
-      nodes.clicks.setAttribute("aria-label", `${plural(state.map.clicks, "click")} drawn; the table lists where`);
+      nodes.clicks.setAttribute(
+        "aria-label",
+        `${plural(state.map.clicks, "click")} drawn; the table lists their positions`,
+      );
       fit();
       paint();
       if (isOther) nodes.scroller.scrollTop = 0;
     },
-    show(x, y) {
+    show(/** @type {number} */ x, /** @type {number} */ y) {
       goTo(y);
-      // The scroll that this makes is told later, and would hide it.
+      // The scroll event of goTo() arrives up to two frames later and would hide the tooltip.
       requestAnimationFrame(() => requestAnimationFrame(() => nodes.element.isConnected && show(x, y)));
     },
     goTo,
@@ -138,6 +153,7 @@ export function heatmapView() {
 }
 
 function nodesOf() {
+  /** @type {Record<string, any>} */
   const nodes = {
     reach: h("canvas", { class: "sheet-reach" }),
     depths: h("div", { class: "sheet-depths" }),
@@ -159,56 +175,79 @@ function nodesOf() {
   return nodes;
 }
 
-/** What lies under the clicks. A page that is there already stays: to open it again would ask the website again. */
-function lay(under, { url, kind }, extent) {
+/**
+ * Draws the background. A frame with the same URL stays: a reload would request the page again.
+ *
+ * @param {HTMLElement} under
+ * @param {{ url: string | null, kind: WidthClass }} options
+ * @param {{ height: number, rows: number }} extent
+ */
+function drawBackground(under, { url, kind }, extent) {
   const frame = under.querySelector("iframe");
   if (url && frame?.getAttribute("src") !== url) {
-    fill(
-      under,
-      h("iframe", { src: url, title: `The page itself, ${url}`, sandbox: true, referrerpolicy: "no-referrer" }),
-    );
+    fill(under, h("iframe", { src: url, title: `Page ${url}`, sandbox: true, referrerpolicy: "no-referrer" }));
   } else if (!url) {
     fill(under, h("div", { class: "sheet-plain" }));
   }
-  if (url) Object.assign(under.firstChild.style, { width: `${kind.width}px`, height: `${extent.height}px` });
+  const shown = /** @type {HTMLElement | null} */ (under.firstElementChild);
+  if (url && shown) Object.assign(shown.style, { width: `${kind.width}px`, height: `${extent.height}px` });
 }
 
+/**
+ * @param {number} height
+ * @param {number} scale
+ */
 function depthsOf(height, scale) {
-  const step = STEPS_PX.find((one) => one * scale >= A_DEPTH_PX) || STEPS_PX.at(-1);
+  const step = STEPS_PX.find((one) => one * scale >= DEPTH_LABEL_PX) || STEPS_PX[STEPS_PX.length - 1];
   const depths = Array.from({ length: Math.floor(height / step) }, (_, i) => (i + 1) * step);
-  // The last one needs room for its text.
+  // The last label needs room for its text.
   return depths
     .filter((depth) => (height - depth) * scale > 12)
     .map((depth) => h("span", { style: { top: `${depth * scale}px` } }, pixels(depth)));
 }
 
-/** The first screen's end on the left, and on the right where a quarter, half and three quarters of the views were. */
+/**
+ * Returns the lines: the fold, labelled on the left, and the depths that 75, 50 and 25% of pageviews reached.
+ *
+ * @param {{ map: Heatmap, kind: WidthClass, scroll: boolean }} options
+ * @param {number} height
+ * @param {number} scale
+ */
 function linesOf({ map, kind, scroll }, height, scale) {
-  const line = (depth, name) => h("div", { class: `sheet-line ${name}`, style: { top: `${depth * scale}px` } });
-  const label = (top, name, words) => h("span", { class: `sheet-label ${name}`, style: { top: `${top}px` } }, words);
+  const line = (/** @type {number} */ depth, /** @type {string} */ name) =>
+    h("div", { class: `sheet-line ${name}`, style: { top: `${depth * scale}px` } });
+  const label = (/** @type {any} */ top, /** @type {string} */ name, /** @type {string} */ words) =>
+    h("span", { class: `sheet-label ${name}`, style: { top: `${top}px` } }, words);
   const found = [];
-  if (kind.screen < height)
-    found.push(
-      line(kind.screen, "screen"),
-      label(kind.screen * scale, "screen", `First screen, ${pixels(kind.screen)}`),
-    );
+  if (kind.screen < height) {
+    found.push(line(kind.screen, "screen"), label(kind.screen * scale, "screen", `Fold, ${pixels(kind.screen)}`));
+  }
   let below = 0;
   for (const share of scroll && map.samples ? QUARTERS : []) {
     const depth = depthReachedBy(map, share);
     if (!depth || depth > height) continue;
-    // Labels that would lie over each other are moved down; the lines stay.
+    // Overlapping labels are moved down; their lines stay.
     const top = Math.max(below, Math.min(depth, height) * scale);
-    below = top + A_LABEL_PX;
-    if (top > height * scale - 4) found.push(label(height * scale - A_LABEL_PX, "part", partWords(share, depth)));
+    below = top + LINE_LABEL_PX;
+    if (top > height * scale - 4) found.push(label(height * scale - LINE_LABEL_PX, "part", partWords(share, depth)));
     else found.push(line(depth, "part"), label(top, "part", partWords(share, depth)));
   }
   return found;
 }
 
+/**
+ * @param {number} share
+ * @param {number} depth
+ */
 function partWords(share, depth) {
-  return `${percent(share)} of views reach ${pixels(depth)}`;
+  return `${percent(share)} of pageviews reach ${pixels(depth)}`;
 }
 
+/**
+ * @param {{ map: Heatmap, clicks: boolean }} options
+ * @param {number} x
+ * @param {number} y
+ */
 function tipOf({ map, clicks }, x, y) {
   const count = map.grid.find(([column, row]) => column === x && row === y)?.[2] || 0;
   const share = reached(map, y);
@@ -217,11 +256,11 @@ function tipOf({ map, clicks }, x, y) {
       ? h(
           "p",
           { class: "chart-tip-now" },
-          h("strong", null, count ? plural(count, "click") : "No click"),
-          count ? h("span", { class: "soft" }, ` ${shareOf(count, map.clicks)} of all`) : null,
+          h("strong", null, count ? plural(count, "click") : "No clicks"),
+          count ? h("span", { class: "soft" }, ` ${shareOf(count, map.clicks)} of all clicks`) : null,
         )
       : null,
     h("p", { class: "soft" }, cellWords([x, y], map)),
-    share === null ? null : h("p", { class: "soft" }, `${percent(share)} of views reach this depth`),
+    share === null ? null : h("p", { class: "soft" }, `${percent(share)} of pageviews reach this depth`),
   ];
 }

@@ -1,19 +1,22 @@
-// Where the website's own page is, to be shown under the clicks, and what to know of that. Points are kept by path
-// alone: the host is the one that most views of the page were on, if it is the website's. Which addresses the browser
-// may frame is said by the server (tally/web/pages.py).
+// The website's own page in a frame under the clicks: its address, and notes about it. Points are stored by path only: the
+// host is the one with the most pageviews of the path, if it belongs to the website. The server's policy lists which
+// addresses the browser may frame (tally/web/pages.py).
 
 import { h } from "../shared/dom.js";
 
 const MAX_ADDRESSES = 8;
 
 /**
- * The addresses where a page may be, the likeliest first. `hosts`: those its views were on, by how many. Beside https
- * there is http where this page came by it; a page that came by https could not show that.
+ * Returns the origins where a page may be, the most likely first. `hosts`: the hosts of its pageviews, by count. Origins on
+ * http are included where this page is on http: browsers do not show http frames in https pages.
+ *
+ * @param {Website} website
+ * @param {string[]} hosts
  */
 export function addressesOf(website, hosts) {
   const origins = website.origins.filter((origin) => /^https?:/.test(origin));
   const own = hosts.filter((host) => host === website.domain || host.endsWith(`.${website.domain}`));
-  const listed = (host) => origins.filter((origin) => new URL(origin).hostname === host);
+  const listed = (/** @type {string} */ host) => origins.filter((origin) => new URL(origin).hostname === host);
   const plain = location.protocol === "http:" ? ["https", "http"] : ["https"];
   const seen = hosts.flatMap((host) => [
     ...listed(host),
@@ -23,11 +26,19 @@ export function addressesOf(website, hosts) {
   return [...new Set(all)].filter(canBeShown).slice(0, MAX_ADDRESSES);
 }
 
+/**
+ * @param {string} origin
+ */
 function canBeShown(origin) {
   return location.protocol === "http:" || /^(https:|http:\/\/(localhost|127\.0\.0\.1)(:|$))/.test(origin);
 }
 
-/** The address of a page there; null where its path is none. */
+/**
+ * Returns the URL of a page on an origin; null where `path` is not a path.
+ *
+ * @param {string} origin
+ * @param {string} path
+ */
 export function pageAt(origin, path) {
   if (!path.startsWith("/")) return null;
   try {
@@ -38,7 +49,11 @@ export function pageAt(origin, path) {
   }
 }
 
-/** What is to be known of the page in the frame; `choose(origin)` takes another address, `back()` the plain sheet. */
+/**
+ * Returns the note about the framed page; `choose(origin)` changes the address, `back()` shows the plain background.
+ *
+ * @param {{ website: Website, addresses: string[], origin: string, url: string | null, choose: (origin: string) => void, back: () => void }} options
+ */
 export function framingNote({ website, addresses, origin, url, choose, back }) {
   const select = h(
     "select",
@@ -46,7 +61,7 @@ export function framingNote({ website, addresses, origin, url, choose, back }) {
     addresses.map((one) => h("option", { value: one }, one)),
   );
   select.addEventListener("change", () => choose(select.value));
-  const told = `frame-ancestors 'self' ${location.origin}`;
+  const policy = `frame-ancestors 'self' ${location.origin}`;
   return h(
     "div",
     { class: "framing small-text" },
@@ -54,40 +69,40 @@ export function framingNote({ website, addresses, origin, url, choose, back }) {
       ? h(
           "p",
           null,
-          "Your browser opens ",
+          "Your browser loads ",
           addresses.length > 1 ? select : null,
           h("code", null, addresses.length > 1 ? new URL(url).pathname : url),
-          " here without scripts, so this is not counted as a visit; what the page does by script is missing.",
+          " here without scripts: this is not counted as a visit, and content that scripts create is missing.",
         )
-      : h("p", null, "This path has no address that could be opened."),
+      : h("p", null, "This path has no address that can be opened."),
     h(
       "details",
       null,
-      h("summary", null, "It stays blank, or looks different?"),
+      h("summary", null, "Is the page blank or different?"),
       h(
         "ul",
         null,
         h(
           "li",
           null,
-          "Blank, or “refused to connect”: the website forbids to be framed, which no page can find out. Let it answer with ",
-          h("code", null, `Content-Security-Policy: ${told}`),
-          " and without X-Frame-Options, or take the ",
-          h("button", { class: "link-button", type: "button", onclick: back }, "plain sheet"),
+          "Blank, or “refused to connect”: the website forbids framing, which this page cannot detect. Let the website send ",
+          h("code", null, `Content-Security-Policy: ${policy}`),
+          " and no X-Frame-Options, or use the ",
+          h("button", { class: "link-button", type: "button", onclick: back }, "plain background"),
           ".",
         ),
         h(
           "li",
           null,
-          addresses.length > 1 ? "Another page: choose another address above, or list" : "Another page: list",
+          addresses.length > 1 ? "A different page: choose another address above, or add" : "A different page: add",
           " its exact origin in the ",
-          h("a", { href: `/websites/${website.id}#settings` }, "website's settings"),
+          h("a", { href: `/websites/${website.id}#settings` }, "website settings"),
           ".",
         ),
         h(
           "li",
           null,
-          "Clicks beside what was clicked: the page has changed since, its own fonts or what scripts add are missing here, or a part of it is as high as the window, which is very high here.",
+          "Clicks next to their targets: the page has changed since, its fonts or content from scripts are missing here, or a part of it is as tall as the window, which is very tall here.",
         ),
       ),
     ),

@@ -1,5 +1,4 @@
-// The account area: API keys, plan and usage, the account itself. Each is a section of its own (static/account/), with an
-// address of its own. It may change the account and its keys.
+// The account pages (/account, /account/keys, /account/plan): one section of static/account/ each.
 
 import { accountSection } from "../account/account_section.js";
 import { apiKeysSection } from "../account/api_keys_section.js";
@@ -8,12 +7,17 @@ import { failureNotice } from "../shared/dialog.js";
 import { fill, h, loadStylesheet } from "../shared/dom.js";
 import { get } from "../shared/api.js";
 
+/** @type {Record<string, [title: string, draw: (parts: HTMLElement, context: Context) => any]>} */
 const SECTIONS = {
   keys: ["API keys", apiKeysSection],
   plan: ["Plan and usage", planSection],
   "": ["Account", accountSection],
 };
 
+/**
+ * @param {HTMLElement} root
+ * @param {Context} context
+ */
 export async function show(root, context) {
   await loadStylesheet("/assets/account/account.css");
   const [title, section] = SECTIONS[context.params.section || ""] || SECTIONS[""];
@@ -23,17 +27,21 @@ export async function show(root, context) {
     root,
     h("div", { class: "page narrow" }, h("div", { class: "page-head" }, h("h1", null, title)), sections(title), parts),
   );
-  // Usage goes on while the page is open elsewhere: asked anew for each section.
+  // Usage changes while the page is open: loaded again for each section.
   const fresh = await get("/api/account", { signal: context.signal });
   if (context.signal.aborted) return;
-  if (!fresh.ok)
+  if (!fresh.ok) {
     return void fill(
       parts,
       failureNotice("The account cannot be shown.", fresh.error, () => show(root, context)),
     );
+  }
   await section(parts, { ...context, account: fresh.data });
 }
 
+/**
+ * @param {string} current
+ */
 function sections(current) {
   const links = Object.entries(SECTIONS).map(([path, [title]]) =>
     h(
@@ -42,5 +50,5 @@ function sections(current) {
       title,
     ),
   );
-  return h("nav", { class: "tabs section-tabs", "aria-label": "Account area" }, links);
+  return h("nav", { class: "tabs section-tabs", "aria-label": "Account pages" }, links);
 }

@@ -1,58 +1,61 @@
-// The dashboard of one of the account's websites, with what only its owner may do: share it, set it up. A website that has
-// had no event yet shows the snippet and waits instead.
+// The dashboard of one of the account's websites (/websites/{id}), with its share dialog and a link to its settings. A
+// website without events shows the snippet until the first event arrives.
 
-import { dashboard, noDashboard } from "../dashboard/page.js";
+import { DASHBOARD } from "../dashboard/dashboard.js";
 import { shareDialog } from "../dashboard/share_dialog.js";
 import { h, icon } from "../shared/dom.js";
 import { publicUrl } from "../shared/paths.js";
+import { ownSite, websitePage } from "../shared/website_page.js";
 
+/**
+ * @param {HTMLElement} root
+ * @param {Context} context
+ */
 export async function show(root, context) {
   const website = context.websites.find((one) => one.id === context.params.id);
-  if (!website) {
-    const words = { message: "No website of this account has this address. It may have been deleted." };
-    return noDashboard(root, "There is no such website.", words);
-  }
-  if (website.events === 0) return untilFirst(root, context, website);
-  return full(root, context, website);
+  return website?.events === 0 ? showSnippet(root, context, website) : showDashboard(root, context);
 }
 
-function full(root, context, website) {
+function showDashboard(/** @type {HTMLElement} */ root, /** @type {Context} */ context) {
+  const site = ownSite(context);
+  if (!site?.website) return websitePage(root, context, DASHBOARD, null);
+  const { website } = site;
   const share = h(
     "button",
     { class: "button quiet", type: "button", "aria-label": "Share", onclick: () => shareDialog(website) },
     icon("share"),
     h("span", { class: "wide-only" }, "Share"),
   );
+  const path = `/websites/${website.id}`;
   const settings = h(
     "a",
-    {
-      class: "button quiet square",
-      href: `/websites/${website.id}#settings`,
-      "aria-label": "Settings of this website",
-      title: "Settings",
-    },
+    { class: "button quiet square", href: `${path}#settings`, "aria-label": "Website settings", title: "Settings" },
     icon("settings"),
   );
-  return dashboard(root, context, {
-    base: `/api/account/websites/${website.id}`,
-    name: website.name || website.domain,
-    zone: context.account.time_zone,
-    tools: [share, settings],
-    leftOut: `/websites/${website.id}/rejected`,
-  });
+  return websitePage(root, context, DASHBOARD, { ...site, tools: [share, settings], rejected: `${path}/rejected` });
 }
 
-/** The snippet, and the dashboard as soon as the first event has come. */
-async function untilFirst(root, context, website) {
-  const { snippetBox, eventMonitor } = await import("../shared/onboarding.js");
+/**
+ * Shows the snippet, and the dashboard as soon as the first event has arrived.
+ *
+ * @param {HTMLElement} root
+ * @param {Context} context
+ * @param {Website} website
+ * @returns {Promise<PageHandle>}
+ */
+async function showSnippet(root, context, website) {
+  // Most dashboards never need it.
+  const { eventMonitor, snippetBox } = await import("../shared/onboarding.js");
   const name = website.name || website.domain;
   context.title(name);
-  let page = null;
-  let hasGone = false;
-  const first = async () => {
+  /** @type {PageHandle | null} */
+  let dashboard = null;
+  let hasLeft = false;
+  const onFirst = async () => {
     const session = await context.refresh();
-    const known = session?.websites.find((one) => one.id === website.id);
-    if (!hasGone) page = await full(root, context, known ? { ...known, events: known.events || 1 } : website);
+    if (hasLeft) return;
+    if (session) context.websites = session.websites;
+    dashboard = await showDashboard(root, context);
   };
   const base = publicUrl(context.account.base_url);
   root.append(
@@ -68,16 +71,16 @@ async function untilFirst(root, context, website) {
       h(
         "section",
         { class: "card roomy" },
-        h("h2", null, "Put this into your pages"),
-        h("div", { class: "stack" }, snippetBox(website, base), eventMonitor(website, first)),
+        h("h2", null, "Add the snippet to your pages"),
+        h("div", { class: "stack" }, snippetBox(website, base), eventMonitor(website, onFirst)),
       ),
     ),
   );
   return {
-    update: (changed) => page?.update(changed),
+    update: (changed) => dashboard?.update?.(changed),
     leave() {
-      hasGone = true;
-      page?.leave();
+      hasLeft = true;
+      dashboard?.leave?.();
     },
   };
 }

@@ -1,8 +1,8 @@
-// The custom events of a website (/websites/{id}/events): their names with counts, and for the one that is chosen its
-// figures, its trend, and a card for each property of its data. It asks, and changes nothing.
+// The events page (/websites/{id}/events): event names with counts, and for the selected event its figures, its trend, and
+// a card for each property of its data.
 //
-// The chosen event is in the address (?event=signup), and so is the figure on the chart; without one it is the event
-// that most visitors did.
+// The selected event is in the address (?event=signup), and so is the figure on the chart; default: the event with the
+// most visitors.
 
 import { selectedEventCard } from "../events/selected_event.js";
 import { MAX_ROWS, fetchNames, drawNames, namesDialog } from "../events/event_names.js";
@@ -17,11 +17,12 @@ import { noMatchState, emptyState, websitePage } from "../shared/website_page.js
 const FIRST = "events";
 const NARROW = "(max-width: 1080px)";
 
+/** @type {PageDefinition} */
 const PAGE = {
   title: "Events",
-  look: ["/assets/events/events.css"],
-  own: {
-    read: (query) => ({
+  styles: ["/assets/events/events.css"],
+  state: {
+    read: (/** @type {URLSearchParams} */ query) => ({
       event: query.get("event") || "",
       figure: query.get("figure") === "visitors" ? "visitors" : FIRST,
     }),
@@ -30,77 +31,95 @@ const PAGE = {
       ...(figure === FIRST ? [] : [["figure", figure]]),
     ],
   },
-  keys: [["/", "Search in all events", (board) => namesDialog(board, (event) => board.go({ ...board.view(), event }))]],
-  foot: "An event is what tally.track, data-track or an app sent. A visitor is somebody's UTC day: who comes on three days counts three times.",
+  shortcuts: [
+    ["/", "Search in all events", (board) => namesDialog(board, (event) => board.go({ ...board.view(), event }))],
+  ],
+  foot: "Custom events are sent by tally.track, by data-track or by an app. Unique visitors are counted per day (UTC).",
   build,
 };
 
+/**
+ * @param {HTMLElement} root
+ * @param {Context} context
+ */
 export const show = (root, context) => websitePage(root, context, PAGE);
 
+/**
+ * @param {Board} board
+ */
 function build(board) {
+  /** @type {TopRow[] | null} */
   let rows = null;
   let isQuiet = false;
   let asked = "";
   const chosen = () => board.view().event || rows?.[0]?.value || "";
   const own = selectedEventCard(board, chosen);
-  const places = placesOf(own);
-  const choose = (event) => {
+  const nodes = createNodes(own);
+  const choose = (/** @type {string} */ event) => {
     board.go({ ...board.view(), event });
     if (matchMedia(NARROW).matches) own.element.scrollIntoView({ block: "start" });
   };
 
-  const names = board.part(places.body, {
+  const names = board.panel(nodes.body, {
     what: () => "The events cannot be shown.",
     ask: async (signal) => {
       const answer = await fetchNames(board, signal);
-      // What failed is said in the list's place, also where nothing was in it before.
-      if (!answer.ok && !isQuiet && !signal.aborted && !rows?.length) fill(places.page, places.list, places.main);
+      // The failure is shown in the list, which may not be on the page yet.
+      if (!answer.ok && !isQuiet && !signal.aborted && !rows?.length) fill(nodes.page, nodes.list, nodes.main);
       return answer;
     },
     draw: ({ data }) => {
       rows = data;
       drawList();
-      // Which one is shown is known only now, unless the address says it.
+      // Without an event in the address, the selected one is known only now.
       if (asked !== chosen()) loadChosen({ quietly: isQuiet });
     },
   });
-  const properties = board.part(places.properties, {
+  const properties = board.panel(nodes.properties, {
     what: () => `The data of ${chosen()} cannot be shown.`,
     ask: (signal) => get(dataPath(board, chosen()), { signal }),
-    draw: ({ data, meta }) => refill(places.properties, data.length ? told(data, meta) : noData(meta)),
+    draw: ({ data, meta }) => refill(nodes.properties, data.length ? propertiesNodes(data, meta) : noData(meta)),
   });
 
   function drawList() {
+    if (!rows) return;
     const isEmpty = !rows.length && !board.view().event;
-    if (isEmpty) return fill(places.page, nothingYet(board));
-    if (!places.page.contains(places.list)) fill(places.page, places.list, places.main);
-    if (!rows.length) fill(places.body, h("p", { class: "nothing soft" }, "No event was counted in these days."));
-    else drawNames(places, board, rows, { chosen: chosen(), choose });
-    places.main.hidden = !chosen();
+    if (isEmpty) return fill(nodes.page, nothingYet(board));
+    if (!nodes.page.contains(nodes.list)) fill(nodes.page, nodes.list, nodes.main);
+    if (!rows.length) fill(nodes.body, h("p", { class: "nothing soft" }, "No events in this range."));
+    else drawNames(nodes, board, rows, { chosen: chosen(), choose });
+    nodes.main.hidden = !chosen();
   }
 
-  function told(data, meta) {
+  /**
+   * @param {any} data
+   * @param {any} meta
+   */
+  function propertiesNodes(data, meta) {
     const path = dataPath(board, chosen(), { limit: MAX_ROWS, format: "csv" });
     const words =
       meta.properties > data.length
-        ? `The ${data.length} most frequent of ${number(meta.properties)} properties of its data`
-        : `${plural(meta.properties, "property", "properties")} of its data`;
+        ? `Data: the ${data.length} most frequent of ${number(meta.properties)} properties`
+        : `Data: ${plural(meta.properties, "property", "properties")}`;
     return [
       h(
         "div",
         { class: "row apart properties-head" },
         h("h2", null, words),
-        h("a", { class: "csv", href: path, download: "event-data.csv", "aria-label": "CSV of all its data" }, "CSV"),
+        h("a", { class: "csv", href: path, download: "event-data.csv", "aria-label": "CSV of the event data" }, "CSV"),
       ),
       h("div", { class: "property-cards" }, propertyCards(board, chosen(), data, meta)),
     ];
   }
 
+  /**
+   * @param {any} meta
+   */
   function noData(meta) {
-    const title = meta.events ? `${plural(meta.events, "event")}, none with data` : "Not in these days";
+    const title = meta.events ? `${plural(meta.events, "event")} without data` : "No events in this range";
     const words = meta.events
-      ? "Events can carry properties: a plan, a price, a place on the page."
-      : `Nobody did “${chosen()}” in these days${board.view().filters.length ? ", with these filters" : ""}.`;
+      ? "Events can have properties, such as a plan or a price."
+      : `There are no “${chosen()}” events in this range${board.view().filters.length ? " with these filters" : ""}.`;
     return h(
       "section",
       { class: "card no-data" },
@@ -110,6 +129,9 @@ function build(board) {
     );
   }
 
+  /**
+   * @param {any} options
+   */
   function loadChosen(options) {
     asked = chosen();
     if (!asked) return null;
@@ -117,6 +139,9 @@ function build(board) {
     return Promise.all([own.load(options), properties(options)]);
   }
 
+  /**
+   * @param {{ quietly: boolean, last: View | null }} options
+   */
   async function load({ quietly, last }) {
     const view = board.view();
     isQuiet = quietly;
@@ -125,19 +150,23 @@ function build(board) {
     if (isOwn && last.event === view.event) return (own.frame(), own.loadTrend({ quietly }));
     if (isOwn) return (drawList(), loadChosen({ quietly }));
     if (!quietly) asked = view.event;
-    if (view.event) places.main.hidden = false;
+    if (view.event) nodes.main.hidden = false;
     return Promise.all([names({ quietly }), view.event || quietly ? loadChosen({ quietly }) : null]);
   }
-  return { element: places.page, load, leave: own.end };
+  return { element: nodes.page, load, leave: own.end };
 }
 
-function placesOf(own) {
-  const places = {
+/**
+ * @param {any} own
+ */
+function createNodes(own) {
+  /** @type {Record<string, any>} */
+  const nodes = {
     body: h("div", { class: "card-body" }),
     foot: h("div", { class: "card-foot no-print" }),
-    properties: h("div", { class: "properties", role: "region", "aria-label": "Data of the event" }),
+    properties: h("div", { class: "properties", role: "region", "aria-label": "Event data" }),
   };
-  places.list = h(
+  nodes.list = h(
     "section",
     { class: "card list-card names", "aria-label": "Event names" },
     h(
@@ -146,25 +175,32 @@ function placesOf(own) {
       h("h2", { class: "card-title" }, "Event names"),
       h("span", { class: "soft small-text columns" }, h("span", null, "Events"), h("span", null, "Visitors")),
     ),
-    places.body,
-    places.foot,
+    nodes.body,
+    nodes.foot,
   );
-  places.main = h("div", { class: "chosen", hidden: true }, own.element, places.properties);
-  places.page = h("div", { class: "events-page" }, places.list, places.main);
-  return places;
+  nodes.main = h("div", { class: "chosen", hidden: true }, own.element, nodes.properties);
+  nodes.page = h("div", { class: "events-page" }, nodes.list, nodes.main);
+  return nodes;
 }
 
+/**
+ * @param {Board} board
+ */
 function nothingYet(board) {
   if (board.view().filters.length) return noMatchState(board);
   return emptyState({
-    title: "No event was counted in these days",
+    title: "No events in this range",
     words:
-      "Views are counted by themselves; what else people do is yours to name. New events show up here within a minute.",
+      "Pageviews are counted automatically. Send custom events for other actions. New events appear here within a minute.",
     steps: [noSnippetYet(board), sendInstructions()],
   });
 }
 
-/** Where the website has no events at all, by what the server knows now: the way to the snippet. */
+/**
+ * Returns a link to the snippet, shown where the website has no events at all.
+ *
+ * @param {{ website: Website }} options
+ */
 function noSnippetYet({ website }) {
   const place = h("p", { class: "first-of-all", hidden: true });
   get(`/api/account/websites/${website.id}`).then((answer) => {
@@ -172,7 +208,7 @@ function noSnippetYet({ website }) {
     place.hidden = false;
     fill(
       place,
-      "No events have been received from this website yet. First, ",
+      "No events have been received from this website yet. First ",
       h("a", { href: `/websites/${website.id}` }, "add the snippet to its pages"),
       ".",
     );

@@ -1,5 +1,5 @@
-// Experiments of a website (/websites/{id}/experiments): who had which variant, who converted, and in sentences what can be
-// concluded and what cannot. The sentences are those of experiments/conclusions.js.
+// The experiments page (/websites/{id}/experiments): visitors and conversions of each variant, and the conclusions of
+// experiments/conclusions.js.
 
 import { summaryOf, experimentCard } from "../experiments/experiment_card.js";
 import { h, icon, refill } from "../shared/dom.js";
@@ -7,60 +7,70 @@ import { FILTERS } from "../shared/fields.js";
 import { plural, dayRange } from "../shared/formats.js";
 import { noMatchState, emptyState, websitePage } from "../shared/website_page.js";
 
-const SNIPPET = `// An even choice, the same for this visit in this tab; show what it says.
+const SNIPPET = `// Assigns a variant evenly; the same for this visit in this tab.
 const colour = tally.variant("button", ["control", "blue"]);
 
-// Where somebody does what you hope for:
+// Sends a conversion:
 tally.convert("button", { goal: "order" });`;
 
 const READING = [
   [
-    "What a visitor is here",
-    "Somebody's UTC day, as everywhere in Tally: who is assigned today and buys tomorrow is two visitors, of whom neither converts. Slow decisions are therefore missed, for all variants alike, and every rate is lower than it truly is. Measure by something that happens on the same day: a trial begun, a thing put into the basket.",
+    "Visitors",
+    "Unique visitors are counted per day (UTC), as everywhere in Tally. A person who is assigned today and buys tomorrow counts as two visitors without a conversion. All rates are therefore lower than the true ones, equally for all variants. Choose a goal that is reached on the same day, such as a started trial or an item added to the basket.",
   ],
   [
-    "Which p-value to read",
-    "“One look” if you fixed beforehand when to look, and look once, then. “Any time” if you look now and then and stop when there is something to see: it holds however often you look, and asks for more visitors. A p-value says how often chance alone makes at least such a difference.",
+    "Which p-value to use",
+    "“One look” if you decided in advance when to look, and look once. “Any time” if you look repeatedly and stop when there is a difference: it is valid at every look, and needs more visitors. A p-value is the probability that chance alone causes at least such a difference.",
   ],
   [
-    "Which days to choose",
-    "All that the experiment ran, from its first day to its last, in whole weeks if you can: people differ by weekday. Trying ranges, or filters, until one shows a difference is looking many times, and no p-value makes up for that.",
+    "Which range to choose",
+    "The whole experiment, from its first to its last day, in whole weeks if possible, because behaviour differs by weekday. Trying ranges or filters until one shows a difference amounts to many looks; no p-value corrects for that.",
   ],
   [
-    "Who counts",
-    "The first variant of somebody's day is the one that counts. A conversion counts once a visitor, goal and day, whichever of the two came first; without a variant it counts nowhere.",
+    "What is counted",
+    "A visitor's first variant of the day. A conversion counts once per visitor, goal and day, also if it arrives before the assignment; without an assignment it is not counted.",
   ],
 ];
 
+/** @type {PageDefinition} */
 const PAGE = {
   title: "Experiments",
-  look: ["/assets/experiments/experiments.css"],
-  // Measurements have no event name, and are of one type.
+  styles: ["/assets/experiments/experiments.css"],
+  // Assignments have no event name and one type.
   fields: FILTERS.filter((field) => !["event_name", "type"].includes(field)),
   csv: (board) => [
     ["CSV of all experiments", `${board.base}/experiments?${board.question({ format: "csv" })}`, "experiments.csv"],
   ],
-  foot: "Intervals are Wilson's, for each rate by itself, with 95 in 100. Filters are about the assignment: who was assigned on that page, with that device, may convert anywhere.",
+  foot: "Intervals are 95% Wilson intervals of single rates. Filters apply to the assignment; conversions may occur on any page.",
   build,
 };
 
+/**
+ * @param {HTMLElement} root
+ * @param {Context} context
+ */
 export const show = (root, context) => websitePage(root, context, PAGE);
 
+/**
+ * @param {Board} board
+ */
 function build(board) {
-  const place = h("div", { class: "trials" });
-  const load = board.part(place, {
-    what: () => "The experiments cannot be shown.",
+  const place = h("div", { class: "experiments" });
+  const load = board.panel(place, {
+    what: () => "Experiments cannot be shown.",
     ask: (signal) => board.ask("experiments", {}, signal),
     draw({ data, meta }) {
       const { from, to } = board.span();
       board.say(`${dayRange(from, to)}: ${plural(data.length, "experiment")}`);
       if (!data.length) return refill(place, board.view().filters.length ? noMatchState(board) : notYet(board));
       const isFiltered = board.view().filters.length > 0;
-      const cards = data.map((experiment, i) => experimentCard(experiment, meta, i, isFiltered));
+      const cards = data.map((/** @type {Experiment} */ experiment, /** @type {number} */ i) =>
+        experimentCard(experiment, meta, i, isFiltered),
+      );
       return refill(
         place,
         scopeWords(board.span()),
-        leftOutWords(meta.left_out),
+        omittedWords(meta.left_out),
         data.length > 1 ? overview(data, meta, cards) : null,
         cards,
         reading(),
@@ -70,17 +80,25 @@ function build(board) {
   return { element: place, load };
 }
 
+/**
+ * @param {{ isOpen: boolean }} options
+ */
 function scopeWords({ isOpen }) {
-  const open = isOpen ? " Today is not over: who was assigned today may convert until midnight UTC." : "";
+  const open = isOpen ? " Today is not over: visitors assigned today may convert until midnight UTC." : "";
   return h(
     "p",
     { class: "soft about" },
-    `What is said is of these days alone: choose them from the experiment's first to its last.${open}`,
+    `Results are for the selected range. Choose the experiment's first to last day.${open}`,
   );
 }
 
-/** What is not shown of very many; null where everything is. */
-function leftOutWords({ experiments, variants, goals }) {
+/**
+ * Returns a note on what the answer omits; null where it omits nothing.
+ *
+ * @param {{ experiments: number, variants: number, goals: number }} options
+ */
+function omittedWords({ experiments, variants, goals }) {
+  /** @type {[number, string][]} */
   const kinds = [
     [experiments, "experiment"],
     [variants, "variant"],
@@ -88,13 +106,19 @@ function leftOutWords({ experiments, variants, goals }) {
   ];
   const some = kinds.filter(([count]) => count).map(([count, one]) => plural(count, one));
   if (!some.length) return null;
-  const words = `Not shown: ${some.join(", ")}, those with the fewest visitors. Anybody may send names; what is said of the others leaves these out.`;
+  const words = `Not shown: ${some.join(", ")} with the fewest visitors. They are not part of the results.`;
   return h("p", { class: "soft about" }, words);
 }
 
-/** All experiments with what can be said of each, in a few words; a press leads to its card. */
+/**
+ * Returns the list of experiments with their summaries; a click scrolls to a card.
+ *
+ * @param {Experiment[]} data
+ * @param {ExperimentsMeta} meta
+ * @param {HTMLElement[]} cards
+ */
 function overview(data, meta, cards) {
-  const row = (experiment, i) => {
+  const row = (/** @type {Experiment} */ experiment, /** @type {number} */ i) => {
     const { key, words, sign } = summaryOf(experiment, meta);
     return h(
       "li",
@@ -108,7 +132,7 @@ function overview(data, meta, cards) {
           onclick: () => {
             const head = cards[i].querySelector("h2");
             cards[i].scrollIntoView({ block: "start" });
-            head.focus({ preventScroll: true });
+            head?.focus({ preventScroll: true });
           },
         },
         h("bdi", { class: "overview-name" }, experiment.experiment),
@@ -118,7 +142,7 @@ function overview(data, meta, cards) {
   };
   return h(
     "section",
-    { class: "card trials-overview", "aria-label": "All experiments" },
+    { class: "card experiments-overview", "aria-label": "All experiments" },
     h("ol", { class: "overview" }, data.map(row)),
   );
 }
@@ -127,7 +151,7 @@ function reading() {
   return h(
     "section",
     { class: "card", "aria-labelledby": "reading" },
-    h("h2", { id: "reading", class: "card-title" }, "How to read this"),
+    h("h2", { id: "reading", class: "card-title" }, "How to read the results"),
     h(
       "dl",
       { class: "reading" },
@@ -136,17 +160,20 @@ function reading() {
   );
 }
 
+/**
+ * @param {Board} board
+ */
 function notYet({ span }) {
   const { from, to } = span();
   return emptyState({
-    title: "No experiments in these days",
-    words: `${dayRange(from, to)}. An experiment begins with the first visitor who is given a variant, in a script behind the tracker:`,
+    title: "No experiments in this range",
+    words: `${dayRange(from, to)}. An experiment starts with the first assignment of a variant, in a script after the tracker:`,
     steps: [
       h("pre", { class: "code-block", tabindex: "0", "aria-label": "Script" }, SNIPPET),
       h(
         "p",
         { class: "soft" },
-        "Name the variant that changes nothing “control”: the others are compared with it. What counts as one visitor is somebody's UTC day, so choose a goal that is reached on the same day.",
+        "Name the unchanged variant “control”: the others are compared with it. Unique visitors are counted per day (UTC), so choose a goal that is reached on the same day.",
       ),
     ],
   });

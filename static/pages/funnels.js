@@ -1,7 +1,7 @@
-// Funnels of a website (/websites/{id}/funnels): two to eight pages or events, how many visits reach each of them one
-// after another, and how many are lost between. It asks, and changes nothing.
+// The funnels page (/websites/{id}/funnels): two to eight pages or events, how many visits reach each of them in order,
+// and how many drop off between them.
 //
-// The steps are in the address, so the link is the funnel: nothing is saved anywhere.
+// The steps are in the address: a link or a bookmark saves a funnel; the server stores none.
 
 import { stepDialog } from "../funnels/step_dialog.js";
 import { drawFunnel, drawTable, summaryWords } from "../funnels/funnel_chart.js";
@@ -12,119 +12,145 @@ import { get } from "../shared/api.js";
 import { emptyState, websitePage } from "../shared/website_page.js";
 import { at } from "../shared/paths.js";
 
+/** @type {PageDefinition} */
 const PAGE = {
   title: "Funnels",
-  look: ["/assets/funnels/funnels.css"],
-  own: STEPS_STATE,
-  keys: [
-    ["a", "Add a step", (board) => add(board)],
+  styles: ["/assets/funnels/funnels.css"],
+  state: STEPS_STATE,
+  shortcuts: [
+    ["a", "Add step", (board) => add(board)],
     ["Alt ↑ ↓", "On a step: move it up or down", () => {}],
     ["Del", "On a step: remove it", () => {}],
   ],
-  foot: "Steps count in their order within one visit, with anything between. A visit ends after 30 minutes without an event, and at midnight UTC: what somebody does tomorrow is another visit.",
+  foot: "Steps are counted in order within one visit; other events may occur between them. A visit ends after 30 minutes without an event, and at midnight UTC.",
   build,
 };
 
+/**
+ * @param {HTMLElement} root
+ * @param {Context} context
+ */
 export const show = (root, context) => websitePage(root, context, PAGE);
 
-const setSteps = (board, steps) => board.go({ ...board.view(), steps });
+const setSteps = (/** @type {Board} */ board, /** @type {FunnelStep[]} */ steps) =>
+  board.go({ ...board.view(), steps });
 
+/**
+ * @param {Board} board
+ */
 function add(board) {
   const { steps } = board.view();
   stepDialog(board, {
     step: null,
-    title: steps.length ? `Step ${steps.length + 1}` : "The first step",
-    action: "Add this step",
+    title: steps.length ? `Step ${steps.length + 1}` : "First step",
+    action: "Add step",
     take: (step) => setSteps(board, [...steps, step]),
   });
 }
 
+/**
+ * @param {Board} board
+ */
 function actions(board) {
   const steps = () => board.view().steps;
   return {
     add: () => add(board),
-    change: (i) =>
+    change: (/** @type {number} */ i) =>
       stepDialog(board, {
         step: steps()[i],
         title: `Step ${i + 1}`,
-        action: "Take this step",
+        action: "Change step",
         take: (step) =>
           setSteps(
             board,
-            steps().map((one, n) => (n === i ? step : one)),
+            steps().map((/** @type {any} */ one, /** @type {number} */ n) => (n === i ? step : one)),
           ),
       }),
-    move: (i, to) => setSteps(board, moveStep(steps(), i, to)),
-    remove: (i) =>
+    move: (/** @type {number} */ i, /** @type {number} */ to) => setSteps(board, moveStep(steps(), i, to)),
+    remove: (/** @type {number} */ i) =>
       setSteps(
         board,
-        steps().filter((_, n) => n !== i),
+        steps().filter((/** @type {any} */ _, /** @type {number} */ n) => n !== i),
       ),
   };
 }
 
+/**
+ * @param {Board} board
+ */
 function build(board) {
-  const places = placesOf();
+  const nodes = createNodes();
   const act = actions(board);
   let isQuiet = false;
 
-  const funnel = board.part(places.told, {
+  const loadFunnel = board.panel(nodes.summary, {
     what: () => "The funnel cannot be shown.",
     ask: async (signal) => {
-      const answer = await askFunnel(board, signal);
+      const answer = await fetchFunnel(board, signal);
       if (signal.aborted) return answer;
-      places.picture.removeAttribute("aria-busy");
-      // The steps can still be changed.
+      nodes.funnel.removeAttribute("aria-busy");
+      // Steps can be changed after a failure.
       if (!answer.ok && !isQuiet) drawSteps(false);
       return answer;
     },
     draw: ({ data, previous }) => drawAll(data, previous),
   });
-  const proposal = board.part(places.page, {
+  const loadProposal = board.panel(nodes.page, {
     what: () => "Funnels cannot be shown.",
-    ask: (signal) => askProposal(board, signal),
-    draw: ({ data }) => fill(places.page, proposalNode(board, data)),
+    ask: (signal) => fetchProposal(board, signal),
+    draw: ({ data }) => fill(nodes.page, proposalNode(board, data)),
   });
 
+  /**
+   * @param {any[]} rows
+   * @param {number} all
+   */
   function drawAll(rows, all) {
     const { steps, filters } = board.view();
     const [first, rest] = summaryWords(rows, filters.length > 0);
-    fill(places.told, h("p", { class: "sum" }, h("strong", null, first), " ", h("span", { class: "soft" }, rest)));
+    fill(nodes.summary, h("p", { class: "sum" }, h("strong", null, first), " ", h("span", { class: "soft" }, rest)));
     board.say(`${first} ${rest}`);
-    drawFunnel(places.picture, { steps, rows, all, act, isWaiting: false });
-    drawTable(places.table, steps, rows);
-    places.behind.hidden = false;
-    places.csv.href = at(`${board.base}/funnel?${funnelQuestion(board, { format: "csv" })}`);
+    drawFunnel(nodes.funnel, { steps, rows, all, act, isWaiting: false });
+    drawTable(nodes.table, steps, rows);
+    nodes.behind.hidden = false;
+    nodes.csv.href = at(`${board.base}/funnel?${funnelQuestion(board, { format: "csv" })}`);
   }
 
-  /** The steps alone: too few to be counted, or not counted yet. */
+  /** Draws steps without figures: too few steps, or still loading. */
+  /**
+   * @param {boolean} isWaiting
+   */
   function drawSteps(isWaiting) {
-    places.behind.hidden = true;
-    drawFunnel(places.picture, { steps: board.view().steps, rows: null, all: null, act, isWaiting });
+    nodes.behind.hidden = true;
+    drawFunnel(nodes.funnel, { steps: board.view().steps, rows: null, all: null, act, isWaiting });
   }
 
+  /**
+   * @param {{ quietly: boolean, last: View | null }} options
+   */
   async function load({ quietly, last }) {
     const { steps } = board.view();
     isQuiet = quietly;
-    if (!steps.length) return proposal({ quietly });
-    if (!places.page.contains(places.card)) {
-      places.page.removeAttribute("aria-busy");
-      fill(places.page, places.card);
+    if (!steps.length) return loadProposal({ quietly });
+    if (!nodes.page.contains(nodes.card)) {
+      nodes.page.removeAttribute("aria-busy");
+      fill(nodes.page, nodes.card);
     }
     const isSame = last && JSON.stringify(last.steps) === JSON.stringify(steps);
-    if (steps.length < MIN_STEPS) return (fill(places.told), drawSteps(false));
-    // The figures of other steps would be false beside these.
+    if (steps.length < MIN_STEPS) return (fill(nodes.summary), drawSteps(false));
+    // The old figures belong to other steps.
     if (!quietly && !isSame) drawSteps(true);
-    if (!quietly) places.picture.setAttribute("aria-busy", "true");
-    return funnel({ quietly });
+    if (!quietly) nodes.funnel.setAttribute("aria-busy", "true");
+    return loadFunnel({ quietly });
   }
-  return { element: places.page, load };
+  return { element: nodes.page, load };
 }
 
-function placesOf() {
-  const places = {
-    told: h("div", { class: "funnel-told" }),
-    picture: h("div", { class: "funnel-place" }),
+function createNodes() {
+  /** @type {Record<string, any>} */
+  const nodes = {
+    summary: h("div", { class: "funnel-summary" }),
+    funnel: h("div", { class: "funnel-place" }),
     table: h("div", {
       class: "table-scroll series-scroll",
       tabindex: "0",
@@ -133,37 +159,47 @@ function placesOf() {
     }),
     csv: h("a", { class: "csv", download: "funnel.csv", "aria-label": "CSV of the funnel" }, "CSV"),
   };
-  places.behind = h(
+  nodes.behind = h(
     "div",
     { class: "behind", hidden: true },
-    h("details", { class: "series-table" }, h("summary", null, "Table of this funnel"), places.table),
+    h("details", { class: "series-table" }, h("summary", null, "Table of this funnel"), nodes.table),
     h(
       "p",
       { class: "row no-print" },
-      h("span", { class: "soft small-text" }, "The link is the funnel: keep it as a bookmark, or send it."),
+      h("span", { class: "soft small-text" }, "The link contains the funnel: bookmark or share it."),
       copyButton(() => location.href, "Copy link"),
-      places.csv,
+      nodes.csv,
     ),
   );
-  places.card = h(
+  nodes.card = h(
     "section",
     { class: "card funnel-card", "aria-label": "Funnel" },
-    places.told,
-    places.picture,
-    places.behind,
+    nodes.summary,
+    nodes.funnel,
+    nodes.behind,
   );
-  places.page = h("div", { class: "funnels-page" });
-  return places;
+  nodes.page = h("div", { class: "funnels-page" });
+  return nodes;
 }
 
-function funnelQuestion(board, more) {
-  return [board.question(more), ...board.view().steps.map((step) => `step=${encodeURIComponent(stepText(step))}`)].join(
-    "&",
-  );
+/**
+ * @param {Board} board
+ * @param {Record<string, any>} [more]
+ */
+function funnelQuestion(board, more = {}) {
+  return [
+    board.question(more),
+    ...board.view().steps.map((/** @type {FunnelStep} */ step) => `step=${encodeURIComponent(stepText(step))}`),
+  ].join("&");
 }
 
-/** The funnel, and as `previous` how many visits there were at all, where that can be told. */
-async function askFunnel(board, signal) {
+/**
+ * Fetches the funnel, and as `previous` the visits of the range; null where that request fails.
+ *
+ * @param {Board} board
+ * @param {AbortSignal} signal
+ */
+async function fetchFunnel(board, signal) {
   const [answer, stats] = await Promise.all([
     get(`${board.base}/funnel?${funnelQuestion(board)}`, { signal }),
     board.ask("stats", {}, signal),
@@ -171,8 +207,13 @@ async function askFunnel(board, signal) {
   return { ...answer, previous: stats.ok ? stats.data.visits : null };
 }
 
-/** What many do first, and what they do of note: the first steps to propose. */
-async function askProposal(board, signal) {
+/**
+ * Fetches an example: the top entry page, and the top event or else another top page.
+ *
+ * @param {Board} board
+ * @param {AbortSignal} signal
+ */
+async function fetchProposal(board, signal) {
   const [entry, names, pages] = await Promise.all([
     board.ask("entry-pages", { limit: 1 }, signal),
     board.ask("event-names", { limit: 1 }, signal),
@@ -182,7 +223,7 @@ async function askProposal(board, signal) {
   if (failed) return failed;
   const first = entry.data[0]?.value;
   const next = names.data[0]?.value;
-  const other = pages.data.find((row) => row.value !== first)?.value;
+  const other = pages.data.find((/** @type {any} */ row) => row.value !== first)?.value;
   const steps = [
     first === undefined ? null : { field: "pathname", value: first },
     next !== undefined
@@ -194,6 +235,10 @@ async function askProposal(board, signal) {
   return { ...entry, data: steps };
 }
 
+/**
+ * @param {Board} board
+ * @param {FunnelStep[]} steps
+ */
 function proposalNode(board, steps) {
   const choose = h(
     "button",
@@ -203,12 +248,13 @@ function proposalNode(board, steps) {
       dataset: { key: "add-step" },
       onclick: () => add(board),
     },
-    "Choose the first step",
+    "Choose first step",
   );
   const words =
-    "Choose two to eight pages or events. You see how many visits reach each of them, one after another, and where they are lost.";
-  if (steps.length < MIN_STEPS)
-    return emptyState({ title: "How far do visits come?", words, steps: h("p", { class: "row centred" }, choose) });
+    "Choose two to eight pages or events. The funnel shows how many visits reach each step and where they drop off.";
+  if (steps.length < MIN_STEPS) {
+    return emptyState({ title: "Build a funnel", words, steps: h("p", { class: "row centred" }, choose) });
+  }
   const names = steps.flatMap(({ field, value }, i) => [
     i ? h("span", { class: "soft" }, " then ") : null,
     h(
@@ -225,13 +271,13 @@ function proposalNode(board, steps) {
       dataset: { key: "take-proposal" },
       onclick: () => setSteps(board, steps),
     },
-    "Show this funnel",
+    "Show funnel",
   );
   return emptyState({
-    title: "How far do visits come?",
+    title: "Build a funnel",
     words,
     steps: [
-      h("p", { class: "soft centred" }, "For example, where most visits begin, and what most visitors do:"),
+      h("p", { class: "soft centred" }, "Example: the top entry page and the top event:"),
       h("p", { class: "row centred proposal" }, names),
       h("p", { class: "row centred" }, take, choose),
     ],

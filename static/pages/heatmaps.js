@@ -1,8 +1,7 @@
-// Heatmaps of a website (/websites/{id}/heatmaps): where its pages are clicked and how far down they are seen, by page
-// and width class. It asks, and changes nothing.
+// The heatmaps page (/websites/{id}/heatmaps): clicks and scroll depth by page and width class.
 //
-// In the address beside days and zone: pathname, device (the width class), what is hidden, edges, whether the page itself
-// lies under the clicks (over=page) and at which address.
+// The address has, beside range and zone: pathname, device (the width class), what is hidden, edges, whether the website's
+// page is shown under the clicks (over=page) and its address.
 
 import { addressesOf, framingNote, pageAt } from "../heatmaps/page_frame.js";
 import { scrollDepthCard } from "../heatmaps/scroll_depth.js";
@@ -18,11 +17,12 @@ import { snippetBox } from "../shared/onboarding.js";
 
 const DAY_MS = 86_400_000;
 const MAX_HOSTS = 5;
-// Counts that a legend may name.
+// Counts that a legend may show.
 const ROUND = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 50_000, 100_000, 1_000_000];
 const MAX_TICKS = 4;
 
-const OWN = {
+/** @type {ViewState} */
+const HEATMAP_STATE = {
   read: (query) => ({
     pathname: query.get("pathname"),
     device: widthClass(query.get("device")) ? query.get("device") : null,
@@ -43,36 +43,46 @@ const OWN = {
     ].filter(([, value]) => value !== null),
 };
 
+/** @type {PageDefinition} */
 const PAGE = {
   title: "Heatmaps",
-  about: "Where a page is clicked, and how far down it is seen.",
-  look: ["/assets/heatmaps/heatmaps.css"],
+  about: "Clicks and scroll depth of your pages.",
+  styles: ["/assets/heatmaps/heatmaps.css"],
   fields: [],
-  own: OWN,
-  keys: [["/", "Search in all pages", (board) => board.searchPages?.()]],
-  foot: "Clicks and depths are of the share of views that data-heatmap names, and are kept by page, width and whole UTC day, never by person: so nothing filters them.",
+  state: HEATMAP_STATE,
+  shortcuts: [["/", "Search in all pages", (board) => board.search?.()]],
+  foot: "Heatmaps sample the share of pageviews that data-heatmap sets. They are stored by page, width class and day (UTC), not by visitor, so filters do not apply.",
   build,
 };
 
+/**
+ * @param {HTMLElement} root
+ * @param {Context} context
+ */
 export const show = (root, context) => websitePage(root, context, PAGE);
 
+/**
+ * @param {Board} board
+ * @returns {PageBody}
+ */
 function build(board) {
-  const places = placesOf();
-  const paper = heatmapView();
-  const deep = scrollDepthCard({ goTo: (row) => paper.goTo(row) });
-  places.sheet.append(paper.element);
-  fill(places.depth, deep.element);
+  const nodes = createNodes();
+  const heatmap = heatmapView();
+  const depth = scrollDepthCard({ goTo: (row) => heatmap.goTo(row) });
+  nodes.sheet.append(heatmap.element);
+  fill(nodes.depth, depth.element);
+  /** @type {{ answer: any, asked: string | null }} */
   const own = { answer: null, asked: null };
 
   function redraw() {
     const { data } = own.answer;
-    if (!data.pages.length) return fill(places.answer, empty(board));
-    if (places.answer.firstChild !== places.parts) fill(places.answer, places.parts);
-    drawParts({ board, places, paper, deep }, own.answer);
+    if (!data.pages.length) return fill(nodes.answer, empty(board));
+    if (nodes.answer.firstChild !== nodes.parts) fill(nodes.answer, nodes.parts);
+    drawParts({ board, nodes, heatmap, depth }, own.answer);
   }
 
-  const ask = board.part(places.answer, {
-    what: () => "The heatmaps cannot be shown.",
+  const ask = board.panel(nodes.answer, {
+    what: () => "Heatmaps cannot be shown.",
     ask: (signal) => askAll(board, own, signal),
     draw: (answer) => {
       own.answer = answer;
@@ -80,38 +90,46 @@ function build(board) {
     },
   });
   return {
-    element: places.answer,
+    element: nodes.answer,
     load({ quietly, last }) {
       const { pathname, over } = board.view();
       const isSame = last && own.answer && hasSameScope(last, board.view()) && pathname === own.asked;
-      // To lie over the page needs to know where it is.
+      // Showing the page needs its hosts, which are fetched only then.
       if (isSame && (!over || own.answer.data.hosts)) return redraw();
       return ask({ quietly });
     },
     leave() {
-      paper.end();
-      deep.end();
+      heatmap.end();
+      depth.end();
     },
   };
 }
 
-function placesOf() {
-  const places = { answer: h("div", { class: "answer" }) };
-  const card = (name, label) => h("section", { class: `card ${name}`, "aria-labelledby": label });
-  places.pages = card("pages-card", "pages-title");
-  places.main = card("sheet-card", "sheet-title");
-  places.hottest = card("places-card", "places-title");
-  places.depth = h("div", { class: "depth-place" });
-  for (const part of ["head", "classes", "tools", "note", "sheet"]) places[part] = h("div", { class: `sheet-${part}` });
-  fill(places.main, places.head, places.classes, places.tools, places.note, places.sheet);
-  places.parts = h("div", { class: "heatmaps" }, places.pages, places.main, places.hottest, places.depth);
-  return places;
+function createNodes() {
+  /** @type {Record<string, any>} */
+  const nodes = { answer: h("div", { class: "answer" }) };
+  const card = (/** @type {string} */ name, /** @type {string} */ label) =>
+    h("section", { class: `card ${name}`, "aria-labelledby": label });
+  nodes.pages = card("pages-card", "pages-title");
+  nodes.main = card("sheet-card", "sheet-title");
+  nodes.hottest = card("places-card", "places-title");
+  nodes.depth = h("div", { class: "depth-place" });
+  for (const part of ["head", "classes", "tools", "note", "sheet"]) nodes[part] = h("div", { class: `sheet-${part}` });
+  fill(nodes.main, nodes.head, nodes.classes, nodes.tools, nodes.note, nodes.sheet);
+  nodes.parts = h("div", { class: "heatmaps" }, nodes.pages, nodes.main, nodes.hottest, nodes.depth);
+  return nodes;
 }
 
-/** The pages, and of the chosen one (else of the first) what each width class has; its hosts where they are needed. */
+/**
+ * Fetches the pages, and of the selected one (default: the first) the map of each width class, and its hosts if needed.
+ *
+ * @param {Board} board
+ * @param {any} own
+ * @param {AbortSignal} signal
+ */
 async function askAll(board, own, signal) {
   const { pathname: wanted, over } = board.view();
-  const maps = (pathname) =>
+  const maps = (/** @type {string} */ pathname) =>
     Promise.all([
       ...CLASSES.map(({ device }) => board.ask("heatmap", { pathname, filter_device: device }, signal)),
       over ? board.ask("top/hostname", { filter_pathname: pathname, limit: MAX_HOSTS }, signal) : null,
@@ -124,31 +142,38 @@ async function askAll(board, own, signal) {
   const pathname = wanted ?? pages.data[0]?.value ?? null;
   const found = early || (pathname === null ? [] : await maps(pathname));
   const hosts = found[CLASSES.length];
-  const failure = found.slice(0, CLASSES.length).find((answer) => !answer.ok);
+  const failure = found.slice(0, CLASSES.length).find((answer) => answer && !answer.ok);
   if (failure) return failure;
   own.asked = wanted;
   const data = {
     pages: pages.data,
     pathname,
     maps: Object.fromEntries(
-      CLASSES.map(({ device }, i) => [device, found[i] && { ...found[i].data, cells: found[i].meta.cells }]),
+      CLASSES.map(({ device }, i) => [device, found[i] && { ...found[i]?.data, cells: found[i]?.meta.cells }]),
     ),
-    // Where they cannot be told, the website's domain is tried.
-    hosts: over ? (hosts?.ok ? hosts.data.map((row) => row.value) : []) : null,
+    // Without hosts the website's domain is used.
+    hosts: over ? (hosts?.ok ? hosts.data.map((/** @type {any} */ row) => row.value) : []) : null,
   };
   return { ...pages, data };
 }
 
+/**
+ * @param {Board} board
+ */
 function empty(board) {
   return emptyState({
-    title: "No heatmap in these days",
+    title: "No heatmaps in this range",
     words:
-      "No page has sent clicks or depths. Add data-heatmap to the tracker's line: its number is the share of views that are looked at, here one in ten.",
+      "No clicks or scroll depths were received. Add data-heatmap to the snippet; its value is the share of pageviews to sample, here one in ten.",
     steps: snippetBox(board.website, board.server, { attributes: 'data-heatmap="0.1"' }),
   });
 }
 
-function drawParts({ board, places, paper, deep }, { data, meta }) {
+/**
+ * @param {{ board: Board, nodes: any, heatmap: any, depth: any }} options
+ * @param {{ data: any, meta: any }} options
+ */
+function drawParts({ board, nodes, heatmap, depth }, { data, meta }) {
   const view = board.view();
   const { pages, pathname, maps } = data;
   const kind =
@@ -156,16 +181,16 @@ function drawParts({ board, places, paper, deep }, { data, meta }) {
     CLASSES.reduce((best, one) => (weight(maps[one.device]) > weight(maps[best.device]) ? one : best));
   const map = maps[kind.device];
   const list = pagesCard(pages, pathname, (path) => board.go({ ...view, pathname: path }));
-  board.searchPages = list.openAll;
-  refill(places.pages, list.nodes);
-  drawHead(places.head, { pathname, kind, map, meta });
-  refill(places.classes, classes(board, maps, kind));
-  refill(places.tools, tools(board), legend(view, map));
+  board.search = list.openAll;
+  refill(nodes.pages, list.nodes);
+  drawHead(nodes.head, { pathname, kind, map, meta });
+  refill(nodes.classes, classes(board, maps, kind));
+  refill(nodes.tools, tools(board), legend(view, map));
   const framing = framingOf(board, data);
-  refill(places.note, notes(board, { map, kind, pathname, framing }));
+  refill(nodes.note, notes(board, { map, kind, pathname, framing }));
   const title = `Heatmap of ${pathname}, ${kind.many}`;
-  places.parts.classList.toggle("is-over", Boolean(framing?.url));
-  paper.draw({
+  nodes.parts.classList.toggle("is-over", Boolean(framing?.url));
+  heatmap.draw({
     map,
     kind,
     title,
@@ -176,17 +201,24 @@ function drawParts({ board, places, paper, deep }, { data, meta }) {
   });
   const question = board.question({ pathname, filter_device: kind.device, format: "csv" });
   refill(
-    places.hottest,
-    placesCard(map, { show: (x, y) => paper.show(x, y), csv: `${board.base}/heatmap?${question}` }),
+    nodes.hottest,
+    placesCard(map, { show: (x, y) => heatmap.show(x, y), csv: `${board.base}/heatmap?${question}` }),
   );
-  deep.draw(map, kind);
-  board.say(`${title}: ${plural(map.clicks, "click")}, ${plural(map.samples, "view")}`);
+  depth.draw(map, kind);
+  board.say(`${title}: ${plural(map.clicks, "click")}, ${plural(map.samples, "pageview")}`);
 }
 
+/**
+ * @param {Heatmap} map
+ */
 function weight(map) {
   return map.samples + map.clicks;
 }
 
+/**
+ * @param {HTMLElement} root
+ * @param {{ pathname: string, kind: WidthClass, map: Heatmap, meta: any }} options
+ */
 function drawHead(root, { pathname, kind, map, meta }) {
   const [from, to] = [Date.parse(meta.from), Date.parse(meta.to) - 1].map(
     (moment) => new Date(moment - (moment % DAY_MS)),
@@ -198,14 +230,20 @@ function drawHead(root, { pathname, kind, map, meta }) {
     h(
       "p",
       { class: "soft" },
-      `${plural(map.clicks, "click")} and ${plural(map.samples, "view")} on ${kind.many} (${kind.says}), ${days}: whole UTC days.`,
+      `${plural(map.clicks, "click")} and ${plural(map.samples, "pageview")} on ${kind.many} (${kind.says}), ${days}, whole days (UTC).`,
     ),
   );
 }
 
-/** A press chooses the width class. */
+/**
+ * Returns the buttons that select the width class.
+ *
+ * @param {Board} board
+ * @param {Record<string, Heatmap>} maps
+ * @param {WidthClass} chosen
+ */
 function classes(board, maps, chosen) {
-  const item = (one) =>
+  const item = (/** @type {any} */ one) =>
     h(
       "li",
       null,
@@ -226,15 +264,24 @@ function classes(board, maps, chosen) {
           shortNumber(maps[one.device].clicks),
           h("span", { class: "figure-unit" }, " clicks"),
         ),
-        h("span", { class: "figure-change soft" }, plural(maps[one.device].samples, "view")),
+        h("span", { class: "figure-change soft" }, plural(maps[one.device].samples, "pageview")),
       ),
     );
-  return h("ul", { class: "figures", "aria-label": "Width of the page" }, CLASSES.map(item));
+  return h("ul", { class: "figures", "aria-label": "Width class" }, CLASSES.map(item));
 }
 
+/**
+ * @param {Board} board
+ */
 function tools(board) {
   const view = board.view();
-  const choice = (key, words, isOn, next, title) =>
+  const choice = (
+    /** @type {string} */ key,
+    /** @type {string} */ words,
+    /** @type {boolean} */ isOn,
+    /** @type {any} */ next,
+    title = "",
+  ) =>
     h(
       "button",
       {
@@ -247,13 +294,13 @@ function tools(board) {
       },
       words,
     );
-  const group = (label, ...buttons) =>
+  const group = (/** @type {string} */ label, /** @type {any} */ ...buttons) =>
     h("div", { class: "segments small", role: "group", "aria-label": label }, buttons);
   return h(
     "div",
     { class: "row no-print" },
     group(
-      "What is drawn",
+      "Layers",
       choice("both", "Both", view.clicks && view.scroll, { clicks: true, scroll: true }),
       choice("clicks", "Clicks", view.clicks && !view.scroll, { clicks: true, scroll: false }),
       choice("scroll", "Scroll", view.scroll && !view.clicks, { clicks: false, scroll: true }),
@@ -267,24 +314,28 @@ function tools(board) {
             "Cells",
             !view.isSoft,
             { isSoft: false },
-            "Cells as they are counted: a fiftieth of the width, 20 px high",
+            "Cells with sharp edges: 2% of the width, 20 px high",
           ),
         )
       : null,
     group(
-      "Under the clicks",
-      choice("plain", "Plain sheet", !view.over, { over: false, at: null }),
+      "Background",
+      choice("plain", "Plain", !view.over, { over: false, at: null }),
       choice(
         "over",
-        "Show over the page",
+        "Live page",
         view.over,
         { over: true },
-        "Opens the page itself here, without scripts: it is not counted as a visit",
+        "Loads the page here without scripts; not counted as a visit",
       ),
     ),
   );
 }
 
+/**
+ * @param {View} view
+ * @param {Heatmap} map
+ */
 function legend({ clicks, scroll }, map) {
   return h(
     "div",
@@ -292,19 +343,22 @@ function legend({ clicks, scroll }, map) {
     clicks && map.clicks ? clicksLegend(maxClicks(map)) : null,
     scroll && map.samples
       ? [
-          h("span", { class: "legend-part" }, "seen by all", h("span", { class: "legend-fog" }), "by none"),
-          h("span", { class: "legend-part" }, h("span", { class: "legend-reach" }), "how many come this far"),
+          h("span", { class: "legend-part" }, "100% reached", h("span", { class: "legend-fog" }), "0%"),
+          h("span", { class: "legend-part" }, h("span", { class: "legend-reach" }), "share that reached each depth"),
         ]
       : null,
   );
 }
 
+/**
+ * @param {number} most
+ */
 function clicksLegend(most) {
-  // One and the most are always named, and what is not too near to the most.
+  // One click and the maximum are always labelled; counts close to the maximum are not.
   const said = most < 2 ? [] : ROUND.filter((count) => count === 1 || levelOf(count, most) < 0.82);
   const step = Math.ceil(said.length / MAX_TICKS);
   const ticks = [...said.filter((_, i) => i % step === 0), most];
-  const place = (count) => ({ left: `${100 * levelOf(count, most)}%` });
+  const place = (/** @type {number} */ count) => ({ left: `${100 * levelOf(count, most)}%` });
   return h(
     "span",
     { class: "legend-part" },
@@ -316,12 +370,17 @@ function clicksLegend(most) {
             { class: "legend-ramp" },
             ticks.map((count) => h("span", { style: place(count) }, number(count))),
           ),
-          h("span", null, "clicks a cell"),
+          h("span", null, "clicks per cell"),
         ],
   );
 }
 
-/** Where the page itself is, if it is to lie under the clicks. */
+/**
+ * Returns the address of the website's page, if it is to be shown.
+ *
+ * @param {Board} board
+ * @param {{ pathname: string, hosts: string[] }} options
+ */
 function framingOf(board, { pathname, hosts }) {
   const view = board.view();
   if (!view.over) return null;
@@ -330,23 +389,27 @@ function framingOf(board, { pathname, hosts }) {
   return { addresses, origin, url: pageAt(origin, pathname) };
 }
 
+/**
+ * @param {Board} board
+ * @param {{ map: Heatmap, kind: WidthClass, pathname: string, framing: any }} options
+ */
 function notes(board, { map, kind, pathname, framing }) {
   const view = board.view();
-  const note = (words) => h("p", { class: "sheet-said" }, words);
+  const note = (/** @type {string} */ words) => h("p", { class: "sheet-said" }, words);
   const extent = extentOf(map, kind);
   const below = map.grid.reduce((sum, [, y, count]) => (y < extent.rows ? sum : sum + count), 0);
   return [
     weight(map)
       ? null
-      : note(`Nothing came from ${kind.many} for ${pathname} in these days: choose another width, page or days.`),
-    map.samples && !map.clicks ? note(`Nobody clicked here on ${kind.many} in these days.`) : null,
-    map.clicks && !map.samples ? note("No view told how far it was seen: only clicks are drawn.") : null,
+      : note(`No data from ${kind.many} for ${pathname} in this range. Choose another width class, page or range.`),
+    map.samples && !map.clicks ? note(`No clicks on ${kind.many} in this range.`) : null,
+    map.clicks && !map.samples ? note("No scroll depths in this range: only clicks are drawn.") : null,
     map.cells > map.grid.length
-      ? note(`Of ${number(map.cells)} cells with clicks the ${number(map.grid.length)} hottest are shown.`)
+      ? note(`The ${number(map.grid.length)} cells with the most clicks of ${number(map.cells)} are shown.`)
       : null,
     extent.isCut
       ? note(
-          `Drawn down to ${number(extent.height)} px; ${below ? `${plural(below, "click")} further down ${below === 1 ? "is" : "are"}` : "what lies deeper is"} in the lists.`,
+          `Drawn up to ${number(extent.height)} px; ${below ? `${plural(below, "deeper click")} ${below === 1 ? "is" : "are"}` : "deeper data is"} in the lists.`,
         )
       : null,
     framing

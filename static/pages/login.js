@@ -1,10 +1,14 @@
-// The login: e-mail and password, then on to where one wanted to go (?next=...). It may log in; nothing else.
+// The login page: email and password, then a redirect to ?next=...
 
 import { fill, h, icon, logo, loadStylesheet } from "../shared/dom.js";
 import { get, send } from "../shared/api.js";
 import { clockTime } from "../shared/formats.js";
 import { field, form, passwordField } from "../shared/forms.js";
 
+/**
+ * @param {HTMLElement} root
+ * @param {Context} context
+ */
 export async function show(root, context) {
   context.title("Log in");
   const [state] = await Promise.all([
@@ -33,7 +37,11 @@ export async function show(root, context) {
   login.focus();
 }
 
-/** Where to go after the login: a path of this server, whatever the address said. */
+/**
+ * Returns where to go after the login: always a path of this server.
+ *
+ * @param {URLSearchParams} query
+ */
 function nextOf(query) {
   let asked;
   try {
@@ -41,20 +49,24 @@ function nextOf(query) {
   } catch {
     return "/";
   }
-  // With two slashes in front a path would be read as another host.
+  // A path that starts with two slashes would be another host.
   return asked.origin === location.origin && asked.pathname !== "/login"
     ? asked.pathname.replace(/^\/+/, "/") + asked.search + asked.hash
     : "/";
 }
 
+/**
+ * @param {Context} context
+ * @param {string} next
+ */
 function loginForm(context, next) {
   const email = field({
-    label: "E-mail",
+    label: "Email",
     name: "email",
     type: "email",
     inputmode: "email",
     autocomplete: "username",
-    missing: "Enter your e-mail address.",
+    missing: "Enter your email address.",
   });
   const password = passwordField({
     label: "Password",
@@ -78,10 +90,16 @@ function loginForm(context, next) {
   return made;
 }
 
-/** Says how long to wait, and lets the button be pressed when it is over. */
+/**
+ * Disables the button until the server accepts attempts again, and says when that is.
+ *
+ * @param {HTMLButtonElement} button
+ * @param {ApiError} error
+ * @param {AbortSignal} signal
+ */
 function waitOut(button, error, signal) {
   const ends = Date.now() + (error.retryAfter || 60) * 1000;
-  error.message = `Too many failed attempts. You can try again from ${clockTime(ends)}.`;
+  error.message = `Too many failed attempts. Try again after ${clockTime(ends)}.`;
   button.disabled = true;
   const free = setTimeout(() => (button.disabled = false), ends - Date.now());
   signal.addEventListener("abort", () => clearTimeout(free));
@@ -101,8 +119,8 @@ function forgotten() {
   return h(
     "details",
     { class: "aside" },
-    h("summary", null, icon("right"), "Forgot the password?"),
-    h("p", null, "Who runs this server sets a new one on its machine:"),
-    h("pre", { class: "code-block", tabindex: "0" }, "analytics-server account password E-MAIL"),
+    h("summary", null, icon("right"), "Forgot your password?"),
+    h("p", null, "To set a new password, run this command on the server:"),
+    h("pre", { class: "code-block", tabindex: "0" }, "analytics-server account password EMAIL"),
   );
 }

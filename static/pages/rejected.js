@@ -1,7 +1,7 @@
-// What was left out of a website's figures (/websites/{id}/rejected): how much, by day and reason, what each means and
-// what to do, and recent examples. The owner's alone. It asks, and changes nothing.
+// The page of rejected events (/websites/{id}/rejected): their number by day and reason, what each code means and what to
+// do, and recent examples. Only for the owner.
 //
-// Days, time zone and the chosen reason are in the address, in the dashboard's words.
+// Range, time zone and the selected reason are in the address.
 
 import { foldedSection } from "../rejected/folded_values.js";
 import { REASONS, exampleDetail, recentDetails, explanation } from "../rejected/reasons.js";
@@ -14,43 +14,53 @@ import { plural, dateFormat, dayRange, number, percent, shortNumber } from "../s
 import { pickDays } from "../shared/range_picker.js";
 import { websitePage } from "../shared/website_page.js";
 
-const A_LABEL_PX = 76;
-// Where only a code's title is wanted.
-const ANY = { id: "", domain: "" };
+const LABEL_PX = 76;
+// For explanation() where only the title is used.
+const NO_WEBSITE = { id: "", domain: "" };
 
+/** @type {PageDefinition} */
 const PAGE = {
-  title: "Left out",
-  about: "Events that came and were not counted.",
-  look: ["/assets/rejected/rejected.css"],
+  title: "Rejected events",
+  about: "Events that were received and not counted.",
+  styles: ["/assets/rejected/rejected.css"],
   fields: [],
-  own: {
-    read: (query) => ({ reason: REASONS.find(({ name }) => name === query.get("reason"))?.name ?? null }),
+  state: {
+    read: (/** @type {URLSearchParams} */ query) => ({
+      reason: REASONS.find(({ name }) => name === query.get("reason"))?.name ?? null,
+    }),
     write: ({ reason }) => (reason ? [["reason", reason]] : []),
   },
   csv: (board) => [
     [
-      "CSV of what was left out by day",
+      "CSV of rejected events by day",
       `${board.base}/rejected?${board.question({ format: "csv" })}`,
       "rejected-events.csv",
     ],
   ],
-  foot: "An event counts on the day it arrives, each time that it is sent. Days are kept for 400 days, examples for 30. Nothing here tells of a person: no address, no browser, no session, no path.",
+  foot: "A rejected event counts on the day it arrives, each time it is sent. Daily counts are kept for 400 days, examples for 30 days. Examples contain no IP addresses, browsers, sessions or paths.",
   build,
 };
 
+/**
+ * @param {HTMLElement} root
+ * @param {Context} context
+ */
 export const show = (root, context) => websitePage(root, context, PAGE);
 
+/**
+ * @param {Board} board
+ */
 function build(board) {
-  const places = placesOf();
-  const drawing = { board, places, plot: chart(places.chart), answer: null };
-  const ask = board.part(places.answer, {
-    what: () => "What was left out cannot be shown.",
-    ask: (signal) => asked(board, signal),
+  const nodes = createNodes();
+  const drawing = { board, nodes, plot: chart(nodes.chart), answer: null };
+  const ask = board.panel(nodes.answer, {
+    what: () => "Rejected events cannot be shown.",
+    ask: (signal) => fetchReport(board, signal),
     draw: (answer) => draw(drawing, answer),
   });
   return {
-    element: h("div", { class: "rejected" }, places.answer),
-    load({ quietly, last }) {
+    element: h("div", { class: "rejected" }, nodes.answer),
+    load(/** @type {{ quietly: any, last: any }} */ { quietly, last }) {
       if (last && drawing.answer && hasSameScope(last, board.view())) return draw(drawing, drawing.answer);
       return ask({ quietly });
     },
@@ -58,75 +68,96 @@ function build(board) {
   };
 }
 
-function placesOf() {
-  const places = {
+function createNodes() {
+  /** @type {Record<string, any>} */
+  const nodes = {
     answer: h("div", { class: "answer" }),
     sum: h("p", { class: "sum" }),
     figures: h("div", { class: "figures-place" }),
     chart: h("div", { class: "chart-host" }),
     parts: h("div", { class: "parts" }),
   };
-  places.chartPlace = h("div", { class: "chart-place" }, places.chart);
-  const parts = [places.sum, places.figures, places.chartPlace];
-  places.main = h("section", { class: "card main-card", "aria-label": "How much, by day" }, parts);
-  return places;
+  nodes.chartPlace = h("div", { class: "chart-place" }, nodes.chart);
+  const parts = [nodes.sum, nodes.figures, nodes.chartPlace];
+  nodes.main = h("section", { class: "card main-card", "aria-label": "How much, by day" }, parts);
+  return nodes;
 }
 
-/** What was left out, and how much was taken in the same days. */
-async function asked(board, signal) {
+/**
+ * Fetches the rejected events, and as `previous` the number of events counted in the same days.
+ *
+ * @param {Board} board
+ * @param {AbortSignal} signal
+ */
+async function fetchReport(board, signal) {
   const [answer, stats] = await Promise.all([board.ask("rejected", {}, signal), board.ask("stats", {}, signal)]);
-  // Beside it only: where it cannot be told, this page goes without.
+  // Optional: null where that request fails.
   return { ...answer, previous: stats.ok ? stats.data.pageviews + stats.data.events : null };
 }
 
+/**
+ * @param {any} drawing
+ * @param {any} answer
+ */
 function draw(drawing, answer) {
-  const { board, places } = drawing;
+  const { board, nodes } = drawing;
   drawing.answer = answer;
   const { data, previous: taken } = answer;
   const [view, span] = [board.view(), board.span()];
   const days = dayRange(span.from, span.to);
-  board.say(`${days}: ${plural(data.events, "event")} left out`);
+  board.say(`${days}: ${plural(data.events, "rejected event")}`);
   const folded = foldedSection(data.folded);
-  if (!data.events) return fill(places.answer, nothing(board, days, taken), folded);
+  if (!data.events) return fill(nodes.answer, nothing(board, days, taken), folded);
   fill(
-    places.sum,
-    h("strong", null, `${plural(data.events, "event")} left out`),
+    nodes.sum,
+    h("strong", null, plural(data.events, "rejected event")),
     taken === null
       ? null
-      : h("span", { class: "soft" }, ` beside ${plural(taken, "view or event", "views and events")} that were counted`),
+      : h("span", { class: "soft" }, `; ${plural(taken, "pageview or event", "pageviews and events")} were counted`),
   );
-  const chosen = data.reasons.some((row) => row.reason === view.reason) ? view.reason : null;
-  refill(places.figures, figures(data, chosen, board));
-  if (!places.chartPlace.contains(places.chart)) fill(places.chartPlace, places.chart);
-  refill(places.parts, reasons(board, data), folded, examples(data.samples, view.zone));
-  if (places.answer.firstChild !== places.main) fill(places.answer, places.main, places.parts);
-  drawing.plot.draw(chartData(board, data, chosen)).catch((failure) => {
+  const chosen = data.reasons.some((/** @type {any} */ row) => row.reason === view.reason) ? view.reason : null;
+  refill(nodes.figures, figures(data, chosen, board));
+  if (!nodes.chartPlace.contains(nodes.chart)) fill(nodes.chartPlace, nodes.chart);
+  refill(nodes.parts, reasons(board, data), folded, examples(data.samples, view.zone));
+  if (nodes.answer.firstChild !== nodes.main) fill(nodes.answer, nodes.main, nodes.parts);
+  drawing.plot.draw(chartData(board, data, chosen)).catch((/** @type {any} */ failure) => {
     fill(
-      places.chartPlace,
-      failureNotice("The chart cannot be drawn.", { message: `The CSV has its figures: ${failure.message}.` }),
+      nodes.chartPlace,
+      failureNotice("The chart cannot be drawn.", { message: `The CSV has the same figures (${failure.message}).` }),
     );
   });
 }
 
+/**
+ * @param {{ website: Website }} options
+ * @param {string} days
+ * @param {number | null} taken
+ */
 function nothing({ website }, days, taken) {
   const said = taken
-    ? `All ${plural(taken, "view or event", "views and events")} that came in these days were counted.`
-    : "Nothing came at all in these days, or nothing that named this website.";
+    ? `All ${plural(taken, "pageview or event", "pageviews and events")} received in this range were counted.`
+    : "No events were received in this range.";
   return h(
     "div",
     { class: "empty card" },
-    h("h2", null, "Nothing was left out"),
+    h("h2", null, "No rejected events"),
     h("p", null, `${days}. ${said}`),
-    h("a", { class: "button primary", href: `/websites/${website.id}` }, "To the dashboard"),
+    h("a", { class: "button primary", href: `/websites/${website.id}` }, "Go to dashboard"),
   );
 }
 
-/** All of it and each reason that occurred: a press chooses what the chart shows. */
+/**
+ * Returns the total and the number of each reason; a click selects what the chart shows.
+ *
+ * @param {RejectedEvents} data
+ * @param {string | null} chosen
+ * @param {Board} board
+ */
 function figures(data, chosen, board) {
   const sums = new Map();
   for (const { reason, events } of data.reasons) sums.set(reason, (sums.get(reason) || 0) + events);
   const shown = REASONS.filter(({ name }) => sums.has(name)).sort((a, b) => sums.get(b.name) - sums.get(a.name));
-  const item = (name, title, events) =>
+  const item = (/** @type {string | null} */ name, /** @type {string} */ title, /** @type {number} */ events) =>
     h(
       "li",
       null,
@@ -136,7 +167,7 @@ function figures(data, chosen, board) {
           class: "figure",
           type: "button",
           "aria-pressed": String(chosen === name),
-          title: `Show ${name ? title.toLowerCase() : "everything"} on the chart`,
+          title: `Show ${name ? title.toLowerCase() : "all"} on the chart`,
           dataset: { key: `reason-${name}`, reason: name || "all", value: String(events) },
           onclick: () => board.go({ ...board.view(), reason: name }),
         },
@@ -146,11 +177,17 @@ function figures(data, chosen, board) {
     );
   const all = shown.length > 1 ? item(null, "All", data.events) : null;
   const items = [all, ...shown.map(({ name, title }) => item(name, title, sums.get(name)))];
-  if (!all) items[1].firstChild.setAttribute("aria-pressed", "true");
-  return h("ul", { class: "figures", "aria-label": "Reasons, for the chart" }, items);
+  if (!all) items[1]?.querySelector("button")?.setAttribute("aria-pressed", "true");
+  return h("ul", { class: "figures", "aria-label": "Reasons" }, items);
 }
 
-/** What shared/chart.js draws. */
+/**
+ * Returns what shared/chart.js draws.
+ *
+ * @param {Board} board
+ * @param {RejectedEvents} data
+ * @param {string | null} chosen
+ */
 function chartData(board, { days, reasons: rows }, chosen) {
   const [{ zone }, span] = [board.view(), board.span()];
   const codes = new Set(rows.filter((row) => !chosen || row.reason === chosen).map((row) => row.code));
@@ -159,35 +196,40 @@ function chartData(board, { days, reasons: rows }, chosen) {
     Object.entries(day.codes).reduce((sum, [code, n]) => sum + (codes.has(code) ? n : 0), 0),
   );
   const now = Date.now();
-  const ahead = (i) => starts[i] > now;
+  const ahead = (/** @type {number} */ i) => starts[i] > now;
   const open = span.isOpen ? starts.findLastIndex((start) => start <= now) : -1;
-  const day = (i) => bucketLabel(starts[i], zone, "day");
-  const soFar = (i) => (i === open ? ", so far" : "");
-  const { title } = REASONS.find((one) => one.name === chosen) || { title: "Left out" };
+  const day = (/** @type {number} */ i) => bucketLabel(starts[i], zone, "day");
+  const soFar = (/** @type {number} */ i) => (i === open ? ", so far" : "");
+  const { title } = REASONS.find((one) => one.name === chosen) || { title: "Rejected events" };
   return {
-    label: `${title} by day, ${dayRange(span.from, span.to)}; arrow keys go from day to day`,
+    label: `${title} by day, ${dayRange(span.from, span.to)}; use the arrow keys to move between days`,
     now: sums.map((sum, i) => (ahead(i) ? null : sum)),
     before: null,
     open,
     format: shortNumber,
-    say: (i) => `${day(i)}: ${ahead(i) ? "not yet" : plural(sums[i], "event")}${soFar(i)}`,
-    tip: (i) => [
+    say: (/** @type {number} */ i) => `${day(i)}: ${ahead(i) ? "not yet" : plural(sums[i], "event")}${soFar(i)}`,
+    tip: (/** @type {number} */ i) => [
       h("p", { class: "chart-tip-when" }, day(i), i === open ? h("span", { class: "soft" }, " so far") : null),
       ahead(i) ? null : h("p", { class: "chart-tip-now" }, h("strong", null, plural(sums[i], "event"))),
       Object.entries(days[i].codes)
         .filter(([code]) => codes.has(code))
         .sort(([, one], [, other]) => other - one)
-        .map(([code, n]) => h("p", { class: "soft" }, `${explanation(code, ANY).title}: ${number(n)}`)),
+        .map(([code, n]) => h("p", { class: "soft" }, `${explanation(code, NO_WEBSITE).title}: ${number(n)}`)),
     ],
-    ticks: (width) => axisTicks(starts, zone, "day", Math.max(2, Math.floor(width / A_LABEL_PX))),
-    pick: (first, last) => pickDays(board, starts[first], starts[last]),
+    ticks: (/** @type {number} */ width) => axisTicks(starts, zone, "day", Math.max(2, Math.floor(width / LABEL_PX))),
+    pick: (/** @type {any} */ first, /** @type {any} */ last) => pickDays(board, starts[first], starts[last]),
   };
 }
 
-// Roles are written out: on narrow screens the rows are no table's to the browser any more.
+// Explicit roles: on narrow screens the style sheet changes `display`, and browsers drop the table's implicit roles.
+/**
+ * @param {{ website: Website }} options
+ * @param {RejectedEvents} data
+ */
 function reasons({ website }, { events, reasons: rows, samples }) {
-  const head = (text, kind) => h("th", { scope: "col", role: "columnheader", class: kind || null }, text);
-  const row = ({ code, events: own }) => {
+  const head = (/** @type {string} */ text, /** @type {string | null} */ kind = null) =>
+    h("th", { scope: "col", role: "columnheader", class: kind || null }, text);
+  const row = (/** @type {{ code: string, events: any }} */ { code, events: own }) => {
     const { title, means, todo } = explanation(code, website);
     const seen = recentDetails(samples, code);
     return h(
@@ -199,7 +241,7 @@ function reasons({ website }, { events, reasons: rows, samples }) {
         h("strong", null, title),
         h("code", { class: "soft" }, code),
         seen.length
-          ? h("span", { class: "soft small-text lately" }, h("br"), "Lately: ", h("bdi", null, seen.join(", ")))
+          ? h("span", { class: "soft small-text lately" }, h("br"), "Recently: ", h("bdi", null, seen.join(", ")))
           : null,
       ),
       h(
@@ -214,21 +256,26 @@ function reasons({ website }, { events, reasons: rows, samples }) {
   return h(
     "section",
     { class: "card", "aria-labelledby": "why" },
-    h("div", { class: "card-head" }, h("h2", { id: "why", class: "card-title" }, "Why, and what to do")),
+    h("div", { class: "card-head" }, h("h2", { id: "why", class: "card-title" }, "Reasons and what to do")),
     h(
       "table",
       { class: "reasons", role: "table" },
       h(
         "thead",
         { role: "rowgroup" },
-        h("tr", { role: "row" }, head("Reason", "why"), head("Events", "num"), head("What it means", "what")),
+        h("tr", { role: "row" }, head("Reason", "why"), head("Events", "num"), head("Meaning", "what")),
       ),
       h("tbody", { role: "rowgroup" }, rows.map(row)),
     ),
   );
 }
 
+/**
+ * @param {RejectedSample[]} samples
+ * @param {string} zone
+ */
 function examples(samples, zone) {
+  /** @type {Intl.DateTimeFormatOptions} */
   const options = {
     day: "numeric",
     month: "short",
@@ -238,7 +285,7 @@ function examples(samples, zone) {
     hourCycle: "h23",
   };
   const format = dateFormat(zone, options);
-  const row = (sample) =>
+  const row = (/** @type {RejectedSample} */ sample) =>
     h(
       "tr",
       null,
@@ -246,12 +293,12 @@ function examples(samples, zone) {
       h(
         "td",
         { class: "wrap" },
-        h("strong", null, explanation(sample.code, ANY).title),
+        h("strong", null, explanation(sample.code, NO_WEBSITE).title),
         h("span", null, " ", exampleDetail(sample)),
         sample.type ? h("span", { class: "soft" }, ` ${sample.type}`) : null,
       ),
     );
-  const heads = ["Last time", "What"].map((text) => h("th", { scope: "col" }, text));
+  const heads = ["Last seen", "Event"].map((text) => h("th", { scope: "col" }, text));
   return h(
     "section",
     { class: "card", "aria-labelledby": "examples" },
@@ -263,11 +310,16 @@ function examples(samples, zone) {
           h("thead", null, h("tr", null, heads)),
           h("tbody", null, samples.map(row)),
         )
-      : h("p", { class: "nothing soft" }, "Of these days no example is kept any more: examples are for 30 days."),
+      : h("p", { class: "nothing soft" }, "No examples in this range. Examples are kept for 30 days."),
   );
 }
 
-/** The share of a part: a few in thousands are not none. */
+/**
+ * Returns a share in percent; a non-zero share is never shown as 0%.
+ *
+ * @param {number} part
+ * @param {number} all
+ */
 function shareOf(part, all) {
   const share = (100 * part) / all;
   return share < 0.1 ? `<${percent(0.1)}` : percent(share);

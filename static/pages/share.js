@@ -1,29 +1,30 @@
-// The dashboard of a website for whoever has its link: the same figures, nothing to change, no other website.
+// The dashboard of a website for anyone who has its share link (/share/{token}): read-only.
 
-import { dashboard, noDashboard } from "../dashboard/page.js";
-import { h, logo } from "../shared/dom.js";
+import { DASHBOARD } from "../dashboard/dashboard.js";
+import { failureNotice } from "../shared/dialog.js";
+import { h, logo, refill } from "../shared/dom.js";
 import { get } from "../shared/api.js";
+import { websitePage } from "../shared/website_page.js";
 
+/**
+ * @param {HTMLElement} root
+ * @param {Context} context
+ * @returns {Promise<PageHandle | null>}
+ */
 export async function show(root, context) {
   const base = `/api/share/${context.params.token}`;
   const answer = await get(base, { signal: context.signal });
   if (answer.error?.code === "aborted") return null;
   if (!answer.ok) {
     const isGone = answer.status === 404;
-    const words = { message: "The link may be mistyped, or its owner has taken it back." };
-    return noDashboard(
-      root,
-      isGone ? "This link shows nothing." : "This page cannot be shown.",
-      isGone ? words : answer.error,
-      isGone ? null : () => show(root, context),
-    );
+    const notice = isGone
+      ? failureNotice("This share link is not valid.", { message: "It may be mistyped, or its owner has revoked it." })
+      : failureNotice("This page cannot be shown.", answer.error, () => show(root, context));
+    refill(root, h("div", { class: "page narrow" }, notice));
+    return null;
   }
   const { name, domain, time_zone: zone, demo } = answer.data;
-  const home = h(
-    "p",
-    { class: "share-home small-text soft" },
-    logo(),
-    demo ? "Demo data, shared with Tally, read-only" : "Shared with Tally, read-only",
-  );
-  return dashboard(root, context, { base, name: name || domain, zone, home });
+  const words = demo ? "Demo data, shared with Tally, read-only" : "Shared with Tally, read-only";
+  const banner = h("p", { class: "share-home small-text soft" }, logo(), words);
+  return websitePage(root, context, DASHBOARD, { base, name: name || domain, zone, banner });
 }

@@ -1,6 +1,5 @@
-// Web vitals of a website (/websites/{id}/vitals): how fast its pages are for those who open them. The five metrics with
-// their ratings; of the chosen one, which is in the address, the trend, the pages and devices where it is worst, what it
-// means and what helps.
+// The performance page (/websites/{id}/vitals): the five web vitals with their ratings, and for the selected one, which is
+// in the address, its trend, the pages and devices with the most poor page loads, its definition and advice.
 
 import { metricCards } from "../vitals/metric_cards.js";
 import { rankedDialog, rankedList } from "../vitals/rankings.js";
@@ -15,27 +14,28 @@ import { snippetBox } from "../shared/onboarding.js";
 
 const EDGE_PX = 16;
 const SHOWN = 10;
-// CONTRACT: limit is at most 1000.
+// The read API's maximum of `limit`.
 const MAX_ROWS = 1000;
 const LISTS = [
-  ["pathname", "Pages where most people wait"],
+  ["pathname", "Pages with the most poor page loads"],
   ["device", "Devices"],
 ];
 
+/** @type {PageDefinition} */
 const PAGE = {
-  title: "Web vitals",
-  look: ["/assets/vitals/vitals.css"],
-  // Measurements have no event name, and are of one type.
+  title: "Performance",
+  styles: ["/assets/vitals/vitals.css"],
+  // Web vitals have no event name and one type.
   fields: FILTERS.filter((field) => !["event_name", "type"].includes(field)),
-  own: {
-    read: (query) => ({ metric: (metricNamed(query.get("metric")) || METRICS[0]).name }),
+  state: {
+    read: (/** @type {URLSearchParams} */ query) => ({ metric: metricNamed(query.get("metric")).name }),
     write: ({ metric }) => (metric === METRICS[0].name ? [] : [["metric", metric]]),
   },
-  foot: "The large figure of each metric is p75: three of four page loads were at most that. Percentiles are within 2 % of the exact ones; samples and shares are exact. Days here are UTC days.",
+  foot: "The large figure of each metric is p75: 75% of page loads had this value or a lower one. Percentiles are within 2% of the exact values; samples and shares are exact. Days are UTC days.",
   csv(board) {
     const { metric } = board.view();
     const { short } = metricNamed(metric);
-    const link = (words, more, file) => [
+    const link = (/** @type {string} */ words, /** @type {any} */ more, /** @type {any} */ file) => [
       words,
       `${board.base}/vitals?${board.question({ ...more, format: "csv" })}`,
       file,
@@ -50,9 +50,17 @@ const PAGE = {
   build,
 };
 
+/**
+ * @param {HTMLElement} root
+ * @param {Context} context
+ */
 export const show = (root, context) => websitePage(root, context, PAGE);
 
+/**
+ * @param {Board} board
+ */
 function build(board) {
+  /** @type {Record<string, any>} */
   const places = {
     answer: h("div", { class: "vitals-answer" }),
     about: h("div", { class: "metric-about" }),
@@ -71,31 +79,32 @@ function build(board) {
   places.rest = h("div", { class: "vitals-rest", hidden: true }, chosen, h("div", { class: "ranked-cards" }, lists));
   const metric = () => metricNamed(board.view().metric);
   const line = trendChart(places.trend, board);
+  /** @type {any} */
   let overall = null;
 
-  const all = board.part(places.answer, {
-    what: () => "The web vitals cannot be shown.",
+  const loadOverall = board.panel(places.answer, {
+    what: () => "Web vitals cannot be shown.",
     ask: (signal) => board.ask("vitals", {}, signal),
     draw(answer) {
       overall = answer;
       drawAll();
-      const { samples } = answer.data.find((row) => row.metric === metric().name);
+      const { samples } = answer.data.find((/** @type {any} */ row) => row.metric === metric().name);
       const { from, to } = board.span();
       board.say(`${dayRange(from, to)}: ${metric().short} of ${plural(samples, "page load")}`);
     },
   });
-  const days = board.part(places.trend, {
+  const days = board.panel(places.trend, {
     what: () => `The trend of ${metric().short} cannot be shown.`,
     ask: (signal) => board.ask("vitals", { by: "day", metric: metric().name }, signal),
     draw: ({ data, meta }) => line.draw(metric(), data, meta.thresholds[meta.metric]),
   });
   const rankings = LISTS.map(([field, title], i) =>
-    board.part(places.lists[i], {
+    board.panel(places.lists[i], {
       what: () => `${title} cannot be shown.`,
       ask: (signal) => board.ask("vitals", { by: field, metric: metric().name, limit: SHOWN + 1 }, signal),
       draw({ data, meta }) {
         const [of, threshold] = [metricNamed(meta.metric), meta.thresholds[meta.metric]];
-        const all = () => rankedDialog(field, of, threshold, board);
+        const showAll = () => rankedDialog(field, of, threshold, board);
         refill(
           places.lists[i],
           rankedList(field, data.slice(0, SHOWN), of, threshold, board),
@@ -103,7 +112,7 @@ function build(board) {
             ? h(
                 "div",
                 { class: "card-foot no-print" },
-                h("button", { class: "button small", type: "button", onclick: all }, "All pages"),
+                h("button", { class: "button small", type: "button", onclick: showAll }, "All pages"),
               )
             : null,
         );
@@ -113,41 +122,48 @@ function build(board) {
 
   function drawAll() {
     const { data, meta } = overall;
-    const hasAny = data.some((row) => row.samples);
+    const hasAny = data.some((/** @type {any} */ row) => row.samples);
     places.rest.hidden = !hasAny;
     if (!hasAny) return void fill(places.answer, board.view().filters.length ? noMatchState(board) : notYet(board));
     drawAbout(meta.thresholds[metric().name]);
-    const choose = (name) => board.go({ ...board.view(), metric: name });
+    const choose = (/** @type {string} */ name) => board.go({ ...board.view(), metric: name });
     const cards = metricCards(data, meta.thresholds, { chosen: metric().name, choose });
     refill(places.answer, verdictNode(verdict(data, meta.thresholds)), cards);
-    // On narrow screens the cards scroll sideways.
-    cards.scrollLeft = cards.querySelector("[aria-pressed=true]").parentNode.offsetLeft - EDGE_PX;
+    // On narrow screens the cards scroll horizontally.
+    const pressed = cards.querySelector("[aria-pressed=true]")?.parentElement;
+    if (pressed) cards.scrollLeft = pressed.offsetLeft - EDGE_PX;
   }
 
+  /**
+   * @param {{ good: number, poor: number }} options
+   */
   function drawAbout({ good, poor }) {
     const { name, short, long, means, helps } = metric();
     fill(
       places.about,
       h("h2", { id: "metric" }, `${short}: ${long}`),
       h("p", null, `${means} Good up to ${formatMetric(name, good)}, poor above ${formatMetric(name, poor)}.`),
-      h("p", null, h("strong", null, "What helps: "), helps),
+      h("p", null, h("strong", null, "How to improve: "), helps),
     );
   }
 
   return {
     element: [places.answer, places.rest],
-    async load({ quietly, last }) {
+    async load(/** @type {{ quietly: any, last: any }} */ { quietly, last }) {
       const isOwn = last && overall && hasSameScope(last, board.view());
       if (isOwn) drawAll();
-      const asked = [days, ...rankings].map((load) => load({ quietly }));
-      await Promise.all(isOwn ? asked : [all({ quietly }), ...asked]);
+      const loads = [days, ...rankings].map((load) => load({ quietly }));
+      await Promise.all(isOwn ? loads : [loadOverall({ quietly }), ...loads]);
     },
     leave: () => line.end(),
   };
 }
 
+/**
+ * @param {{ isMet: boolean | null, words: string }} options
+ */
 function verdictNode({ isMet, words }) {
-  const title = { true: "Core Web Vitals are met", false: "Core Web Vitals are not met" }[isMet];
+  const title = isMet === null ? null : `Core Web Vitals: ${isMet ? "passed" : "not passed"}`;
   return h(
     "div",
     { class: `notice verdict ${isMet === null ? "" : isMet ? "good" : "warn"}` },
@@ -156,11 +172,14 @@ function verdictNode({ isMet, words }) {
   );
 }
 
+/**
+ * @param {Board} board
+ */
 function notYet({ website, server, span }) {
   const { from, to } = span();
   return emptyState({
-    title: "No web vitals in these days",
-    words: `${dayRange(from, to)}. The tracker measures them where its script says data-vitals, and sends one small event a page, when the page is left.`,
+    title: "No web vitals in this range",
+    words: `${dayRange(from, to)}. Add data-vitals to the snippet. The tracker then sends one event per page when the page is left.`,
     steps: snippetBox(website, server, { attributes: "data-vitals" }),
   });
 }

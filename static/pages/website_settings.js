@@ -1,5 +1,4 @@
-// The settings of one website (/websites/{id}#settings): name and domain, other addresses that may send, the public
-// link, the snippet, and the end of it. It may change and delete that website.
+// The settings of a website (/websites/{id}#settings): name and domain, allowed origins, share link, snippet, deletion.
 
 import { sectionCard } from "../account/card.js";
 import { confirmDialog, copyButton, notify, openDialog } from "../shared/dialog.js";
@@ -11,6 +10,10 @@ import { showWebsiteNotFound } from "../shared/website_not_found.js";
 import { snippetBox, eventMonitor } from "../shared/onboarding.js";
 import { at } from "../shared/paths.js";
 
+/**
+ * @param {HTMLElement} root
+ * @param {Context} context
+ */
 export async function show(root, context) {
   await loadStylesheet("/assets/account/account.css");
   const website = context.websites.find((one) => one.id === context.params.id);
@@ -21,6 +24,9 @@ export async function show(root, context) {
   return { update: () => {} };
 }
 
+/**
+ * @param {Settings} settings
+ */
 function head({ website, title }) {
   return h(
     "div",
@@ -34,7 +40,12 @@ function head({ website, title }) {
   );
 }
 
-/** Draws all parts for the website as it is now. */
+/**
+ * Draws all cards for the website as it is now.
+ *
+ * @param {Settings} settings
+ * @param {Website} website
+ */
 function draw(settings, website) {
   settings.website = website;
   const name = website.name || website.domain;
@@ -50,6 +61,11 @@ function draw(settings, website) {
   );
 }
 
+/**
+ * @param {Settings} settings
+ * @param {any} body
+ * @param {string} said
+ */
 async function change(settings, body, said) {
   const answer = await send("PATCH", `/api/account/websites/${settings.website.id}`, body);
   if (!answer.ok) return answer;
@@ -59,6 +75,9 @@ async function change(settings, body, said) {
   return null;
 }
 
+/**
+ * @param {Settings} settings
+ */
 function nameCard(settings) {
   const { website } = settings;
   const name = field({
@@ -76,19 +95,22 @@ function nameCard(settings) {
     value: website.domain,
     inputmode: "url",
     autocomplete: "off",
-    missing: "Enter the domain, as example.com.",
-    hint: "Only its pages and those of its subdomains may send. What is stored stays, whatever it is changed to.",
+    missing: "Enter the domain, such as example.com.",
+    hint: "Its pages and those of its subdomains can send events. Changing it keeps stored events.",
   });
   const made = form({
     fields: [name, domain],
     action: "Save name and domain",
     busy: "Saving…",
     submit: (values) =>
-      change(settings, { name: values.name.trim(), domain: values.domain.trim() }, "Name and domain are saved."),
+      change(settings, { name: values.name.trim(), domain: values.domain.trim() }, "Name and domain saved."),
   });
   return sectionCard("Name and domain", made.element);
 }
 
+/**
+ * @param {Settings} settings
+ */
 function originsCard(settings) {
   const area = h("textarea", {
     rows: Math.max(2, settings.website.origins.length + 1),
@@ -98,96 +120,122 @@ function originsCard(settings) {
   });
   area.value = settings.website.origins.join("\n");
   const origins = field({
-    label: "Other addresses",
+    label: "Origins",
     name: "origins",
     input: area,
-    hint: "One a line, exactly as a browser names them: https://partner.example, capacitor://localhost, http://localhost:5173.",
+    hint: "One per line: https://partner.example, capacitor://localhost, http://localhost:5173.",
   });
   const made = form({
     fields: [origins],
-    action: "Save addresses",
+    action: "Save origins",
     busy: "Saving…",
-    submit: ({ origins: text }) =>
-      change(settings, { origins: text.split(/\s+/).filter(Boolean) }, "The addresses are saved."),
+    submit: ({ origins: text }) => change(settings, { origins: text.split(/\s+/).filter(Boolean) }, "Origins saved."),
   });
   return sectionCard(
-    "Who else may send",
-    h("p", { class: "soft" }, "Pages outside the domain that send events too. Apps and servers need no line here."),
+    "Allowed origins",
+    h("p", { class: "soft" }, "Pages of other origins that can send events. Apps and servers do not need an entry."),
     made.element,
   );
 }
 
+/**
+ * @param {Settings} settings
+ */
 function shareCard(settings) {
   const { website } = settings;
   const body = h("div", { class: "stack" });
   if (website.share) shared(settings, body);
   else {
-    const make = h("button", { class: "button", type: "button" }, icon("share"), "Make a public link");
-    make.addEventListener("click", () => runOnce(make, () => share(settings, "The public link is made.")));
+    const make = h("button", { class: "button", type: "button" }, icon("share"), "Create link");
+    make.addEventListener("click", () => runOnce(make, () => share(settings, "Share link created.")));
     fill(
       body,
       h(
         "p",
         { class: "soft" },
-        "Off. With a public link anyone who has it sees this website's figures, and nothing else; no login, no changes.",
+        "No share link. Anyone with a share link can view this website's dashboard without a login. They cannot change anything.",
       ),
       h("div", { class: "row" }, make),
     );
   }
-  return sectionCard("Public link", body);
+  return sectionCard("Share link", body);
 }
 
+/**
+ * @param {Settings} settings
+ * @param {HTMLElement} body
+ */
 function shared(settings, body) {
-  const link = location.origin + at(settings.website.share);
-  const shown = h("input", { type: "text", readonly: true, value: link, "aria-label": "Public link", class: "mono" });
+  const link = location.origin + at(settings.website.share || "");
+  const shown = h("input", { type: "text", readonly: true, value: link, "aria-label": "Share link", class: "mono" });
   shown.addEventListener("focus", () => shown.select());
-  const renew = h("button", { class: "button", type: "button" }, "Replace the link");
+  const renew = h("button", { class: "button", type: "button" }, "Replace link");
   renew.addEventListener("click", async () => {
     const agreed = await confirmDialog({
-      title: "Replace the public link?",
-      words: "The present link stops working at once. Whoever shall see the figures needs the new one.",
-      action: "Replace the link",
+      title: "Replace share link?",
+      words: "The current link stops working at once.",
+      action: "Replace link",
     });
-    if (agreed) runOnce(renew, () => share(settings, "The public link is replaced."));
+    if (agreed) runOnce(renew, () => share(settings, "Share link replaced."));
   });
-  const off = h("button", { class: "button", type: "button" }, "Turn the link off");
+  const off = h("button", { class: "button", type: "button" }, "Revoke link");
   off.addEventListener("click", async () => {
     const agreed = await confirmDialog({
-      title: "Turn the public link off?",
-      words: "It stops working at once. A new one can be made at any time, with another address.",
-      action: "Turn the link off",
+      title: "Revoke share link?",
+      words: "The link stops working at once. You can create a new one at any time.",
+      action: "Revoke link",
       danger: true,
     });
     if (agreed) runOnce(off, () => unshare(settings));
   });
   fill(
     body,
-    h("p", { class: "soft" }, "On. Anyone who has this link sees this website's figures, and nothing else."),
+    h("p", { class: "soft" }, "Anyone with this link can view this website's dashboard."),
     h("div", { class: "row copy-row" }, h("div", { class: "grow" }, shown), copyButton(link, "Copy link")),
-    h("div", { class: "row" }, renew, off, h("a", { href: settings.website.share }, "See what they see")),
+    h("div", { class: "row" }, renew, off, h("a", { href: settings.website.share }, "Open shared page")),
   );
 }
 
+/**
+ * @param {Settings} settings
+ * @param {string} said
+ */
 async function share(settings, said) {
   const answer = await send("POST", `/api/account/websites/${settings.website.id}/share`);
   await applyShare(settings, answer, said, () => ({ share: answer.data.share }));
 }
 
+/**
+ * @param {Settings} settings
+ */
 async function unshare(settings) {
   const answer = await send("DELETE", `/api/account/websites/${settings.website.id}/share`);
-  await applyShare(settings, answer, "The public link is off.", () => ({ share: null }));
+  await applyShare(settings, answer, "Share link revoked.", () => ({ share: null }));
 }
 
+/**
+ * @param {Settings} settings
+ * @param {any} answer
+ * @param {string} said
+ * @param {() => Partial<Website>} changed
+ */
 async function applyShare(settings, answer, said, changed) {
   if (!answer.ok) return notify(answer.error.message);
   await settings.context.refresh();
   notify(said);
   draw(settings, { ...settings.website, ...changed() });
-  // The button that was pressed has gone with its card.
-  settings.parts.querySelectorAll("section")[2].querySelector("button, input").focus();
+  // The clicked button was replaced with its card: focus the new card.
+  /** @type {HTMLElement | null} */ (
+    settings.parts.querySelectorAll("section")[2].querySelector("button, input")
+  )?.focus();
 }
 
-/** Does it once, however often the button is pressed meanwhile. */
+/**
+ * Runs `work`, unless it is still running from an earlier click on the button.
+ *
+ * @param {HTMLButtonElement} button
+ * @param {() => any} work
+ */
 async function runOnce(button, work) {
   if (button.getAttribute("aria-disabled") === "true") return;
   button.setAttribute("aria-disabled", "true");
@@ -195,9 +243,12 @@ async function runOnce(button, work) {
   button.removeAttribute("aria-disabled");
 }
 
+/**
+ * @param {Settings} settings
+ */
 function snippetCard(settings) {
   const { website, context } = settings;
-  const check = h("button", { class: "button", type: "button" }, "Look for the newest event");
+  const check = h("button", { class: "button", type: "button" }, "Check for events");
   const place = h("div", { class: "stack" }, h("div", { class: "row" }, check));
   check.addEventListener("click", () => fill(place, eventMonitor(website)));
   return sectionCard(
@@ -214,12 +265,15 @@ function snippetCard(settings) {
   );
 }
 
+/**
+ * @param {Settings} settings
+ */
 function deletionCard(settings) {
   const { website } = settings;
   const button = h("button", { class: "button danger", type: "button" }, deletionWords(website));
   button.addEventListener("click", () =>
     runOnce(button, async () => {
-      // Events may have come since the page was opened.
+      // Events may have arrived since the page was opened.
       const fresh = await get(`/api/account/websites/${website.id}`);
       const words = deletionWords(fresh.ok ? fresh.data : website);
       fill(button, words);
@@ -229,22 +283,29 @@ function deletionCard(settings) {
   return h(
     "section",
     { class: "card roomy ending" },
-    h("h2", null, "Delete"),
+    h("h2", null, "Delete website"),
     h(
       "p",
       { class: "soft" },
-      "It stops taking events at once, and everything stored of it is erased from the file. There is no way back but a backup.",
+      "The website stops accepting events at once, and all of its data is deleted. This cannot be undone, except from a backup.",
     ),
     h("div", { class: "row" }, button),
   );
 }
 
+/**
+ * @param {Website} website
+ */
 function deletionWords(website) {
   if (!website.events) return "Delete website";
   const events = website.events_exact ? `its ${plural(website.events, "event")}` : "all its events";
   return `Delete website and ${events}`;
 }
 
+/**
+ * @param {Settings} settings
+ * @param {string} words
+ */
 function deletionDialog(settings, words) {
   const { website, context } = settings;
   const typed = field({
@@ -267,12 +328,12 @@ function deletionDialog(settings, words) {
       dialog.close();
       await context.refresh();
       await context.go("/", { replace: true });
-      notify(`${website.name || website.domain} is deleted.`);
+      notify(`Website deleted: ${website.name || website.domain}`);
     },
   });
   const dialog = openDialog({
     title: `Delete ${website.name || website.domain}?`,
-    body: [h("p", null, "Its figures, its public link and its events are erased, from the file too."), made.element],
+    body: [h("p", null, "Its events, reports and share link are deleted from the database."), made.element],
   });
   made.focus();
 }

@@ -1,5 +1,5 @@
-// The list of websites: today's visitors, who is here now, and the last seven days of each; a dialog (#add) adds one.
-// It may add websites and ask for their figures, only of those that are seen.
+// The list of websites (/): today's visitors, visitors now, and the last seven days of each; the dialog #add adds a
+// website. Figures are loaded when a card scrolls into view.
 
 import { openDialog } from "../shared/dialog.js";
 import { fill, h, icon, loadStylesheet, svg, visuallyHidden } from "../shared/dom.js";
@@ -9,9 +9,13 @@ import { plural, number, displayZone } from "../shared/formats.js";
 import { snippetBox, eventMonitor } from "../shared/onboarding.js";
 import { here } from "../shared/paths.js";
 
-// our choice: as the dashboard's own live number.
+// Slower than on the dashboard (10 s), since every visible website is requested.
 const LIVE_MS = 30_000;
 
+/**
+ * @param {HTMLElement} root
+ * @param {Context} context
+ */
 export async function show(root, context) {
   context.title("Websites");
   await loadStylesheet("/assets/account/account.css");
@@ -19,12 +23,21 @@ export async function show(root, context) {
   const redraw = () => fill(page, head(context.websites.length), context.websites.length ? list(context) : empty());
   redraw();
   fill(root, page);
-  const adding = { ...context, added: (websites) => ((context.websites = websites), redraw()) };
+  const adding = {
+    ...context,
+    added(/** @type {Website[]} */ websites) {
+      context.websites = websites;
+      redraw();
+    },
+  };
   const opened = () => context.hash === "#add" && addDialog(adding);
   opened();
   return { update: opened };
 }
 
+/**
+ * @param {number} many
+ */
 function head(many) {
   return h(
     "div",
@@ -38,19 +51,23 @@ function empty() {
   return h(
     "div",
     { class: "empty card" },
-    h("h2", null, "No website yet"),
-    h("p", null, "Add the domain whose visits you want to see. You get two lines to put on its pages."),
+    h("h2", null, "No websites yet"),
+    h("p", null, "Add a domain to get the snippet for its pages."),
     h("a", { class: "button primary", href: "/#add" }, icon("plus"), "Add website"),
   );
 }
 
+/**
+ * @param {Context} context
+ */
 function list(context) {
   const zone = displayZone(context.account.time_zone);
   const cards = new Map(context.websites.map((website) => [card(website), website]));
   const seen = new IntersectionObserver((entries) => {
-    for (const { target } of entries.filter((entry) => entry.isIntersecting)) {
+    for (const entry of entries.filter(({ isIntersecting }) => isIntersecting)) {
+      const target = /** @type {HTMLLIElement} */ (entry.target);
       seen.unobserve(target);
-      figures(target, cards.get(target), zone, context.signal);
+      figures(target, /** @type {Website} */ (cards.get(target)), zone, context.signal);
     }
   });
   for (const one of cards.keys()) seen.observe(one);
@@ -58,6 +75,9 @@ function list(context) {
   return h("ul", { class: "website-list" }, [...cards.keys()]);
 }
 
+/**
+ * @param {Website} website
+ */
 function card(website) {
   const name = website.name || website.domain;
   const own = `/websites/${website.id}`;
@@ -89,11 +109,18 @@ function card(website) {
   );
 }
 
-/** Asks for one website's week and who is there now, and looks again for the latter. */
+/**
+ * Loads the last seven days and the visitors now of one website; the latter repeatedly.
+ *
+ * @param {HTMLElement} element
+ * @param {Website} website
+ * @param {string} zone
+ * @param {AbortSignal} signal
+ */
 async function figures(element, website, zone, signal) {
   const base = `/api/account/websites/${website.id}`;
-  const place = element.querySelector(".website-card-figures");
-  const now = element.querySelector(".website-now");
+  const place = /** @type {HTMLElement} */ (element.querySelector(".website-card-figures"));
+  const now = /** @type {HTMLElement} */ (element.querySelector(".website-now"));
   const [week, live] = await Promise.all([
     get(`${base}/timeseries?interval=day&from=${day(zone, 6)}&to=${day(zone, 0)}&tz=${encodeURIComponent(zone)}`, {
       signal,
@@ -106,17 +133,20 @@ async function figures(element, website, zone, signal) {
     const retry = h("button", { class: "button small above", type: "button", onclick: again }, "Try again");
     return fill(place, h("p", { class: "soft" }, week.error.message), retry);
   }
-  const sum = week.data.reduce((total, row) => total + row.visitors, 0);
-  if (!website.events && !sum) return fill(place, h("p", { class: "soft" }, "No event yet. Open it for the snippet."));
+  const sum = week.data.reduce((/** @type {any} */ total, /** @type {any} */ row) => total + row.visitors, 0);
+  if (!website.events && !sum) {
+    return fill(place, h("p", { class: "soft" }, "No events yet. Open the website for its snippet."));
+  }
   const today = week.data.at(-1);
-  const figure = (words, value) => h("div", null, h("dt", null, words), h("dd", null, number(value)));
+  const figure = (/** @type {string} */ words, /** @type {number} */ value) =>
+    h("div", null, h("dt", null, words), h("dd", null, number(value)));
   fill(
     place,
     h(
       "dl",
       { class: "website-numbers" },
       figure("Visitors today", today.visitors),
-      figure("Views today", today.pageviews),
+      figure("Pageviews today", today.pageviews),
     ),
     h(
       "figure",
@@ -125,16 +155,20 @@ async function figures(element, website, zone, signal) {
       h("figcaption", null, `${plural(sum, "visitor")} in 7 days`),
     ),
   );
-  sayNow(now, live);
+  drawNow(now, live);
   const again = setInterval(async () => {
-    // The card was drawn anew, and the new one asks for itself.
+    // The card was redrawn, and the new one polls.
     if (!now.isConnected) return clearInterval(again);
-    if (!document.hidden) sayNow(now, await get(`${base}/realtime`, { signal }));
+    if (!document.hidden) drawNow(now, await get(`${base}/realtime`, { signal }));
   }, LIVE_MS);
   signal.addEventListener("abort", () => clearInterval(again));
 }
 
-function sayNow(place, live) {
+/**
+ * @param {HTMLElement} place
+ * @param {Answer} live
+ */
+function drawNow(place, live) {
   if (!live.ok) return;
   const count = live.data.active_visitors;
   fill(
@@ -145,7 +179,11 @@ function sayNow(place, live) {
   );
 }
 
-/** Seven days of visitors as a line, the last one dashed since it is not over. */
+/**
+ * Returns seven days of visitors as a line; the last segment is dashed, since today is not over.
+ *
+ * @param {Bucket[]} rows
+ */
 function line(rows) {
   const most = Math.max(1, ...rows.map((row) => row.visitors));
   const [wide, high] = [120, 32];
@@ -153,7 +191,12 @@ function line(rows) {
     2 + (at * (wide - 4)) / Math.max(1, rows.length - 1),
     high - 3 - (row.visitors / most) * (high - 6),
   ]);
-  const path = (some) => some.map(([x, y], at) => `${at ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
+  const path = (/** @type {any} */ some) =>
+    some
+      .map(
+        (/** @type {any[]} */ [x, y], /** @type {number} */ at) => `${at ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`,
+      )
+      .join("");
   return svg(
     "svg",
     {
@@ -169,13 +212,23 @@ function line(rows) {
   );
 }
 
-/** A day in a zone as 2026-11-21, so many days ago. */
+/**
+ * Returns the day in a zone `ago` days ago: 2026-11-21
+ *
+ * @param {string} zone
+ * @param {number} ago
+ */
 function day(zone, ago) {
   const today = new Intl.DateTimeFormat("en-CA", { timeZone: zone }).format(new Date());
   return new Date(Date.parse(`${today}T12:00:00Z`) - ago * 86_400_000).toISOString().slice(0, 10);
 }
 
-/** The form that adds a website; `added(website, notes)` is called with it and what was changed of the domain. */
+/**
+ * Returns the form that adds a website. `added(website, notes)` is called with the website and notes about its domain.
+ *
+ * @param {any} added
+ * @param {any} [options]
+ */
 export function websiteForm(added, { wide = false, beside = null } = {}) {
   const domain = field({
     label: "Domain",
@@ -183,8 +236,8 @@ export function websiteForm(added, { wide = false, beside = null } = {}) {
     inputmode: "url",
     autocomplete: "off",
     placeholder: "example.com",
-    missing: "Enter the website's domain, as example.com.",
-    hint: "Its subdomains belong to it. An address is cut to its domain.",
+    missing: "Enter the website's domain, such as example.com.",
+    hint: "Subdomains are included. A URL is reduced to its domain.",
   });
   const name = field({
     label: "Name",
@@ -192,10 +245,11 @@ export function websiteForm(added, { wide = false, beside = null } = {}) {
     name: "name",
     autocomplete: "off",
     autocapitalize: "sentences",
-    hint: "How it is called here; its domain where you leave it out.",
+    hint: "Default: the domain.",
     maxlength: 100,
   });
-  // The domain that was refused because there is a website of it: the same once more adds a second one.
+  // The domain that was rejected because a website has it: submitting it again adds a second website.
+  /** @type {string | null} */
   let known = null;
   return form({
     fields: [domain, name],
@@ -204,27 +258,31 @@ export function websiteForm(added, { wide = false, beside = null } = {}) {
     wide,
     beside,
     submit: async (values) => {
+      /** @type {{ domain: string, name?: string, again?: boolean }} */
       const body = { domain: values.domain.trim() };
       if (values.name.trim()) body.name = values.name.trim();
       if (body.domain === known) body.again = true;
       const answer = await send("POST", "/api/account/websites", body);
       if (answer.error?.code === "website_exists") {
         known = body.domain;
-        answer.error.message = `${known} is already one of your websites. Press “Add website” again to add a second one.`;
+        answer.error.message = `You already have a website with the domain ${known}. Click “Add website” again to add a second one.`;
       }
       return answer.ok ? added(answer.data, answer.meta.notes || []) : answer;
     },
   });
 }
 
+/**
+ * @param {Context & { added(websites: Website[]): void }} context
+ */
 function addDialog(context) {
   const away = () => here() === "/" && location.hash === "#add" && context.go("/", { replace: true });
   const made = websiteForm(
-    async (website, notes) => {
+    async (/** @type {Website} */ website, /** @type {string[]} */ notes) => {
       const fresh = await context.refresh();
       if (fresh) context.added(fresh.websites);
-      fill(dialog.element.querySelector("h2"), `Add the snippet to ${website.domain}`);
-      const on = h("a", { class: "button", href: `/websites/${website.id}` }, "To the dashboard");
+      fill(dialog.title, `Add the snippet to ${website.domain}`);
+      const on = h("a", { class: "button", href: `/websites/${website.id}` }, "Go to dashboard");
       const box = eventMonitor(website, () => on.classList.add("primary"));
       fill(
         dialog.body,
@@ -233,7 +291,7 @@ function addDialog(context) {
         box,
         h("div", { class: "row end" }, on),
       );
-      dialog.body.querySelector("pre").focus();
+      dialog.body.querySelector("pre")?.focus();
     },
     { beside: h("button", { class: "button", type: "button", onclick: () => dialog.close() }, "Cancel") },
   );

@@ -1,9 +1,10 @@
-// Values that were stored as (other) because a field's limit of new values a day was reached: which field, on which day,
-// how many events, and why. Pure but for the nodes it makes.
+// Values that were stored as (other) because a field reached its daily limit of new values: field, day and number of
+// events. Pure, except for the nodes it creates.
 
 import { h } from "../shared/dom.js";
 import { number } from "../shared/formats.js";
 
+/** @type {Record<string, string>} */
 const NAMES = {
   pathname: "Page",
   referrer: "Referrer",
@@ -26,7 +27,11 @@ const NAMES = {
   property: "Property name",
 };
 
-/** The section, or null where nothing was folded. `rows`: `folded` of the read API's answer. */
+/**
+ * Returns the section; null without rows. `rows`: `folded` of the read API's answer.
+ *
+ * @param {FoldedValues[]} rows
+ */
 export function foldedSection(rows) {
   if (!rows.length) return null;
   const heads = [
@@ -35,7 +40,14 @@ export function foldedSection(rows) {
     ["New values", "num"],
     ["As (other)", "num"],
   ];
-  const row = ({ day, field, new_values: values, events }) =>
+  const row = (
+    /** @type {{ day: string, field: string, new_values: any, events: number }} */ {
+      day,
+      field,
+      new_values: values,
+      events,
+    },
+  ) =>
     h(
       "tr",
       { dataset: { field } },
@@ -51,20 +63,20 @@ export function foldedSection(rows) {
     h(
       "p",
       null,
-      "These events are counted. On these days more new values arrived in a field than a website may gain in a day;",
-      " the further ones are stored as ",
+      "These events are counted. On these days a field received more new values than the daily limit of a website;",
+      " further new values are stored as ",
       h("code", null, "(other)"),
       ". Values seen before are not affected.",
     ),
     h(
       "p",
       { class: "soft" },
-      "To do: look in the top lists for values that are not yours; one client may have sent random ones. If they are",
+      "To do: check the top lists for values that are not yours; a client may have sent random values. If they are",
       " yours, raise ",
       h("code", null, "--max-new-values"),
       " or ",
       h("code", null, "--max-new-names"),
-      ", or keep ids out of paths and campaign names.",
+      ", or remove ids from paths and campaign names.",
     ),
     h(
       "div",

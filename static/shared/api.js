@@ -1,30 +1,53 @@
-// Talking to our own server. Nothing here throws on a refusal: every answer is one object
+// Requests to the server that the page came from. No function throws: every answer is one object
 //   { ok, status, data, meta, error, etag }
-// and `error.message` is a sentence to show. `error.code` is the server's, or "unreachable" (no answer came),
-// "unreadable" (no JSON came) or "aborted" (the page that asked has gone: show nothing).
+// `error.message` is a sentence to show. `error.code` is the server's, or "unreachable" (no response), "unreadable" (the
+// response is not JSON) or "aborted" (the page was left: show nothing).
 
 import { at } from "./paths.js";
 
 const listeners = new Set();
 
-/** Asks with GET. */
+/**
+ * Sends a GET request.
+ *
+ * @param {string} path
+ * @param {{ signal?: AbortSignal, headers?: Record<string, string> }} [options]
+ * @returns {Promise<Answer>}
+ */
 export function get(path, { signal, headers } = {}) {
   return request(path, { signal, headers: { Accept: "application/json", ...headers } });
 }
 
-/** Sends POST, PATCH or DELETE with a JSON body. */
+/**
+ * Sends a POST, PATCH or DELETE request with a JSON body.
+ *
+ * @param {string} method
+ * @param {string} path
+ * @param {any} [body]
+ * @param {{ signal?: AbortSignal }} [options]
+ * @returns {Promise<Answer>}
+ */
 export function send(method, path, body, { signal } = {}) {
-  // Without a body there is none; what is sent is always JSON, which the server insists on.
+  // The server requires the content type of JSON for each of these methods, also without a body.
   const headers = { "Content-Type": "application/json" };
   return request(path, { method, headers, body: JSON.stringify(body === undefined ? {} : body), signal });
 }
 
-/** Calls back when the server says that nobody is logged in; gives a function that ends it. */
+/**
+ * Registers a function to call when the server answers not_logged_in; returns a function that removes it.
+ *
+ * @param {() => void} call
+ */
 export function onLoggedOut(call) {
   listeners.add(call);
   return () => listeners.delete(call);
 }
 
+/**
+ * @param {string} path
+ * @param {RequestInit} options
+ * @returns {Promise<Answer>}
+ */
 async function request(path, options) {
   let response;
   try {
@@ -37,8 +60,13 @@ async function request(path, options) {
   return read;
 }
 
-const UNREACHABLE = "The server does not answer. Check the connection, then try again.";
+const UNREACHABLE = "The server does not respond. Check the connection, then try again.";
 
+/**
+ * @param {Response} response
+ * @param {AbortSignal | null | undefined} signal
+ * @returns {Promise<Answer>}
+ */
 async function readBody(response, signal) {
   const { status } = response;
   if (status === 204) return { ok: true, status, data: null, meta: {}, error: null, etag: null };
@@ -47,7 +75,7 @@ async function readBody(response, signal) {
     read = await response.json();
   } catch {
     if (signal?.aborted) return failure(0, "aborted", "");
-    return failure(status, "unreadable", `The server answered ${status}, but not in a way that can be read here.`);
+    return failure(status, "unreadable", `The server answered ${status} with a response that is not JSON.`);
   }
   if (response.ok) {
     return {
@@ -70,6 +98,14 @@ async function readBody(response, signal) {
   );
 }
 
+/**
+ * @param {number} status
+ * @param {string} code
+ * @param {string} message
+ * @param {string | null} [field]
+ * @param {number} [retryAfter]
+ * @returns {Failure}
+ */
 function failure(status, code, message, field = null, retryAfter = 0) {
   return { ok: false, status, data: null, meta: {}, error: { code, message, field, retryAfter }, etag: null };
 }

@@ -1,15 +1,18 @@
-// Lists of values with a bar behind each, and the dialog with all of them: a search, and pages of fifty.
+// Lists of values with a bar behind each, and the dialog with all values: a search, and pages of fifty.
 
 import { openDialog } from "./dialog.js";
 import { fill, h, icon, visuallyHidden } from "./dom.js";
 import { number, percent } from "./formats.js";
 
-const A_PAGE = 50;
+const PAGE_ROWS = 50;
 
 /**
- * A list of bars. `rows`: [{ key, label (nodes), text, count, share (of all, 0 to 1, or null), bar (0 to 1), pressed,
- * more (a node beside the figures) }];
- * `choose(row)` is called on press, null where there is nothing to choose; `unit` names what is counted.
+ * Returns a list of bars. `rows`: [{ key, label (nodes), text, count, share (of all, 0 to 1, or null), bar (0 to 1),
+ * pressed, more (a node beside the figures) }]. `choose(row)` is called on a click; null where rows are not buttons.
+ * `unit` names what is counted.
+ *
+ * @param {BarRow[]} rows
+ * @param {{ choose: ((row: BarRow) => void) | null, unit: string }} options
  */
 export function barList(rows, { choose, unit }) {
   return h(
@@ -19,6 +22,11 @@ export function barList(rows, { choose, unit }) {
   );
 }
 
+/**
+ * @param {BarRow} row
+ * @param {((row: BarRow) => void) | null} choose
+ * @param {string} unit
+ */
 function bar(row, choose, unit) {
   return h(
     choose ? "button" : "div",
@@ -39,11 +47,14 @@ function bar(row, choose, unit) {
 }
 
 /**
- * A dialog with all values. `load()` resolves to { rows, note } or { error }; `draw(rows)` makes the elements of some
- * of them; `matches(row, text)` says whether a search finds a row.
+ * Opens a dialog with all values. `load()` resolves to { rows, note } or { error }; `draw(rows)` returns the elements of
+ * one page; `matches(row, text)` returns whether a search finds a row; `failed(error, retry)` returns the failure notice.
+ *
+ * @param {ListDialogOptions} options
  */
 export function listDialog({ title, load, draw, matches, failed, actions }) {
-  const found = { rows: [], page: 0, text: "" };
+  /** @type {{ rows: any[], page: number, text: string, note: string }} */
+  const found = { rows: [], page: 0, text: "", note: "" };
   const search = h("input", {
     type: "search",
     class: "search",
@@ -52,18 +63,23 @@ export function listDialog({ title, load, draw, matches, failed, actions }) {
     autocomplete: "off",
     spellcheck: "false",
   });
-  const list = h("div", { class: "list-page", "aria-busy": "true" }, h("p", { class: "soft" }, "Loading"));
+  const list = h("div", { class: "list-page", "aria-busy": "true" }, h("p", { class: "soft" }, "Loading…"));
   const count = h("span", { class: "soft", role: "status" });
   const back = pager("left", "Previous page", -1);
   const on = pager("right", "Next page", 1);
-  const bar = h("div", { class: "row apart list-pager" }, count, h("div", { class: "row" }, back, on));
+  const pagerRow = h("div", { class: "row apart list-pager" }, count, h("div", { class: "row" }, back, on));
   const dialog = openDialog({
     title,
     wide: true,
-    body: [h("div", { class: "list-search" }, icon("search"), search), list, bar],
+    body: [h("div", { class: "list-search" }, icon("search"), search), list, pagerRow],
     actions,
   });
 
+  /**
+   * @param {string} sign
+   * @param {string} label
+   * @param {number} by
+   */
   function pager(sign, label, by) {
     const button = h(
       "button",
@@ -74,17 +90,20 @@ export function listDialog({ title, load, draw, matches, failed, actions }) {
     return button;
   }
 
+  /**
+   * @param {number} page
+   */
   function show(page) {
     const hits = found.text ? found.rows.filter((row) => matches(row, found.text)) : found.rows;
-    const last = Math.max(0, Math.ceil(hits.length / A_PAGE) - 1);
+    const last = Math.max(0, Math.ceil(hits.length / PAGE_ROWS) - 1);
     found.page = Math.min(Math.max(page, 0), last);
-    const from = found.page * A_PAGE;
-    const shown = hits.slice(from, from + A_PAGE);
+    const from = found.page * PAGE_ROWS;
+    const shown = hits.slice(from, from + PAGE_ROWS);
     fill(
       list,
       shown.length
         ? draw(shown)
-        : h("p", { class: "soft" }, found.rows.length ? "Nothing matches." : "Nothing in this range."),
+        : h("p", { class: "soft" }, found.rows.length ? "No matches." : "No data in this range."),
     );
     list.scrollTop = 0;
     count.textContent = hits.length
@@ -110,7 +129,11 @@ export function listDialog({ title, load, draw, matches, failed, actions }) {
   return dialog;
 }
 
-/** The head of a table: the first column's name, and those of the columns with numbers. */
+/**
+ * Returns the head of a table: the name of the first column, then those of the columns with numbers.
+ *
+ * @param {string[]} names
+ */
 export function numbersHead(names) {
   const cells = names.map((name, i) => h("th", { scope: "col", class: i ? "num" : null }, name));
   return h("thead", null, h("tr", null, cells));

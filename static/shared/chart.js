@@ -1,9 +1,9 @@
-// A line over buckets of time, drawn by uPlot (vendored, loaded when the first chart is drawn) from the custom
-// properties of the style sheet, anew when the colour scheme or the width changes.
+// A line chart over time buckets, drawn by uPlot (vendored, loaded with the first chart) in the colours of the style
+// sheet's custom properties; redrawn when the colour scheme or the width changes.
 //
-// The x axis counts buckets, not seconds: days of 23 and 25 hours are as wide as others, and the range before lies
-// bucket under bucket. The bucket that is not over yet is dashed, those ahead are not drawn. By keyboard the chart is a
-// slider over its buckets, which is how screen readers can read it too.
+// The x axis counts buckets, not seconds: days of 23 and 25 hours are as wide as others, and buckets of the range before
+// align with those of this one. The bucket that is not over is dashed, future ones are not drawn. For the keyboard and
+// for screen readers the chart is a slider over its buckets.
 
 import { fill, h, loadStylesheet } from "./dom.js";
 import { validLanguage } from "./formats.js";
@@ -16,15 +16,16 @@ let loading = null;
 
 function load() {
   loading ||= new Promise((resolve, reject) => {
-    // uPlot gives navigator.language to Intl when it is loaded, which throws where that is no language tag.
-    if (navigator.language !== validLanguage())
+    // uPlot passes navigator.language to Intl when it is loaded, which throws where that is not a language tag.
+    if (navigator.language !== validLanguage()) {
       Object.defineProperty(navigator, "language", { value: validLanguage(), configurable: true });
+    }
     const script = h("script", { src: SOURCE });
     script.addEventListener("load", () => loadStylesheet(RULES).then(() => resolve(window.uPlot)));
     script.addEventListener("error", () => {
       loading = null;
       script.remove();
-      reject(new Error("the chart's code did not load"));
+      reject(new Error("the chart library did not load"));
     });
     document.head.append(script);
   });
@@ -32,24 +33,27 @@ function load() {
 }
 
 /**
- * A chart in `host`. Gives { draw(data), end() }; data:
- *   label            what is drawn, for who does not see it
+ * Creates a chart in `host`; returns { draw(data), end() }. data:
+ *   label            what is drawn, for screen readers
  *   now, before      numbers by bucket; null where nothing is drawn; before may be null
- *   lines            [{ at, colour (a custom property) }, ...]: thresholds, drawn across; may be left out
- *   open             the bucket that is not over, or -1
- *   say(i)           a bucket in words; tip(i) its nodes
- *   ticks(width)     [[bucket, text], ...] for the x axis
- *   format(value)    a number for the y axis
- *   pick(i, j)       called when buckets i to j are dragged over, clicked, or Enter is pressed on one
+ *   lines            [{ at, colour (a custom property) }, ...]: horizontal thresholds; optional
+ *   open             index of the bucket that is not over, or -1
+ *   say(i)           a bucket as text; tip(i) as nodes
+ *   ticks(width)     labels of the x axis: [[bucket, text], ...]
+ *   format(value)    a label of the y axis
+ *   pick(i, j)       called when buckets i to j are selected by dragging, a click, or Enter
+ *
+ * @param {HTMLElement} host
  */
 export function chart(host) {
   const tip = h("div", { class: "chart-tip", "aria-hidden": "true", hidden: true });
   const place = h("div", { class: "chart-plot" });
   const slider = h("div", { class: "chart", role: "slider", tabindex: "0", "aria-valuemin": "1" }, place, tip);
   fill(host, slider);
-  // While the figures are asked for; where it fails, draw() says so.
+  // Starts loading while the figures are fetched; draw() reports a failure.
   load().catch(() => {});
   const scheme = matchMedia("(prefers-color-scheme: dark)");
+  /** @type {{ plot: any, data: ChartData | null, at: number, width: number, byTouch: boolean }} */
   const state = { plot: null, data: null, at: -1, width: 0, byTouch: false };
 
   function redraw() {
@@ -59,11 +63,14 @@ export function chart(host) {
     state.plot = new window.uPlot(options(state, host, shown), rows(state.data), place);
   }
 
+  /**
+   * @param {number} i
+   */
   function shown(i) {
     state.at = i;
     const { plot, data } = state;
     tip.hidden = i < 0;
-    if (i < 0) return;
+    if (i < 0 || !data) return;
     slider.setAttribute("aria-valuenow", String(i + 1));
     slider.setAttribute("aria-valuetext", data.say(i));
     fill(tip, data.tip(i));
@@ -71,15 +78,18 @@ export function chart(host) {
     tip.style.left = `${Math.max(0, Math.min(x + 14 + tip.offsetWidth > state.width ? x - tip.offsetWidth - 14 : x + 14, state.width - tip.offsetWidth))}px`;
   }
 
+  /**
+   * @param {number} i
+   */
   function moveTo(i) {
     const { plot, data } = state;
-    if (!plot) return;
+    if (!plot || !data) return;
     const at = Math.min(Math.max(i, 0), data.now.length - 1);
     plot.setCursor({ left: plot.valToPos(at, "x"), top: plot.over.clientHeight / 2 });
     shown(at);
   }
 
-  // A touch shows a bucket; only a mouse goes to it.
+  // A touch shows a bucket's tooltip; only a mouse click selects it.
   slider.addEventListener("pointerdown", (event) => (state.byTouch = event.pointerType === "touch"), { capture: true });
   slider.addEventListener("keydown", (event) => {
     const last = (state.data?.now.length || 1) - 1;
@@ -95,7 +105,7 @@ export function chart(host) {
       PageDown: from + 7,
     }[event.key];
     if (to !== undefined) moveTo(to);
-    else if (event.key === "Enter" && state.at >= 0) state.data.pick(state.at, state.at);
+    else if (event.key === "Enter" && state.at >= 0) state.data?.pick(state.at, state.at);
     else return;
     event.preventDefault();
     event.stopPropagation();
@@ -109,7 +119,7 @@ export function chart(host) {
   sizes.observe(place);
 
   return {
-    async draw(data) {
+    async draw(/** @type {ChartData} */ data) {
       await load();
       Object.assign(state, { data, at: -1 });
       tip.hidden = true;
@@ -117,7 +127,7 @@ export function chart(host) {
       slider.setAttribute("aria-label", data.label);
       slider.setAttribute("aria-valuemax", String(last));
       slider.setAttribute("aria-valuenow", String(last));
-      slider.setAttribute("aria-valuetext", last ? data.say(last - 1) : "nothing");
+      slider.setAttribute("aria-valuetext", last ? data.say(last - 1) : "no data");
       redraw();
     },
     end() {
@@ -128,34 +138,47 @@ export function chart(host) {
   };
 }
 
+/**
+ * @param {ChartData} data
+ */
 function rows({ now, before, open, lines = [] }) {
   const done = now.map((value, i) => (i === open ? null : value));
   const dashed = now.map((value, i) => (open >= 0 && (i === open || i === open - 1) ? value : null));
-  // One bucket alone is as wide as two: so are the lines across it.
+  // A single bucket is drawn as wide as two, and so are the lines across it.
   const xs = now.length > 1 ? now.map((_, i) => i) : [0, 1];
   return [xs, before || now.map(() => null), done, dashed, ...lines.map(({ at }) => xs.map(() => at))];
 }
 
-/** Of values those that no line leads to: they are drawn as points. */
-function alone(values) {
-  const isThere = (i) => values[i] !== null && values[i] !== undefined;
+/**
+ * Returns the indexes of values without a neighbour: they are drawn as points.
+ *
+ * @param {(number | null | undefined)[]} values
+ */
+function isolatedIndexes(values) {
+  const isThere = (/** @type {number} */ i) => values[i] !== null && values[i] !== undefined;
   return values.flatMap((_, i) => (isThere(i) && !isThere(i - 1) && !isThere(i + 1) ? [i] : []));
 }
 
+/**
+ * @param {any} state
+ * @param {HTMLElement} host
+ * @param {(i: number) => void} shown
+ */
 function options(state, host, shown) {
   const { data, width } = state;
   const style = getComputedStyle(host);
-  const colour = (name) => style.getPropertyValue(name).trim();
+  const colour = (/** @type {string} */ name) => style.getPropertyValue(name).trim();
   const last = data.now.length - 1;
   const ticks = data.ticks(width);
   const font = `12px ${colour("--font")}`;
-  const lonely = alone(data.now);
+  const isolated = isolatedIndexes(data.now);
   const points = {
     show: true,
     size: 7,
     fill: colour("--data"),
     stroke: colour("--data"),
-    filter: (plot, series) => lonely.filter((i) => plot.data[series][i] !== null),
+    filter: (/** @type {any} */ plot, /** @type {any} */ series) =>
+      isolated.filter((i) => plot.data[series][i] !== null),
   };
   const axis = { stroke: colour("--soft"), font, ticks: { show: false } };
   return {
@@ -164,32 +187,41 @@ function options(state, host, shown) {
     padding: [12, 28, 0, 0],
     legend: { show: false },
     cursor: {
-      // On the bucket, not between two.
-      move: (plot, left, top) => [left < 0 ? left : plot.valToPos(plot.posToIdx(left), "x"), top],
+      // Snap to buckets.
+      move: (/** @type {any} */ plot, /** @type {any} */ left, /** @type {any} */ top) => [
+        left < 0 ? left : plot.valToPos(plot.posToIdx(left), "x"),
+        top,
+      ],
       y: false,
       points: { size: 8, width: 2, fill: colour("--surface") },
       drag: { x: true, y: false, setScale: false },
     },
     scales: {
       x: { time: false, range: [0, Math.max(last, 1)] },
-      y: { range: (_, __, most) => [0, Math.max(most || 0, 4) * 1.04] },
+      y: {
+        range: (/** @type {any} */ _, /** @type {any} */ __, /** @type {number} */ most) => [
+          0,
+          Math.max(most || 0, 4) * 1.04,
+        ],
+      },
     },
     axes: [
       {
         ...axis,
         grid: { show: false },
-        splits: () => ticks.map(([at]) => at),
-        values: () => ticks.map(([, text]) => text),
+        splits: () => ticks.map((/** @type {any[]} */ [at]) => at),
+        values: () => ticks.map((/** @type {any[]} */ [, text]) => text),
         size: 28,
         gap: 8,
       },
       {
         ...axis,
         grid: { stroke: colour("--line"), width: 1 },
-        values: (_, values) => values.map(data.format),
+        values: (/** @type {any} */ _, /** @type {any[]} */ values) => values.map(data.format),
         incrs: STEPS,
         space: 36,
-        size: (_, values) => 16 + 7 * Math.max(2, ...(values || []).map((text) => text.length)),
+        size: (/** @type {any} */ _, /** @type {any[]} */ values) =>
+          16 + 7 * Math.max(2, ...(values || []).map((/** @type {string} */ text) => text.length)),
         gap: 8,
       },
     ],
@@ -198,7 +230,7 @@ function options(state, host, shown) {
       { stroke: colour("--before"), width: 1.25, points: { show: false } },
       { stroke: colour("--data"), width: 2, fill: colour("--data-fill"), points },
       { stroke: colour("--data"), width: 2, dash: [4, 4], fill: colour("--data-fill"), points },
-      ...(data.lines || []).map((line) => ({
+      ...(data.lines || []).map((/** @type {any} */ line) => ({
         stroke: colour(line.colour),
         width: 1.5,
         dash: [2, 4],
@@ -207,18 +239,18 @@ function options(state, host, shown) {
     ],
     hooks: {
       setCursor: [
-        (plot) =>
+        (/** @type {any} */ plot) =>
           plot.cursor.idx !== null && plot.cursor.left >= 0
             ? shown(plot.cursor.idx)
             : plot.cursor.left < 0 && shown(-1),
       ],
       setSelect: [
-        (plot) =>
+        (/** @type {any} */ plot) =>
           plot.select.width > 8 &&
           data.pick(...[plot.select.left, plot.select.left + plot.select.width].map((x) => plot.posToIdx(x))),
       ],
       ready: [
-        (plot) =>
+        (/** @type {any} */ plot) =>
           plot.over.addEventListener(
             "click",
             () => !state.byTouch && plot.select.width <= 8 && state.at >= 0 && data.pick(state.at, state.at),

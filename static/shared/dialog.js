@@ -1,23 +1,27 @@
-// Dialogs (the platform's <dialog>: focus stays inside, Esc closes, focus goes back) and short messages that pass.
+// Dialogs (<dialog>: the focus stays inside, Esc closes, the focus returns), messages, failure notices, copy buttons.
 
 import { fill, h, icon } from "./dom.js";
 
 let numbers = 0;
 
 /**
- * Opens a dialog. `body` and `actions` are nodes or arrays of them; `onclose` is called when it has gone. `wide` is
- * for lists. Gives { element, body, close }. A button in `actions` closes it only if it calls close().
+ * Opens a dialog; returns { element, title, body, close }. `body` and `actions` are nodes or arrays of them; `onclose` is called
+ * after it has closed; `wide` is for lists. A button in `actions` closes it only if it calls close().
+ *
+ * @param {DialogOptions} options
+ * @returns {Dialog}
  */
 export function openDialog({ title, body, actions, onclose, wide = false }) {
   const id = `dialog-${++numbers}`;
   const content = h("div", { class: "dialog-body" }, body);
+  const heading = h("h2", { id }, title);
   const element = h(
     "dialog",
     { class: wide ? "dialog wide" : "dialog", "aria-labelledby": id },
     h(
       "header",
       { class: "dialog-head" },
-      h("h2", { id }, title),
+      heading,
       h(
         "button",
         { class: "button quiet square", type: "button", "aria-label": "Close", onclick: () => close() },
@@ -27,21 +31,28 @@ export function openDialog({ title, body, actions, onclose, wide = false }) {
     content,
     actions ? h("footer", { class: "dialog-actions" }, actions) : null,
   );
-  const close = () => element.open && element.close();
+  const close = () => {
+    if (element.open) element.close();
+  };
   element.addEventListener("close", () => {
     element.remove();
     onclose?.();
   });
-  // A press on the backdrop is a press on the dialog element itself.
+  // A click on the backdrop targets the dialog element itself.
+  /** @type {EventTarget | null} */
   let pressed = null;
   element.addEventListener("pointerdown", (event) => (pressed = event.target));
   element.addEventListener("click", (event) => event.target === element && pressed === element && close());
   document.body.append(element);
   element.showModal();
-  return { element, body: content, close };
+  return { element, title: heading, body: content, close };
 }
 
-/** Asks before something is done; resolves to whether it was agreed to. `action` says what the button does. */
+/**
+ * Asks for confirmation; resolves to whether it was given. `action` labels the button.
+ *
+ * @param {{ title: string, words: Child, action: string, danger?: boolean }} options
+ */
 export function confirmDialog({ title, words, action, danger = false }) {
   return new Promise((resolve) => {
     let agreed = false;
@@ -62,7 +73,11 @@ export function confirmDialog({ title, words, action, danger = false }) {
   });
 }
 
-/** A message in the corner for some seconds, read out too. */
+/**
+ * Shows a message in the corner for 5 seconds; screen readers read it.
+ *
+ * @param {Child} words
+ */
 export function notify(words) {
   const region =
     document.getElementById("messages") || document.body.appendChild(h("div", { id: "messages", role: "status" }));
@@ -71,7 +86,13 @@ export function notify(words) {
   setTimeout(() => message.remove(), 5000);
 }
 
-/** A box that says what failed, with a button that tries again. */
+/**
+ * Returns a notice that says what failed, with a button to try again.
+ *
+ * @param {string} title
+ * @param {{ message: string }} error
+ * @param {() => void} [again]
+ */
 export function failureNotice(title, error, again) {
   return h(
     "div",
@@ -82,7 +103,12 @@ export function failureNotice(title, error, again) {
   );
 }
 
-/** A button that copies a text and says so. */
+/**
+ * Returns a button that copies a text and confirms it.
+ *
+ * @param {string | (() => string)} text
+ * @param {string} [label]
+ */
 export function copyButton(text, label = "Copy") {
   const words = h("span", null, label);
   const place = h("span", { class: "icon-place" }, icon("copy"));
@@ -90,7 +116,7 @@ export function copyButton(text, label = "Copy") {
   button.addEventListener("click", async () => {
     const copied = await copy(typeof text === "function" ? text() : text);
     fill(place, icon(copied ? "check" : "warning"));
-    words.textContent = copied ? "Copied" : "Copying is not allowed here: select the text";
+    words.textContent = copied ? "Copied" : "Copying failed: select the text";
     setTimeout(() => {
       fill(place, icon("copy"));
       words.textContent = label;
@@ -99,13 +125,16 @@ export function copyButton(text, label = "Copy") {
   return button;
 }
 
+/**
+ * @param {string} text
+ */
 async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    // Plain http on another machine has no clipboard interface: the old way works there.
-    const area = h("textarea", { class: "unseen", value: text, "aria-hidden": "true" });
+    // Pages on plain http have no clipboard API: the older command works there.
+    const area = h("textarea", { class: "visually-hidden", value: text, "aria-hidden": "true" });
     const place = document.querySelector("dialog[open]") || document.body;
     place.append(area);
     area.select();

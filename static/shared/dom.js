@@ -1,68 +1,104 @@
-// Making elements. Text from data goes in as text, never as HTML: nothing in these pages writes innerHTML.
+// Creating elements. Text from data is inserted as text, never as HTML: no page writes innerHTML.
 //
-// h("button", { class: "button", type: "button", onclick: save }, "Save") gives an element. Properties: `class`,
-// `style` (an object, set by script, which the content security policy allows), `dataset`, `on...` functions; all
-// others are attributes, left out where null or false. Paths in href and src are completed with the base path. Children: nodes, texts, numbers, arrays; null and false are
-// left out.
+// h("button", { class: "button", type: "button", onclick: save }, "Save") returns an element. Properties: `style` (an
+// object, set by script, which the Content-Security-Policy allows), `dataset`, `on...` functions; all others are
+// attributes, omitted where null or false. href and src are completed with the base path. Children: nodes, texts,
+// numbers, arrays of them; null and false are omitted.
 
 import { at } from "./paths.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** A new HTML element. */
+/**
+ * Returns a new HTML element.
+ *
+ * @template {keyof HTMLElementTagNameMap} T
+ * @param {T} tag
+ * @param {Props} [props]
+ * @param {...Child} children
+ * @returns {HTMLElementTagNameMap[T]}
+ */
 export function h(tag, props, ...children) {
   return filled(document.createElement(tag), props, children);
 }
 
-/** A new SVG element. */
+/**
+ * Returns a new SVG element.
+ *
+ * @param {string} tag
+ * @param {Props} [props]
+ * @param {...Child} children
+ * @returns {SVGElement}
+ */
 export function svg(tag, props, ...children) {
   return filled(document.createElementNS(SVG, tag), props, children);
 }
 
-/** Puts children in the place of all that an element holds. */
+/**
+ * Replaces all children of an element.
+ *
+ * @param {Element} element
+ * @param {...Child} children
+ */
 export function fill(element, ...children) {
-  element.replaceChildren(...children.flat(Infinity).filter(isShown).map(asNode));
+  element.replaceChildren(...flattened(children));
   return element;
 }
 
-/** As fill, but the focus stays on what has the same data-key, or near it: on the part itself. */
+/**
+ * Replaces all children of an element; the focus moves to the new element with the same data-key, else to the first control.
+ *
+ * @param {HTMLElement} element
+ * @param {...Child} children
+ */
 export function refill(element, ...children) {
-  const had =
-    element.contains(document.activeElement) && element !== document.activeElement ? document.activeElement : null;
+  const active = /** @type {HTMLElement | null} */ (document.activeElement);
+  const had = active && element !== active && element.contains(active) ? active : null;
   fill(element, ...children);
   if (!had) return element;
-  const same = [...element.querySelectorAll("[data-key]")].find((one) => one.dataset.key === had.dataset.key);
-  const next = same || element.querySelector("button, a[href], [tabindex='0']") || element;
+  const keyed = /** @type {NodeListOf<HTMLElement>} */ (element.querySelectorAll("[data-key]"));
+  const same = [...keyed].find((one) => one.dataset.key === had.dataset.key);
+  const first = /** @type {HTMLElement | null} */ (element.querySelector("button, a[href], [tabindex='0']"));
+  const next = same || first || element;
   if (next === element) element.tabIndex = -1;
   next.focus({ preventScroll: true });
   return element;
 }
 
-/** Text for screen readers alone. */
+/**
+ * Returns text for screen readers only.
+ *
+ * @param {...Child} children
+ */
 export function visuallyHidden(...children) {
-  return h("span", { class: "unseen" }, ...children);
+  return h("span", { class: "visually-hidden" }, ...children);
 }
 
-const sheets = new Map();
+const stylesheets = new Map();
 
-/** Adds one of our style sheets, once; resolves when it is there, fails where it does not come. */
+/**
+ * Loads a style sheet of this server, once; rejects where it does not load.
+ *
+ * @param {string} path
+ */
 export function loadStylesheet(path) {
-  if (!sheets.has(path)) {
+  if (!stylesheets.has(path)) {
     const link = h("link", { rel: "stylesheet", href: path });
     const loading = new Promise((resolve, reject) => {
       link.addEventListener("load", resolve, { once: true });
       link.addEventListener("error", () => reject(new Error(`${path} did not load`)), { once: true });
     });
     loading.catch(() => {
-      sheets.delete(path);
+      stylesheets.delete(path);
       link.remove();
     });
-    sheets.set(path, loading);
+    stylesheets.set(path, loading);
     document.head.append(link);
   }
-  return sheets.get(path);
+  return stylesheets.get(path);
 }
 
+/** @type {Record<string, string>} */
 const ICONS = {
   menu: "M4 7h16M4 12h16M4 17h16",
   close: "M6 6l12 12M18 6 6 18",
@@ -83,7 +119,11 @@ const ICONS = {
   print: "M7 9V4h10v5M7 17H4v-7h16v7h-3M7 14h10v6H7z",
 };
 
-/** One of our icons, 16 pixels, in the colour of the text; decoration only. */
+/**
+ * Returns an icon, 16 pixels, in the colour of the text; decoration only.
+ *
+ * @param {string} name
+ */
 export function icon(name) {
   return svg(
     "svg",
@@ -92,7 +132,7 @@ export function icon(name) {
   );
 }
 
-/** The four strokes and the one across. */
+/** Returns the logo: four tally marks and the one across. */
 export function logo() {
   return svg(
     "svg",
@@ -101,6 +141,11 @@ export function logo() {
   );
 }
 
+/**
+ * @param {any} element
+ * @param {Props | undefined} props
+ * @param {Child[]} children
+ */
 function filled(element, props, children) {
   let value;
   for (const [name, given] of Object.entries(props || {})) {
@@ -112,16 +157,20 @@ function filled(element, props, children) {
     else if (name === "href" || name === "src") element.setAttribute(name, at(given));
     else element.setAttribute(name, given === true ? "" : given);
   }
-  element.append(...children.flat(Infinity).filter(isShown).map(asNode));
-  // Last: a select's value needs its options.
+  element.append(...flattened(children));
+  // After the children: the value of a select needs its options.
   if (value !== undefined) element.value = value;
   return element;
 }
 
-function isShown(child) {
-  return child !== null && child !== undefined && child !== false;
-}
-
-function asNode(child) {
-  return child instanceof Node ? child : String(child);
+/**
+ * Returns the nodes and texts of children.
+ *
+ * @param {Child[]} children
+ * @returns {(Node | string)[]}
+ */
+function flattened(children) {
+  const all = /** @type {Child[]} */ (children.flat(/** @type {1} */ (Infinity)));
+  const shown = all.filter((child) => child !== null && child !== undefined && child !== false);
+  return shown.map((child) => (child instanceof Node ? child : String(child)));
 }

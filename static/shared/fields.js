@@ -1,10 +1,10 @@
-// The 14 fields of the read API: what they are called, how their values are said, which cards show them. Pure but for
-// `valueNode`, which makes elements.
+// The fields of the read API: their names and the names of their values. Pure, except valueNode, which creates elements.
 
 import { h } from "./dom.js";
 import { countryName, flag, languageName } from "./formats.js";
 
-// field: [one of it, the tab's name, what the list says where nothing is set]
+// field: [name of one value, title of its list]
+/** @type {Record<string, [one: string, title: string]>} */
 const FIELDS = {
   pathname: ["page", "Pages"],
   referrer: ["referrer", "Referrers"],
@@ -24,11 +24,12 @@ const FIELDS = {
   type: ["type", "Types"],
 };
 
-/** What can be filtered by: the 14 fields, event_name and type. */
+/** The fields to filter by: the 14 fields of traffic, event_name and type. */
 export const FILTERS = Object.keys(FIELDS);
 
+/** @type {Record<string, string>} */
 export const TYPES = {
-  pageview: "page view",
+  pageview: "pageview",
   screen_view: "screen view",
   event: "event",
   app_event: "app event",
@@ -38,19 +39,33 @@ export const TYPES = {
   ab_convert: "A/B conversion",
 };
 
-const UNSET = { referrer: "Direct, or not told", country: "Unknown country" };
+/** @type {Record<string, string>} */
+const UNSET = { referrer: "Direct / None", country: "Unknown country" };
 
-/** "country" */
+/**
+ * Returns the name of one value of a field: "country"
+ *
+ * @param {string} field
+ */
 export function fieldName(field) {
   return FIELDS[field][0];
 }
 
-/** "Countries" */
+/**
+ * Returns the title of a field's list: "Countries"
+ *
+ * @param {string} field
+ */
 export function fieldTitle(field) {
   return FIELDS[field][1];
 }
 
-/** A value in words: Germany of DE. */
+/**
+ * Returns the name of a value: "Germany" for DE.
+ *
+ * @param {string} field
+ * @param {string} value
+ */
 export function valueText(field, value) {
   if (value === "") return UNSET[field] || "Not set";
   if (field === "country") return countryName(value);
@@ -59,11 +74,17 @@ export function valueText(field, value) {
   return field === "type" ? TYPES[value] || value : value;
 }
 
-/** A value to show: a flag beside a country's name, the tag beside a language's. */
+/**
+ * Returns a value's name as nodes: a flag before a country, the tag after a language.
+ *
+ * @param {string} field
+ * @param {string} value
+ */
 export function valueNode(field, value) {
   const text = valueText(field, value);
-  if (field === "country" && flag(value))
+  if (field === "country" && flag(value)) {
     return [h("span", { class: "flag", "aria-hidden": "true" }, flag(value)), text];
+  }
   if (field === "language" && value && text !== value) return [text, " ", h("span", { class: "soft" }, value)];
   return text;
 }

@@ -1,4 +1,4 @@
-// The filters of the view as chips, and the dialog that adds one. A board with `fields` is filtered by these alone.
+// The filters of the view as chips, and the dialog that adds one.
 
 import { hasFilter, reportQuery } from "./view_state.js";
 import { failureNotice, openDialog } from "./dialog.js";
@@ -9,7 +9,12 @@ import { barList } from "./bar_list.js";
 
 const SUGGESTED = 8;
 
-/** Draws the chips; several values of one field stand together, with "or". */
+/**
+ * Draws the chips; several values of one field are joined with "or".
+ *
+ * @param {HTMLElement} root
+ * @param {Board} board
+ */
 export function drawFilters(root, board) {
   const { filters } = board.view();
   const fields = [...new Set(filters.map(([field]) => field))];
@@ -44,6 +49,11 @@ export function drawFilters(root, board) {
   refill(root, chips, add, clear);
 }
 
+/**
+ * @param {string} field
+ * @param {string} value
+ * @param {Board} board
+ */
 function chip(field, value, board) {
   const name = fieldName(field);
   const text = valueText(field, value);
@@ -52,7 +62,7 @@ function chip(field, value, board) {
     {
       class: "chip-remove no-print",
       type: "button",
-      "aria-label": `Remove the filter ${name}: ${text}`,
+      "aria-label": `Remove filter ${name}: ${text}`,
       dataset: { key: `filter-${field}=${value}` },
       onclick: () => board.toggle(field, value),
     },
@@ -76,7 +86,11 @@ function chip(field, value, board) {
   );
 }
 
-/** Asks for a field and a value, with the most frequent values of the range to choose from. */
+/**
+ * Opens the dialog for a field and a value, with the most frequent values of the range to choose from.
+ *
+ * @param {Board} board
+ */
 export function filterDialog(board) {
   const fields = board.fields || FILTERS;
   const field = h(
@@ -86,7 +100,7 @@ export function filterDialog(board) {
       h(
         "option",
         { value: name },
-        fieldName(name).replace(/^./, (first) => first.toUpperCase()),
+        fieldName(name).replace(/^./, (/** @type {any} */ first) => first.toUpperCase()),
       ),
     ),
   );
@@ -96,15 +110,16 @@ export function filterDialog(board) {
     "form",
     null,
     h("div", { class: "field" }, h("label", { for: "filter-field" }, "Field"), field),
-    h("div", { class: "field" }, h("label", { for: "filter-value" }, "Value, exactly"), text),
+    h("div", { class: "field" }, h("label", { for: "filter-value" }, "Exact value"), text),
     found,
   );
   const submit = h("button", { class: "button primary", type: "submit", form: "filter-form" }, "Add filter");
   form.id = "filter-form";
   const dialog = openDialog({ title: "Add a filter", body: form, actions: submit });
+  /** @type {BarRow[]} */
   let values = [];
 
-  const take = (value) => {
+  const take = (/** @type {string} */ value) => {
     dialog.close();
     if (!hasFilter(board.view(), field.value, value)) board.toggle(field.value, value);
   };
@@ -133,7 +148,7 @@ export function filterDialog(board) {
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const typed = text.value.trim();
-    // What is written as a name here (Germany) is a code there (DE).
+    // A name (Germany) stands for its code (DE).
     const named =
       values.find((row) => row.value === typed) || values.find((row) => row.text.toLowerCase() === typed.toLowerCase());
     if (typed) take(named ? named.value : typed);
@@ -143,6 +158,10 @@ export function filterDialog(board) {
   read();
 }
 
+/**
+ * @param {string} field
+ * @param {Board} board
+ */
 async function suggestions(field, board) {
   if (field === "type") {
     return {
@@ -157,16 +176,21 @@ async function suggestions(field, board) {
       })),
     };
   }
-  // Other values of a field that is filtered already are suggested too: without its own filter.
+  // Without the filters of the field itself, so that its other values are suggested too.
   const view = { ...board.view(), filters: board.view().filters.filter(([name]) => name !== field) };
   const path = field === "event_name" ? "event-names" : `top/${field}`;
   const answer = await get(`${board.base}/${path}?${reportQuery(view, board.span(), { limit: 200 })}`);
   if (!answer.ok) return { error: answer.error };
-  const most = Math.max(1, ...answer.data.map((row) => row.visitors));
-  const rows = answer.data.map((row) => ({ ...row, count: row.visitors, share: null, bar: row.visitors / most }));
+  const most = Math.max(1, ...answer.data.map((/** @type {any} */ row) => row.visitors));
+  const rows = answer.data.map((/** @type {any} */ row) => ({
+    ...row,
+    count: row.visitors,
+    share: null,
+    bar: row.visitors / most,
+  }));
   if (answer.meta.unset?.visitors) rows.push({ value: "", count: answer.meta.unset.visitors, share: null, bar: 0 });
   return {
-    rows: rows.map((row) => ({
+    rows: rows.map((/** @type {any} */ row) => ({
       ...row,
       key: row.value,
       label: valueNode(field, row.value),

@@ -1,15 +1,19 @@
-// How numbers, times, places and names are said. Numbers and times follow the viewer's language (Intl); what is said
-// in words is English. Pure: nothing here touches the page.
+// Formats of numbers, times, countries and languages. Numbers and dates follow the viewer's language (Intl); words are
+// English. Pure.
 //
-// The one module that reads the browser's languages and time zone. Both may be values that Intl rejects: a browser
-// started under LANG=C reports "C" or "en-US@posix", and one without a known zone reports "Etc/Unknown".
+// The one module that reads the browser's languages and time zone. Intl may reject both: a browser started under LANG=C
+// reports "C" or "en-US@posix", and one without a known zone reports "Etc/Unknown".
 
 const locale = usableLocales(navigator.languages?.length ? navigator.languages : [navigator.language]);
 const whole = numberFormat({ maximumFractionDigits: 0 });
 const short = numberFormat({ notation: "compact", maximumFractionDigits: 1 });
 const english = ["en"];
 
-/** The language tags that Intl accepts, in order; empty means the browser's default. POSIX names are converted. */
+/**
+ * Returns the language tags that Intl accepts, in order; empty means the browser's default. POSIX names are converted.
+ *
+ * @param {readonly string[]} tags
+ */
 function usableLocales(tags) {
   return tags.flatMap((tag) => {
     try {
@@ -25,22 +29,34 @@ function usableLocales(tags) {
   });
 }
 
-/** The browser's language where Intl accepts it, else the first accepted of its languages, else en. */
+/** Returns the browser's language where Intl accepts it, else the first accepted of its languages, else "en". */
 export function validLanguage() {
   return usableLocales([navigator.language]).includes(navigator.language) ? navigator.language : locale[0] || "en";
 }
 
-/** An Intl.NumberFormat in the viewer's language. */
+/**
+ * Returns an Intl.NumberFormat in the viewer's language.
+ *
+ * @param {Intl.NumberFormatOptions} options
+ */
 export function numberFormat(options) {
   return new Intl.NumberFormat(locale, options);
 }
 
-/** 12,480 */
+/**
+ * Returns a number as "12,480"; "–" for none.
+ *
+ * @param {number | null | undefined} value
+ */
 export function number(value) {
   return value === null || value === undefined ? "–" : whole.format(value);
 }
 
-/** 12.5K, where space forces it; the exact number belongs in a hint. */
+/**
+ * Returns a number as "12.5K" where space is short; the exact number belongs in a tooltip.
+ *
+ * @param {number | null | undefined} value
+ */
 export function shortNumber(value) {
   return value === null || value === undefined
     ? "–"
@@ -49,21 +65,37 @@ export function shortNumber(value) {
       : short.format(value);
 }
 
-/** 43.1% of a figure that is in percent already; with so many decimals, or at most so many. */
+/**
+ * Returns a value in percent as "43.1%", with at most `decimals` and at least `least` decimals.
+ *
+ * @param {number | null | undefined} value
+ * @param {number} [decimals]
+ * @param {number} [least]
+ */
 export function percent(value, decimals = 1, least = 0) {
   if (value === null || value === undefined) return "–";
+  /** @type {Intl.NumberFormatOptions} */
   const digits = { style: "percent", minimumFractionDigits: least, maximumFractionDigits: decimals };
   return numberFormat(digits).format(value / 100);
 }
 
-/** 2.31 */
+/**
+ * Returns a number with so many decimals: "2.31"
+ *
+ * @param {number | null | undefined} value
+ * @param {number} [decimals]
+ */
 export function decimal(value, decimals = 2) {
   if (value === null || value === undefined) return "–";
   const digits = { minimumFractionDigits: decimals, maximumFractionDigits: decimals };
   return numberFormat(digits).format(value);
 }
 
-/** 1 m 52 s */
+/**
+ * Returns seconds as "1 m 52 s".
+ *
+ * @param {number | null} seconds
+ */
 export function duration(seconds) {
   if (seconds === null || seconds === undefined) return "–";
   const rest = Math.round(seconds);
@@ -72,37 +104,68 @@ export function duration(seconds) {
   return minutes ? `${minutes} m ${left} s` : `${left} s`;
 }
 
-/** "1 visitor", "2 visitors"; `many` where it is not the one with an s. */
+/**
+ * Returns a count with its noun: "1 visitor", "2 visitors". `many`: the plural where it is not `one` with an s.
+ *
+ * @param {number} count
+ * @param {string} one
+ * @param {string} [many]
+ */
 export function plural(count, one, many = `${one}s`) {
   return `${number(count)} ${count === 1 ? one : many}`;
 }
 
 const formats = new Map();
 
-/** An Intl.DateTimeFormat, kept: making one is dear. */
+/**
+ * Returns an Intl.DateTimeFormat, cached: creating one is slow.
+ *
+ * @param {string} zone
+ * @param {Intl.DateTimeFormatOptions} options
+ */
 export function dateFormat(zone, options) {
   const key = `${zone} ${JSON.stringify(options)}`;
   if (!formats.has(key)) formats.set(key, new Intl.DateTimeFormat(locale, { timeZone: zone, ...options }));
   return formats.get(key);
 }
 
-/** A time of day with seconds, in the browser's own zone: 17:04:31 */
+/**
+ * Returns a time of day in the browser's zone: 17:04:31
+ *
+ * @param {number | string | Date} moment
+ */
 export function clockTime(moment) {
   return dateFormat(browserZone(), { hour: "2-digit", minute: "2-digit", second: "2-digit" }).format(moment);
 }
 
-/** A moment with its time in a zone: 21 Nov, 17:04 */
+/**
+ * Returns a date and time in a zone: 21 Nov, 17:04
+ *
+ * @param {number | string} moment
+ * @param {string} zone
+ */
 export function dateTime(moment, zone) {
+  /** @type {Intl.DateTimeFormatOptions} */
   const options = { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
   return dateFormat(zone, options).format(new Date(moment));
 }
 
-/** A moment's day: 21 Nov 2026 */
+/**
+ * Returns a date in a zone: 21 Nov 2026
+ *
+ * @param {number | string} moment
+ * @param {string} zone
+ */
 export function date(moment, zone) {
   return dateFormat(zone, { day: "numeric", month: "short", year: "numeric" }).format(new Date(moment));
 }
 
-/** Days written as 2026-11-15 and 2026-11-21: 15 – 21 Nov 2026 */
+/**
+ * Returns a range of days (2026-11-15, 2026-11-21) as "15 – 21 Nov 2026".
+ *
+ * @param {string} from
+ * @param {string} to
+ */
 export function dayRange(from, to) {
   const [first, last] = [new Date(`${from}T12:00:00Z`), new Date(`${to}T12:00:00Z`)];
   const format = dateFormat("UTC", { day: "numeric", month: "short", year: "numeric" });
@@ -111,15 +174,23 @@ export function dayRange(from, to) {
     : format.formatRange(first, last);
 }
 
-/** How long ago, in words: "3 minutes ago" */
+/** @type {[Intl.RelativeTimeFormatUnit, seconds: number][]} */
+const RELATIVE_UNITS = [
+  ["day", 86_400],
+  ["hour", 3600],
+  ["minute", 60],
+];
+
+/**
+ * Returns how long ago a time is: "3 minutes ago"
+ *
+ * @param {number | string | Date} moment
+ * @param {number} [now]
+ */
 export function relativeTime(moment, now = Date.now()) {
   const seconds = Math.round((new Date(moment).getTime() - now) / 1000);
   const words = new Intl.RelativeTimeFormat(english, { numeric: "auto" });
-  for (const [unit, size] of [
-    ["day", 86_400],
-    ["hour", 3600],
-    ["minute", 60],
-  ]) {
+  for (const [unit, size] of RELATIVE_UNITS) {
     if (Math.abs(seconds) >= size) return words.format(Math.round(seconds / size), unit);
   }
   return words.format(seconds, "second");
@@ -127,6 +198,10 @@ export function relativeTime(moment, now = Date.now()) {
 
 const names = new Map();
 
+/**
+ * @param {Intl.DisplayNamesType} type
+ * @param {string} code
+ */
 function displayName(type, code) {
   if (!names.has(type)) names.set(type, new Intl.DisplayNames(english, { type, fallback: "none" }));
   try {
@@ -136,38 +211,59 @@ function displayName(type, code) {
   }
 }
 
-/** Germany of DE; what is no country's code is left as it is. */
+/**
+ * Returns a country's name: "Germany" for DE; anything but a country code is returned unchanged.
+ *
+ * @param {string} code
+ */
 export function countryName(code) {
   return (/^[A-Z]{2}$/.test(code) && displayName("region", code)) || code;
 }
 
-/** The flag of a country as text, or nothing. */
+/**
+ * Returns a country's flag as text; "" where there is none.
+ *
+ * @param {string} code
+ */
 export function flag(code) {
   if (!/^[A-Z]{2}$/.test(code)) return "";
   return String.fromCodePoint(...[...code].map((letter) => 0x1f1a5 + letter.charCodeAt(0)));
 }
 
-/** German (Germany) of de-DE */
+/**
+ * Returns a language's name: "German (Germany)" for de-DE
+ *
+ * @param {string} tag
+ */
 export function languageName(tag) {
   return displayName("language", tag) || tag;
 }
 
-/** The zone to show times in: `preferred` (the account's), else the browser's own, else UTC. */
+/**
+ * Returns the zone to show times in: `preferred` (the account's), else the browser's, else UTC.
+ *
+ * @param {string | null} preferred
+ * @returns {string}
+ */
 export function displayZone(preferred) {
-  return isKnownZone(preferred) ? preferred : browserZone();
+  return preferred && isKnownZone(preferred) ? preferred : browserZone();
 }
 
-/** The browser's own time zone; UTC where it has none that can be used. */
+/** Returns the browser's time zone; UTC where it is unknown. */
 export function browserZone() {
   const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
   return isKnownZone(zone) ? zone : "UTC";
 }
 
-/** Whether both Intl and the server accept a time zone: the server takes no offsets (+05:30) and no Etc/Unknown. */
+/**
+ * Returns whether Intl and the server accept a time zone: the server rejects offsets (+05:30) and Etc/Unknown.
+ *
+ * @param {string | null} name
+ */
 export function isKnownZone(name) {
   if (!/^[A-Za-z]/.test(name || "") || name === "Etc/Unknown") return false;
   try {
-    return Boolean(new Intl.DateTimeFormat("en", { timeZone: name }));
+    return Boolean(new Intl.DateTimeFormat("en", { timeZone: name || "" }));
   } catch {
     return false;
   }

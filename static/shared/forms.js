@@ -1,8 +1,8 @@
-// Forms: fields with their errors beside them, a button that says what it does and is pressed once.
+// Forms: fields with their errors below them, and a button that submits once at a time.
 //
-// field(...) gives { element, input, name, value(), fail(words), settle() }; form(...) puts fields and a button
-// together. An answer's `error.field` names the field its words belong to; what belongs to none stands above the button.
-// Focus goes to the first field with an error, whose words are its description, so that they are read out.
+// field(...) returns { element, input, name, value(), fail(words), settle() }; form(...) combines fields and a button. An
+// answer's `error.field` names the field that shows the message; a message without a field is shown above the button.
+// The focus moves to the first field with an error; the message is its description, so that screen readers read it.
 
 import { fill, h, icon } from "./dom.js";
 import { strength } from "./password_strength.js";
@@ -10,8 +10,10 @@ import { strength } from "./password_strength.js";
 let numbers = 0;
 
 /**
- * A labelled input. `missing` is said where it is required and empty, `check(value)` gives words for what cannot be;
- * `input` is the element itself where it is no <input>. All other properties are attributes of the input.
+ * Returns a labelled input. `missing` is the message where it is required and empty; `check(value)` returns a message for
+ * an invalid value; `input` is the control where it is not an <input>. Other properties are attributes of the input.
+ *
+ * @param {FieldOptions} options
  */
 export function field({ label, name, hint, missing, check, input, soft, ...attributes }) {
   const id = `field-${++numbers}`;
@@ -20,7 +22,7 @@ export function field({ label, name, hint, missing, check, input, soft, ...attri
   own.name = name;
   const error = h("p", { class: "field-error", id: `${id}-error`, hidden: true });
   const beneath = hint ? h("p", { class: "field-hint", id: `${id}-hint` }, hint) : null;
-  const described = (failed) => {
+  const described = (/** @type {any} */ failed) => {
     const ids = [failed && error.id, beneath?.id].filter(Boolean).join(" ");
     if (ids) own.setAttribute("aria-describedby", ids);
     else own.removeAttribute("aria-describedby");
@@ -32,7 +34,7 @@ export function field({ label, name, hint, missing, check, input, soft, ...attri
     own.removeAttribute("aria-invalid");
     described(false);
   };
-  const fail = (words) => {
+  const fail = (/** @type {string} */ words) => {
     error.textContent = words;
     error.hidden = false;
     own.setAttribute("aria-invalid", "true");
@@ -53,24 +55,32 @@ export function field({ label, name, hint, missing, check, input, soft, ...attri
   };
 }
 
-/** A checkbox, off at first; its value is true or false. */
+/**
+ * Returns a checkbox, initially off; its value is true or false.
+ *
+ * @param {FieldOptions} options
+ */
 export function checkbox({ label, name, hint }) {
   const made = field({ label, name, hint, type: "checkbox" });
   made.element.classList.add("choice");
   return { ...made, value: () => made.input.checked };
 }
 
-/** A password with a button that shows it; a new one (`email` is a function then) also says how strong it is. */
+/**
+ * Returns a password field with a button that shows it; a new password (`email` is a function then) has a strength meter.
+ *
+ * @param {FieldOptions} options
+ */
 export function passwordField({ email, ...properties }) {
   const isNew = properties.autocomplete === "new-password";
-  const check = isNew ? (value) => strength(value, email()).fault : undefined;
+  const check = isNew ? (/** @type {string} */ value) => strength(value, email?.() || "").fault : undefined;
   const made = field({ type: "password", check, ...properties });
   const show = h(
     "button",
     { class: "show-password", type: "button", "aria-pressed": "false", "aria-controls": made.input.id },
     "Show",
   );
-  const set = (shown) => {
+  const set = (/** @type {any} */ shown) => {
     made.input.type = shown ? "text" : "password";
     show.textContent = shown ? "Hide" : "Show";
     show.setAttribute("aria-pressed", String(shown));
@@ -81,25 +91,30 @@ export function passwordField({ email, ...properties }) {
   const inside = h("div", { class: "with-inside" });
   made.input.replaceWith(inside);
   inside.append(made.input, show);
-  if (isNew) made.element.append(meter(made.input, email));
+  if (isNew) made.element.append(meter(made.input, email || (() => "")));
   return { ...made, hide: () => set(false) };
 }
 
+/**
+ * @param {HTMLInputElement} input
+ * @param {() => string} email
+ */
 function meter(input, email) {
   const words = h("p", { class: "strength", role: "status" });
   const say = () => {
-    const { level, said } = strength(input.value, email());
-    words.dataset.level = level;
-    fill(words, input.value ? [level > 1 ? icon("check") : null, said] : "");
+    const { level, words: label } = strength(input.value, email());
+    words.dataset.level = String(level);
+    fill(words, input.value ? [level > 1 ? icon("check") : null, label] : "");
   };
   input.addEventListener("input", say);
   return words;
 }
 
 /**
- * A form of fields. `submit(values)` does the work and gives an answer of fetching.js, whose error is shown, or null;
- * it is not called again before it has ended. `action` is on the button, `busy` while it works.
- * Gives { element, button, fail(error), focus() }.
+ * Returns a form of fields: { element, button, fail(error), focus() }. `submit(values)` returns an answer of api.js, whose
+ * error is shown, or null; it is not called again while it runs. `action` labels the button, `busy` while submitting.
+ *
+ * @param {FormOptions} options
  */
 export function form({ fields, action, busy, submit, danger = false, beside = null, wide = false, label = null }) {
   const look = `button ${danger ? "danger" : "primary"}${wide ? " wide" : ""}`;
@@ -109,7 +124,7 @@ export function form({ fields, action, busy, submit, danger = false, beside = nu
   const known = fields.filter((one) => one.input);
   const row = h("div", { class: wide ? "form-actions wide" : "form-actions" }, button, beside);
   const element = h("form", { class: "form", novalidate: true, "aria-label": label }, shown, above, row);
-  const fail = (error) => showError(error, known, above);
+  const fail = (/** @type {ApiError} */ error) => showError(error, known, above);
   let working = false;
   element.addEventListener("submit", async (event) => {
     event.preventDefault();
@@ -118,7 +133,7 @@ export function form({ fields, action, busy, submit, danger = false, beside = nu
     button.setAttribute("aria-disabled", "true");
     button.textContent = busy || action;
     for (const one of known) one.hide?.();
-    let answer = null;
+    let answer;
     try {
       answer = await submit(Object.fromEntries(known.map((one) => [one.name, one.value()])));
     } finally {
@@ -131,21 +146,31 @@ export function form({ fields, action, busy, submit, danger = false, beside = nu
   return { element, button, fail, focus: () => known[0]?.input.focus() };
 }
 
+/**
+ * @param {FormField[]} fields
+ * @param {HTMLElement} above
+ */
 function validate(fields, above) {
   fill(above);
-  const wrong = fields.map((one) => [one, one.fault()]).filter(([, words]) => words);
+  const wrong = fields.map((one) => ({ one, words: one.fault() })).filter(({ words }) => words);
   for (const one of fields) one.settle();
-  for (const [one, words] of wrong) one.fail(words);
-  wrong[0]?.[0].input.focus();
+  for (const { one, words } of wrong) one.fail(words || "");
+  wrong[0]?.one.input.focus();
   return !wrong.length;
 }
 
+/**
+ * @param {ApiError} error
+ * @param {FormField[]} fields
+ * @param {HTMLElement} above
+ */
 function showError(error, fields, above) {
-  // The page is on its way to the login, or has gone.
+  // The page has been left, or the login is about to be shown.
   if (["aborted", "not_logged_in"].includes(error.code) && !error.stay) return;
   const own = fields.find((one) => one.name === error.field);
-  if (!own)
+  if (!own) {
     return fill(above, h("div", { class: "notice bad" }, icon("warning"), h("div", null, h("p", null, error.message))));
+  }
   own.fail(error.message);
   own.input.focus();
   own.input.select?.();

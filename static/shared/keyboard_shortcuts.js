@@ -1,22 +1,18 @@
-// The keys of a website's pages, and the lists of them. They rest while a dialog is open or something is being typed, except
-// where the platform has the same key for the same thing (Esc closes a dialog).
+// Keyboard shortcuts of a website's pages, and the dialog that lists them. They are off while a dialog is open or text is
+// being typed, except where the browser has the same key for the same action (Esc closes a dialog).
 
 import { RANGES, shiftRange, spanOf, withRange } from "./view_state.js";
 import { openDialog } from "./dialog.js";
 import { h } from "./dom.js";
 
-const SHORTCUTS = [
-  ["1 to 5", "Today, 7 days, 30 days, 90 days, 12 months"],
-  ["← →", "Earlier and later; on the chart, from one bucket to the next"],
-  ["f", "Add a filter"],
-  ["/", "Search in all pages; in an open list, its search"],
-  ["Esc", "Close what is open; else take away the last filter"],
-  ["?", "This list"],
-];
-
-/** Starts listening; gives a function that ends it. `more`: what other keys do, by the key. */
+/**
+ * Starts listening; returns a function that stops it. `more`: actions of other keys, by key.
+ *
+ * @param {Board} board
+ * @param {Record<string, () => void>} more
+ */
 export function listenForShortcuts(board, more) {
-  const press = (event) => {
+  const press = (/** @type {KeyboardEvent} */ event) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
     const act = actionFor(event, board, more);
     if (!act) return;
@@ -27,53 +23,51 @@ export function listenForShortcuts(board, more) {
   return () => document.removeEventListener("keydown", press);
 }
 
-function actionFor(event, board, more) {
-  const { key, target } = event;
-  const isTyping = target.matches?.("input, select, textarea, [contenteditable]");
+/**
+ * @param {KeyboardEvent} event
+ * @param {Board} board
+ * @param {Record<string, () => void>} more
+ */
+function actionFor({ key, target }, board, more) {
+  const isTyping = target instanceof Element && target.matches("input, select, textarea, [contenteditable]");
   const dialog = document.querySelector("dialog[open]");
   if (key === "/" && dialog && !isTyping) {
-    const search = dialog.querySelector("input[type='search']");
+    const search = /** @type {HTMLElement | null} */ (dialog.querySelector("input[type='search']"));
     return search && (() => search.focus());
   }
   if (dialog || isTyping) return null;
   const view = board.view();
-  if (/^[1-5]$/.test(key)) return () => board.go(withRange(view, RANGES[key - 1].name));
+  if (/^[1-5]$/.test(key)) return () => board.go(withRange(view, RANGES[Number(key) - 1].name));
   if (key === "ArrowLeft") return () => board.go(shiftRange(view, -1));
   if (key === "ArrowRight") return spanOf(view).to < spanOf(view).today ? () => board.go(shiftRange(view, 1)) : null;
   if (key === "Escape" && view.filters.length) return () => board.go({ ...view, filters: view.filters.slice(0, -1) });
   return Object.hasOwn(more, key) ? more[key] : null;
 }
 
-/** Lists the dashboard's keys, or others: [[keys, what they do], ...]. */
-export function shortcutsDialog(rows = SHORTCUTS) {
+/**
+ * Opens the list of shortcuts.
+ *
+ * @param {[keys: string, does: string][]} rows
+ */
+export function shortcutsDialog(rows) {
+  const row = (/** @type {[keys: string, does: string]} */ [keys, does]) =>
+    h(
+      "tr",
+      null,
+      h(
+        "th",
+        { scope: "row" },
+        keys.split(" ").map((one) => (one === "to" ? " to " : h("kbd", null, one))),
+      ),
+      h("td", null, does),
+    );
+  const words =
+    "Every control can also be reached with Tab and Enter. Click a day on the chart, or drag over several, to zoom in.";
   openDialog({
-    title: "Keys",
+    title: "Keyboard shortcuts",
     body: [
-      h(
-        "table",
-        { class: "table keys-table" },
-        h(
-          "tbody",
-          null,
-          rows.map(([key, does]) =>
-            h(
-              "tr",
-              null,
-              h(
-                "th",
-                { scope: "row" },
-                key.split(" ").map((one) => (one === "to" ? " to " : h("kbd", null, one))),
-              ),
-              h("td", null, does),
-            ),
-          ),
-        ),
-      ),
-      h(
-        "p",
-        { class: "soft" },
-        "Everything can be reached with Tab and Enter, too. Days on the chart can be clicked, or dragged over, to look closer.",
-      ),
+      h("table", { class: "table keys-table" }, h("tbody", null, rows.map(row))),
+      h("p", { class: "soft" }, words),
     ],
   });
 }

@@ -1,6 +1,5 @@
-// The frame of every page behind the login: the left column with the websites, the pages of the one that is shown and,
-// at the bottom, the user menu. On narrow screens the column is a drawer. It may read the session it is given, and log
-// out; nothing else.
+// The frame of every page behind the login: a sidebar with the websites, the pages of the current one and, at the bottom,
+// the user menu. On narrow screens the sidebar is a drawer.
 
 import { notify } from "./dialog.js";
 import { fill, h, icon, logo } from "./dom.js";
@@ -8,25 +7,20 @@ import { number } from "./formats.js";
 import { send } from "./api.js";
 import { at } from "./paths.js";
 
-// The pages of a website, each with what follows the website's own path; a line comes with its page's module.
+// The pages of a website in groups, each as [the end of its path, label].
+/** @type {[end: string, label: string][][]} */
 const PAGES = [
   [
-    null,
-    [
-      ["", "Overview"],
-      ["/events", "Events"],
-      ["/funnels", "Funnels"],
-    ],
+    ["", "Overview"],
+    ["/events", "Events"],
+    ["/funnels", "Funnels"],
   ],
   [
-    "Measurements",
-    [
-      ["/vitals", "Vitals"],
-      ["/heatmaps", "Heatmaps"],
-      ["/experiments", "Experiments"],
-    ],
+    ["/vitals", "Performance"],
+    ["/heatmaps", "Heatmaps"],
+    ["/experiments", "Experiments"],
   ],
-  [null, [["/rejected", "Left out"]]],
+  [["/rejected", "Rejected events"]],
 ];
 const SECTIONS = [
   ["/account/keys", "API keys", "key"],
@@ -34,7 +28,7 @@ const SECTIONS = [
   ["/account", "Account", "user"],
 ];
 
-/** Says on a page that its figures are invented (`analytics-server demo`). */
+/** Returns the banner of a server with generated data (`analytics-server demo`). */
 export function demoBanner() {
   return h(
     "p",
@@ -44,7 +38,11 @@ export function demoBanner() {
   );
 }
 
-/** Builds the frame; gives { element, main, mark(session, { pathname, hash }), closeDrawer }. */
+/**
+ * Returns the frame: { element, main, mark(session, { pathname, hash }), closeDrawer }.
+ *
+ * @param {Context} context
+ */
 export function frame(context) {
   const main = h("main", { id: "main", tabindex: "-1" });
   const warnings = h("div", { class: "frame-notices no-print", role: "status" });
@@ -79,11 +77,11 @@ export function frame(context) {
     shade,
     h("div", { class: "frame-column" }, warnings, main),
   );
-  const setDrawer = (open) => {
+  const setDrawer = (/** @type {any} */ open) => {
     element.classList.toggle("drawer-open", open);
     toggle.setAttribute("aria-expanded", String(open));
-    toggle.setAttribute("aria-label", open ? "Close the menu" : "Menu");
-    if (open) sidebar.querySelector("a").focus();
+    toggle.setAttribute("aria-label", open ? "Close menu" : "Menu");
+    if (open) sidebar.querySelector("a")?.focus();
   };
   toggle.addEventListener("click", () => setDrawer(!element.classList.contains("drawer-open")));
   shade.addEventListener("click", () => setDrawer(false));
@@ -97,10 +95,10 @@ export function frame(context) {
     element,
     main,
     closeDrawer: () => setDrawer(false),
-    mark: (session, place) => {
+    mark: (/** @type {Session} */ session, /** @type {{ pathname: string, hash: string }} */ place) => {
       fill(
         list,
-        session.websites.map((website) => entry(website, place)),
+        session.websites.map((/** @type {Website} */ website) => entry(website, place)),
         addEntry(),
       );
       menu.mark(session.account, place.pathname);
@@ -109,34 +107,48 @@ export function frame(context) {
   };
 }
 
-/** What the owner must know on every page: the month is used up, or nearly; the disk is full, or nearly. */
+/**
+ * Returns the warnings shown on every page: the monthly limit is (nearly) reached, the disk is almost full.
+ *
+ * @param {Account} account
+ * @param {string | null} path
+ */
 function warningsOf(account, path) {
   const { usage_warning: percent, events_this_month: used, events_limit: limit } = account;
   const plan = h("a", { href: "/account/plan" }, "Plan and usage");
+  const share = Math.floor((100 * used) / (limit || 1));
   const usage =
     percent === 100
-      ? ["bad", "This month's events are used up.", ["New events are refused until the month ends (UTC). ", plan]]
-      : [
-          "warn",
-          `${Math.floor((100 * used) / limit)}% of this month's events are used.`,
-          [`${number(used)} of ${number(limit)}. `, plan],
-        ];
-  const disk = [
-    "bad",
-    "The server's disk is almost full: events are refused.",
-    ["Free disk space, or lower ", h("code", null, "--min-free-disk"), ". Reports and deletion keep working."],
-  ];
-  const shown = [account.disk_is_low && disk, percent && path !== "/account/plan" && usage].filter(Boolean);
-  return shown.map(([kind, title, rest]) =>
-    h(
-      "div",
-      { class: `notice ${kind}` },
-      icon("warning"),
-      h("div", null, h("strong", null, title), h("p", null, rest)),
-    ),
-  );
+      ? notice("bad", "The monthly event limit is reached.", [
+          "New events are refused until the month ends (UTC). ",
+          plan,
+        ])
+      : notice("warn", `${share}% of the monthly event limit is used.`, [
+          `${number(used)} of ${number(limit)}. `,
+          plan,
+        ]);
+  const disk = notice("bad", "The server's disk is almost full: events are refused.", [
+    "Free disk space, or lower ",
+    h("code", null, "--min-free-disk"),
+    ". Reports and deletion keep working.",
+  ]);
+  return [account.disk_is_low ? disk : null, percent && path !== "/account/plan" ? usage : null];
 }
 
+/**
+ * @param {string} kind
+ * @param {string} title
+ * @param {Child} words
+ */
+function notice(kind, title, words) {
+  const text = h("div", null, h("strong", null, title), h("p", null, words));
+  return h("div", { class: `notice ${kind}` }, icon("warning"), text);
+}
+
+/**
+ * @param {Website} website
+ * @param {{ pathname: string, hash: string }} options
+ */
 function entry(website, { pathname, hash }) {
   const own = `/websites/${website.id}`;
   const label = website.name || website.domain;
@@ -153,8 +165,13 @@ function entry(website, { pathname, hash }) {
   );
 }
 
+/**
+ * @param {any} own
+ * @param {string | null} path
+ * @param {string} label
+ */
 function pagesOf(own, path, label) {
-  const page = ([end, words], isApart) => {
+  const page = (/** @type {any[]} */ [end, words], /** @type {any} */ isApart) => {
     const isCurrent = path === own + end;
     return h(
       "li",
@@ -162,10 +179,8 @@ function pagesOf(own, path, label) {
       h("a", { class: "nav-item", href: own + end, "aria-current": isCurrent ? "page" : null }, words),
     );
   };
-  const group = ([title, pages], place) => [
-    title ? h("li", { class: "nav-group" }, title) : null,
-    pages.map((one, i) => page(one, place && !title && !i)),
-  ];
+  const group = (/** @type {[string, string][]} */ pages, /** @type {number} */ place) =>
+    pages.map((/** @type {any} */ one, /** @type {number} */ i) => page(one, place > 0 && i === 0));
   return h("ul", { class: "nav-pages", "aria-label": `Pages of ${label}` }, PAGES.map(group));
 }
 
@@ -182,6 +197,9 @@ function addEntry() {
   );
 }
 
+/**
+ * @param {Context} context
+ */
 function userMenu(context) {
   const name = h("span", { class: "nav-label" });
   const links = SECTIONS.map(([href, words, sign]) => h("a", { class: "nav-item", href }, icon(sign), words));
@@ -198,19 +216,19 @@ function userMenu(context) {
     h("div", { class: "user-menu-items" }, links, leave),
   );
   const close = () => (element.open = false);
-  element.addEventListener("click", (event) => event.target.closest("a") && close());
+  element.addEventListener("click", (event) => event.target instanceof Element && event.target.closest("a") && close());
   element.addEventListener(
     "focusout",
-    (event) => event.relatedTarget && !element.contains(event.relatedTarget) && close(),
+    (event) => event.relatedTarget && !element.contains(/** @type {Node} */ (event.relatedTarget)) && close(),
   );
-  document.addEventListener("pointerdown", (event) => !element.contains(event.target) && close());
+  document.addEventListener("pointerdown", (event) => !element.contains(/** @type {Node} */ (event.target)) && close());
   element.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || !element.open) return;
     event.stopPropagation();
     close();
-    element.querySelector("summary").focus();
+    element.querySelector("summary")?.focus();
   });
-  const mark = (account, path) => {
+  const mark = (/** @type {Account} */ account, /** @type {string} */ path) => {
     name.textContent = account.email;
     name.title = account.email;
     for (const link of links) {

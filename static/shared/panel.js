@@ -1,5 +1,5 @@
-// A part of the page that asks and draws on its own: while it asks, the old figures stay, dimmed; where it fails, it
-// says what failed and offers to try again; a newer question ends an older one.
+// A panel: a part of the page that fetches and draws on its own. While it loads, the old figures stay, dimmed. Where it
+// fails, it shows what failed and a button to try again. A newer load cancels an older one.
 
 import { failureNotice } from "./dialog.js";
 import { fill } from "./dom.js";
@@ -8,11 +8,15 @@ import { hideTooltip } from "./tooltip.js";
 const HOUR_MS = 3_600_000;
 
 /**
- * Gives load({ quietly }): resolves to whether the figures are there. `ask(signal)` resolves to an answer of
- * shared/api.js, `draw` takes it, `what()` says what cannot be shown where it fails; `until`, a signal, ends it.
+ * Returns load({ quietly }), which resolves to whether the figures are shown. `ask(signal)` resolves to an answer of
+ * shared/api.js, `draw` draws it, `what()` returns the sentence to show on failure; `until`, a signal, ends the panel.
  * Quietly: nothing is dimmed, nothing is drawn where nothing has changed, and a failure leaves the old figures.
+ *
+ * @param {HTMLElement} element
+ * @param {PanelOptions & { until?: AbortSignal }} options
  */
-export function createPanel(element, { ask, draw, what, until = null }) {
+export function createPanel(element, { ask, draw, what, until }) {
+  /** @type {AbortController | null} */
   let asking = null;
   until?.addEventListener("abort", () => asking?.abort());
   let drawn = "";

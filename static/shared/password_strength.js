@@ -1,10 +1,10 @@
-// How hard a password is to guess, said in words. Pure, and an estimate: a row of keys, a repeated letter, a year and a
-// usual word count as little more than one character, since guessing begins with them. Nothing leaves the page.
+// An estimate of how hard a password is to guess. Key sequences, repeated letters, years and common words count as little
+// more than one character, since attackers try them first. Pure: nothing leaves the page.
 
-// CONTRACT of the pages: 10 to 200 characters.
+// The server accepts 10 to 200 characters.
 const MIN_LENGTH = 10;
 const MAX_LENGTH = 200;
-// our choice: bits below which somebody who has the hash finds it in hours, or in years.
+// Below WEAK_BITS an attacker who has the hash finds the password in hours, below FAIR_BITS in years.
 const WEAK_BITS = 38;
 const FAIR_BITS = 56;
 
@@ -24,40 +24,61 @@ const COMMON_WORDS = (
   "guest changeme default server analytics tally stats website summer winter spring autumn monday january hallo schatz"
 ).split(" ");
 
-/** { level 0 to 3, said, fault }: `fault` are words where the password cannot be taken at all. */
+/**
+ * Returns { level: 0 to 3, words, fault }: `fault` is a sentence where the password is not accepted, else null.
+ *
+ * @param {string} password
+ * @param {string} [email]
+ */
 export function strength(password, email = "") {
   const length = [...password].length;
-  if (length < MIN_LENGTH)
+  if (length < MIN_LENGTH) {
     return refused(
       `Too short: ${length} of at least ${MIN_LENGTH} characters.`,
       `Use at least ${MIN_LENGTH} characters.`,
     );
-  if (length > MAX_LENGTH)
+  }
+  if (length > MAX_LENGTH) {
     return refused(`Too long: ${length} of at most ${MAX_LENGTH} characters.`, `Use at most ${MAX_LENGTH} characters.`);
+  }
   const bits = bitsOf(password, email);
-  if (bits < WEAK_BITS)
+  if (bits < WEAK_BITS) {
     return {
       level: 1,
-      said: "Weak: usual words, rows and years are guessed first. Add a few words of your own.",
+      words: "Weak: common words, key sequences and years are guessed first. Add a few words of your own.",
       fault: null,
     };
-  if (bits < FAIR_BITS) return { level: 2, said: "Fair. A word or two more make it strong.", fault: null };
-  return { level: 3, said: "Strong.", fault: null };
+  }
+  if (bits < FAIR_BITS) return { level: 2, words: "Fair. One or two more words make it strong.", fault: null };
+  return { level: 3, words: "Strong.", fault: null };
 }
 
-function refused(said, fault) {
-  return { level: 0, said, fault };
+/**
+ * @param {string} words
+ * @param {string} fault
+ */
+function refused(words, fault) {
+  return { level: 0, words, fault };
 }
 
+/**
+ * @param {string} password
+ * @param {string} email
+ */
 function bitsOf(password, email) {
   const rest = collapseGuessable(password.toLowerCase(), email.toLowerCase().split(/[@.]/));
-  // Letters of words carry about 3 bits each, mixed characters more; a capital in front and a number behind are usual.
+  // Letters of words carry about 3 bits each, mixed characters more. A leading capital and a trailing number add little.
   const inner = password.replace(/^\p{Lu}(?=\p{Ll})/u, "a").replace(/[\d!?.]{1,4}$/, "");
   const kinds = [/\p{Lu}/u, /\p{Ll}/u, /\d/, /[^\p{L}\d\s]/u].filter((kind) => kind.test(inner)).length;
   return [...rest].length * (kinds < 2 ? 2.8 : kinds < 3 ? 3.6 : 4.4);
 }
 
-/** The password with each guessable piece as one character. */
+/**
+ * Returns the password with each guessable piece replaced by one character.
+ *
+ * @param {string} password
+ * @param {string[]} own
+ */
 function collapseGuessable(password, own) {
   let rest = password;
   for (const word of [...COMMON_WORDS, ...own.filter((part) => part.length > 3)]) rest = rest.replaceAll(word, "w");
@@ -68,11 +89,16 @@ function collapseGuessable(password, own) {
   return rest.replace(/(.{2,}?)\1+/gu, "$1");
 }
 
+/**
+ * @param {string} text
+ * @param {string} row
+ */
 function collapseSequence(text, row) {
   let rest = text;
   for (let size = row.length; size >= 3; size--) {
-    for (let start = 0; start + size <= row.length; start++)
+    for (let start = 0; start + size <= row.length; start++) {
       rest = rest.replaceAll(row.slice(start, start + size), row[start]);
+    }
   }
   return rest;
 }

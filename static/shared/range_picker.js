@@ -1,4 +1,4 @@
-// Which days are shown, by what bucket, in which time zone: the picker, earlier and later, days of one's own.
+// Controls of the days that are shown: ranges, previous and next, custom days, time zone, buckets.
 
 import { RANGES, daysLater, localTime, shiftRange, withDays, withRange } from "./view_state.js";
 import { openDialog } from "./dialog.js";
@@ -6,7 +6,12 @@ import { fill, h, icon, refill } from "./dom.js";
 import { dayRange, browserZone } from "./formats.js";
 import { allZones, zoneLabel } from "./time_zones.js";
 
-/** Draws the range picker. */
+/**
+ * Draws the range picker.
+ *
+ * @param {HTMLElement} root
+ * @param {Board} board
+ */
 export function drawRange(root, board) {
   const view = board.view();
   const { to, today } = board.span();
@@ -36,7 +41,12 @@ export function drawRange(root, board) {
     },
     "Custom",
   );
-  const step = (by, sign, label, disabled) =>
+  const step = (
+    /** @type {number} */ by,
+    /** @type {string} */ sign,
+    /** @type {string} */ label,
+    /** @type {boolean} */ disabled,
+  ) =>
     h(
       "button",
       {
@@ -53,11 +63,21 @@ export function drawRange(root, board) {
   refill(
     root,
     h("div", { class: "segments", role: "group", "aria-label": "Range" }, named, custom),
-    h("div", { class: "steps" }, step(-1, "left", "Earlier", false), step(1, "right", "Later", to >= today)),
+    h(
+      "div",
+      { class: "steps" },
+      step(-1, "left", "Previous range", false),
+      step(1, "right", "Next range", to >= today),
+    ),
   );
 }
 
-/** Draws the days that are shown and the time zone they are of. */
+/**
+ * Draws the days that are shown and the time zone.
+ *
+ * @param {HTMLElement} root
+ * @param {Board} board
+ */
 export function drawWhen(root, board) {
   const view = board.view();
   const span = board.span();
@@ -76,10 +96,15 @@ export function drawWhen(root, board) {
   );
 }
 
-/** Draws the choice between days and hours. */
+/**
+ * Draws the choice between days and hours.
+ *
+ * @param {HTMLElement} root
+ * @param {Board} board
+ */
 export function drawInterval(root, board) {
   const { interval, canHour } = board.span();
-  const choice = (name, words) =>
+  const choice = (/** @type {"day" | "hour"} */ name, /** @type {string} */ words) =>
     h(
       "button",
       {
@@ -97,31 +122,42 @@ export function drawInterval(root, board) {
     root,
     h(
       "div",
-      { class: "segments small", role: "group", "aria-label": "Bucket" },
+      { class: "segments small", role: "group", "aria-label": "Interval" },
       choice("day", "Days"),
       choice("hour", "Hours"),
     ),
   );
 }
 
+/**
+ * @param {string} chosen
+ * @param {string} accounts
+ */
 function zones(chosen, accounts) {
   const first = [...new Set([chosen, accounts, browserZone(), "UTC"])];
   const all = allZones().filter((zone) => !first.includes(zone));
-  const option = (zone) => h("option", { value: zone }, zoneLabel(zone));
-  return [
-    h("optgroup", { label: "Near at hand" }, first.map(option)),
-    h("optgroup", { label: "All" }, all.map(option)),
-  ];
+  const option = (/** @type {string} */ zone) => h("option", { value: zone }, zoneLabel(zone));
+  return [h("optgroup", { label: "Suggested" }, first.map(option)), h("optgroup", { label: "All" }, all.map(option))];
 }
 
-/** The days of two moments that were chosen on a chart become the range. */
+/**
+ * Sets the range to the days of two times, chosen on a chart.
+ *
+ * @param {Board} board
+ * @param {number} first
+ * @param {number} last
+ */
 export function pickDays(board, first, last) {
   const [view, span] = [board.view(), board.span()];
   const [[from], [to]] = [first, last].map((moment) => localTime(moment, view.zone));
   if (from !== span.from || to !== span.to) board.go(withDays(view, from, to));
 }
 
-/** Asks for the first and the last day. */
+/**
+ * Opens the dialog for the first and the last day.
+ *
+ * @param {Board} board
+ */
 export function daysDialog(board) {
   const span = board.span();
   const last = h("input", {
@@ -153,7 +189,7 @@ export function daysDialog(board) {
     h(
       "div",
       { class: "row" },
-      near(span.today).map(([words, from, to]) =>
+      presets(span.today).map(([words, from, to]) =>
         h(
           "button",
           { class: "button small", type: "button", onclick: () => ((first.value = from), (last.value = to)) },
@@ -172,7 +208,7 @@ export function daysDialog(board) {
     event.preventDefault();
     if (first.value > last.value) {
       error.hidden = false;
-      return fill(error, "The first day lies after the last one.");
+      return fill(error, "The first day must not be after the last day.");
     }
     dialog.close();
     return board.go(withDays(board.view(), first.value, last.value));
@@ -180,8 +216,12 @@ export function daysDialog(board) {
   first.focus();
 }
 
-/** Ranges that people ask for and that have no key: [words, from, to]. */
-function near(today) {
+/**
+ * Returns frequent ranges without a shortcut: [words, from, to].
+ *
+ * @param {string} today
+ */
+function presets(today) {
   const month = today.slice(0, 8);
   const lastOfBefore = daysLater(`${month}01`, -1);
   const year = Number(today.slice(0, 4));

@@ -1,6 +1,7 @@
-// Time zones to choose from, by the names the tz database has for them now. Browsers still list some under the names
-// they had long ago (Asia/Calcutta); both are understood everywhere, but nobody looks for Kolkata under C.
+// Time zones to choose from, by their current names in the tz database. Browsers list some under older names
+// (Asia/Calcutta). Both names are valid everywhere; only the current one is shown.
 
+/** @type {Record<string, string>} */
 const CURRENT_NAMES = {
   "Africa/Asmera": "Africa/Asmara",
   "America/Buenos_Aires": "America/Argentina/Buenos_Aires",
@@ -23,13 +24,21 @@ const CURRENT_NAMES = {
   "Pacific/Truk": "Pacific/Chuuk",
 };
 
-/** Every zone the browser knows, and `more`, sorted. */
+/**
+ * Returns every zone that the browser supports, and `more`, sorted.
+ *
+ * @param {...any} more
+ */
 export function allZones(...more) {
   const known = (Intl.supportedValuesOf?.("timeZone") || []).map((zone) => CURRENT_NAMES[zone] || zone);
   return [...new Set([...known, "UTC", ...more.filter(Boolean)])].sort();
 }
 
-/** A zone as people read it: America/New York */
+/**
+ * Returns a zone's name for display: America/New York
+ *
+ * @param {string} zone
+ */
 export function zoneLabel(zone) {
   return (CURRENT_NAMES[zone] || zone).replaceAll("_", " ");
 }

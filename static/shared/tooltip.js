@@ -1,18 +1,27 @@
-// Hints: a short text beside what the pointer rests on or the keyboard has chosen. One element for the whole page,
+// Tooltips: a short text beside the element under the pointer or with the keyboard focus. One element for the whole page,
 // in the top layer. Screen readers get the same text as the element's description.
 
 import { fill, h } from "./dom.js";
 
 const AFTER_MS = 350;
 
+/** @type {HTMLElement | null} */
 let box = null;
+/** @type {Element | null} */
 let shownFor = null;
-let timer = 0;
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let timer;
 
-/** Gives an element a hint; `content` gives its nodes when it is to be shown. `byTouch`: a touch shows it too. */
+/**
+ * Adds a tooltip to an element. `content` returns its nodes when it is shown; `byTouch`: a touch shows it too.
+ *
+ * @param {Element} element
+ * @param {() => Child} content
+ * @param {{ byTouch?: boolean }} [options]
+ */
 export function addTooltip(element, content, { byTouch = false } = {}) {
   element.addEventListener("pointerenter", (event) => {
-    if (event.pointerType === "touch") return;
+    if (/** @type {PointerEvent} */ (event).pointerType === "touch") return;
     clearTimeout(timer);
     timer = setTimeout(() => show(element, content), AFTER_MS);
   });
@@ -21,11 +30,15 @@ export function addTooltip(element, content, { byTouch = false } = {}) {
   if (byTouch) element.addEventListener("click", () => matchMedia("(hover: none)").matches && show(element, content));
 }
 
-/** Takes away the hint that is shown: what it was about is drawn anew. */
+/** Hides the tooltip that is shown: its element is about to be redrawn. */
 export function hideTooltip() {
   hide(shownFor);
 }
 
+/**
+ * @param {Element} element
+ * @param {() => Child} content
+ */
 function show(element, content) {
   if (!element.isConnected) return;
   if (!box) {
@@ -35,13 +48,17 @@ function show(element, content) {
   }
   (element.closest("dialog") || document.body).append(box);
   fill(box, content());
-  // Older browsers know no top layer: a fixed box above the page does there.
+  // Browsers without popovers show a fixed box above the page.
   box.showPopover?.();
   shownFor = element;
   place(element.getBoundingClientRect());
 }
 
+/**
+ * @param {DOMRect} at
+ */
 function place(at) {
+  if (!box) return;
   const { offsetWidth: width, offsetHeight: height } = box;
   const left = Math.max(8, Math.min(at.left, innerWidth - width - 8));
   const below = at.bottom + 6;
@@ -50,6 +67,9 @@ function place(at) {
   box.style.top = `${top}px`;
 }
 
+/**
+ * @param {Element | null} element
+ */
 function hide(element) {
   clearTimeout(timer);
   if (!box || shownFor !== element || !element) return;

@@ -1,36 +1,34 @@
-// The frame of a website's pages beside its overview (vitals, heatmaps, experiments, events, funnels): title, range
-// picker, zone, filters, keys, footer. A page brings its own part, and nothing of what is in here.
+// The layout that all pages of a website share: heading, range picker, time zone, filters, keyboard shortcuts, footer.
 //
-// A page is a module of pages/ with one line, `export const show = (root, context) => websitePage(root, context, PAGE);`
-// its route in app.js and ROUTES, and its line in PAGES of navigation.js, which comes with the module: nothing leads to
-// a page that is not there. PAGE:
-//   title         "Web vitals": heading, and title of the tab with the website's name
-//   about         a sentence below the heading; may be left out where there are filters
-//   look          paths of its own style sheets; app.css and shared/website_page.css are there
-//   fields        the fields it can be filtered by, by name; [] for none; left out: all 14, event_name and type
-//   own           what it has of its own in the address: { read(query), write(view) }, as shared/view_state.js says it
-//   keys          [[key, words, (board) => ...], ...] of its own
-//   csv           (board) => [[words, path, file name], ...], links in the footer; may be left out
-//   foot          a sentence for the footer; may be left out
-//   build(board)  makes its own part, once; gives { element, load, leave }:
-//     element       a node or several
-//     load({ quietly, last })   asks and draws. `last` is the view before where the address has changed, else null:
-//                   isAlike(last, board.view()) says that only what is the page's own did. Quietly: each minute while
-//                   the range is not over; nothing is dimmed, and a failure leaves the old figures
-//     leave()       may be left out
+// A page is a module of pages/ that exports `show = (root, context) => websitePage(root, context, PAGE)`. It has a route
+// in app.js and in the server's route table, and a line in PAGES of navigation.js. PAGE (PageDefinition in types.d.ts):
+//   title         heading, and title of the tab with the website's name; "" for the dashboard, whose heading is the name
+//   about         a sentence below the heading; optional
+//   styles        paths of the page's own style sheets, beside app.css and website_page.css
+//   fields        the fields the page can be filtered by; [] for none; default: all of FILTERS
+//   state         what the page adds to the address: { read(query), write(view) }, see view_state.js
+//   shortcuts     [[key, description, (board) => ...], ...] of its own
+//   csv           (board) => [[label, path, file name], ...], links in the footer; optional
+//   foot          a sentence for the footer; optional
+//   build(board)  creates the page's own part once and returns { element, load, redraw, leave, nameAside, footLinks }:
+//     load({ quietly, last })   fetches and draws. `last` is the previous view where the address has changed, else null;
+//                   hasSameScope(last, board.view()) is true where only the page's own state changed. `quietly`: each
+//                   minute while the range is not over; nothing is dimmed, and a failure leaves the old figures
+//     redraw()      draws what depends on the view alone, before load; optional
+//     leave()       releases timers and listeners; optional
+//     nameAside, footLinks      nodes beside the heading and in the footer; optional
 // The board:
-//   website, name, base        the website as /api/account/websites has it; what to call it; /api/account/websites/{id}
-//   server                     the server's own address, as snippets name it
-//   view(), span(), zone       shared/view_state.js; `zone` is the account's
-//   go(view)                   to that view: the address changes, then load is called
-//   toggle(field, value)       a filter more, or less
-//   question(more)             the query of a question to the API about the view: from, to, tz, filters, and more
-//   ask(what, more, signal)    its answer, as shared/api.js gives it: ask("vitals", { by: "day" }, signal)
-//   part(element, { ask(signal), draw(answer), what() })   shared/panel.js, ended with the page: the old figures stay
-//                              dimmed while it asks; where it fails, it says what() and has a button
-//   say(words)                 what has changed, for who listens
+//   site, website, name, base  where reports come from; /api/account/websites/{id} or /api/share/{token}
+//   server                     the server's public address, as snippets name it
+//   view(), span(), zone       see view_state.js; `zone` is the account's
+//   go(view)                   changes the address to that view, then load is called
+//   toggle(field, value)       adds or removes a filter
+//   question(more)             the query of a report: from, to, tz, filters, and more
+//   ask(report, more, signal)  fetches a report: ask("vitals", { by: "day" }, signal)
+//   panel(element, options)    a panel (panel.js) that ends with the page
+//   say(words)                 announces a change to screen readers
 //   signal                     aborted when the page is left
-// `nothing({...})` is the empty state: a sentence and the next step; `noMatch(board)` that of filters that leave nothing.
+// `emptyState({...})` is a sentence and the next step; `noMatchState(board)` is shown where filters match nothing.
 
 import {
   AUTOMATIC_MAX_DAYS,
@@ -52,68 +50,81 @@ import { createPanel } from "./panel.js";
 import { drawRange, drawWhen } from "./range_picker.js";
 import { at, here, publicUrl } from "./paths.js";
 
-// A range that is not over is asked again so often, without a trace where nothing has changed.
-const EVERY_MS = 60_000;
-// Keys that are pressed fast, one after the other, ask once in the end: requests are counted.
-const FAST_MS = 250;
-const LOOK = "/assets/shared/website_page.css";
+// How often a range that is not over is loaded again.
+const REFRESH_MS = 60_000;
+// Changes that follow each other faster than this are loaded once, at the end: requests are rate-limited.
+const DEBOUNCE_MS = 250;
+const STYLES = "/assets/shared/website_page.css";
 
-/** Shows a page in `root`. Gives what the router needs. */
-export async function websitePage(root, context, page) {
-  const website = context.websites.find((one) => one.id === context.params.id);
-  if (!website) return showWebsiteNotFound(root, context);
-  await Promise.all([LOOK, ...(page.look || [])].map(loadStylesheet));
-  const name = website.name || website.domain;
-  const zone = displayZone(context.account.time_zone);
-  const { own, fields = FILTERS } = page;
-  const read = (query) => readView(query, zone, own, fields);
-  const addressOf = (view) => `${context.path}?${writeView(view, own)}`;
+/**
+ * Shows a page in `root`; returns what the router needs. `site` is where reports come from: the account's website of the
+ * address unless given.
+ *
+ * @param {HTMLElement} root
+ * @param {Context} context
+ * @param {PageDefinition} page
+ * @param {Site | null} [given]
+ * @returns {Promise<PageHandle>}
+ */
+export async function websitePage(root, context, page, given = ownSite(context)) {
+  if (!given) return showWebsiteNotFound(root, context);
+  const site = given;
+  await Promise.all([STYLES, ...(page.styles || [])].map(loadStylesheet));
+  const zone = displayZone(site.zone);
+  const { state, fields = FILTERS } = page;
+  const read = (/** @type {URLSearchParams} */ query) => readView(query, zone, state, fields);
+  const addressOf = (/** @type {View} */ view) => `${context.path}?${writeView(view, state)}`;
   let view = read(context.query);
-  const places = placesOf(page, name);
-  const base = `/api/account/websites/${website.id}`;
+  /** @type {Board} */
   const board = {
-    ...{ website, name, base, zone, fields, signal: context.signal },
-    server: publicUrl(context.account.base_url),
+    site,
+    // Pages that use it are the owner's.
+    website: /** @type {Website} */ (site.website),
+    ...{ name: site.name, base: site.base, zone, fields, signal: context.signal },
+    server: site.server || "",
     view: () => view,
     span: () => spanOf(view),
     go: (next) => context.go(addressOf(next)),
-    toggle: (field, value) => board.go(toggleFilter(view, field, value)),
+    toggle: (field, value) => void board.go(toggleFilter(view, field, value)),
     question: (more) => reportQuery(view, spanOf(view), more),
-    ask: (what, more, signal = context.signal) => get(`${base}/${what}?${board.question(more)}`, { signal }),
-    part: (element, of) => createPanel(element, { ...of, until: context.signal }),
-    say: (words) => (places.status.textContent = words),
+    ask: (report, more, signal = context.signal) => get(`${site.base}/${report}?${board.question(more)}`, { signal }),
+    panel: (element, options) => createPanel(element, { ...options, until: context.signal }),
+    say: (words) => void (nodes.status.textContent = words),
   };
   const body = page.build(board);
+  const nodes = layout(page, site, body);
 
   let today = "";
   function drawFrame() {
     today = board.span().today;
-    context.title(`${page.title}, ${name}`);
-    drawRange(places.range, board);
-    drawWhen(places.when, board);
-    if (fields.length) drawFilters(places.filters, board);
-    fill(places.print, printHead(page, board));
+    context.title(page.title ? `${page.title}, ${site.name}` : site.name);
+    drawRange(nodes.range, board);
+    drawWhen(nodes.when, board);
+    if (fields.length) drawFilters(nodes.filters, board);
+    fill(nodes.print, printHead(page, board));
     fill(
-      places.csv,
+      nodes.csv,
       (page.csv?.(board) || []).map(([words, href, download]) => h("a", { class: "csv", href, download }, words)),
     );
+    body.redraw?.();
   }
 
   let lastLoad = 0;
-  let waiting = 0;
-  function loadSoon(last) {
-    const isFast = Date.now() - lastLoad < FAST_MS;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let waiting;
+  function loadDebounced(/** @type {View} */ last) {
+    const isFast = Date.now() - lastLoad < DEBOUNCE_MS;
     lastLoad = Date.now();
     clearTimeout(waiting);
-    if (!isFast) return body.load({ quietly: false, last });
-    places.body.setAttribute("aria-busy", "true");
+    if (!isFast) return void body.load({ quietly: false, last });
+    nodes.body.setAttribute("aria-busy", "true");
     waiting = setTimeout(() => {
-      places.body.removeAttribute("aria-busy");
+      nodes.body.removeAttribute("aria-busy");
       body.load({ quietly: false, last: null });
-    }, FAST_MS);
+    }, DEBOUNCE_MS);
   }
 
-  function again() {
+  function refresh() {
     const span = board.span();
     if (document.visibilityState !== "visible" || !span.isOpen || span.days > AUTOMATIC_MAX_DAYS) return;
     if (today !== span.today) drawFrame();
@@ -121,22 +132,22 @@ export async function websitePage(root, context, page) {
   }
 
   drawFrame();
-  fill(places.body, body.element);
-  fill(root, places.page);
+  fill(nodes.body, body.element);
+  fill(root, nodes.page);
   if (here() === context.path) history.replaceState(null, "", at(addressOf(view) + context.hash));
   body.load({ quietly: false, last: null });
-  const stopKeys = listenForShortcuts(board, keysOf(page, board, fields));
-  const timer = setInterval(again, EVERY_MS);
+  const stopShortcuts = listenForShortcuts(board, shortcutActions(page, board));
+  const timer = setInterval(refresh, REFRESH_MS);
   return {
     update(changed) {
       const last = view;
       view = read(changed.query);
       drawFrame();
       if (hasSameScope(last, view)) body.load({ quietly: false, last });
-      else loadSoon(last);
+      else loadDebounced(last);
     },
     leave() {
-      stopKeys();
+      stopShortcuts();
       clearInterval(timer);
       clearTimeout(waiting);
       body.leave?.();
@@ -144,86 +155,114 @@ export async function websitePage(root, context, page) {
   };
 }
 
-function placesOf(page, name) {
-  const places = {
+/**
+ * Returns the account's website that the address names; null where there is none.
+ *
+ * @param {Context} context
+ * @returns {Site | null}
+ */
+export function ownSite({ account, websites, params }) {
+  const website = websites?.find((one) => one.id === params.id);
+  if (!website) return null;
+  return {
+    base: `/api/account/websites/${website.id}`,
+    name: website.name || website.domain,
+    zone: account.time_zone,
+    website,
+    server: publicUrl(account.base_url),
+  };
+}
+
+function layout(/** @type {PageDefinition} */ page, /** @type {Site} */ site, /** @type {PageBody} */ body) {
+  const hasFilters = !page.fields || page.fields.length > 0;
+  const nodes = {
     range: h("div", { class: "dash-range no-print" }),
     when: h("div", { class: "when" }),
     filters: h("div", { class: "chips", role: "group", "aria-label": "Filters" }),
     body: h("div", { class: "page-body" }),
     csv: h("span", { class: "row" }),
-    // Says by ear what has changed.
-    status: h("p", { class: "unseen", role: "status" }),
+    // Announces changes to screen readers.
+    status: h("p", { class: "visually-hidden", role: "status" }),
     print: h("div", { class: "print-only print-head" }),
   };
-  const hasFilters = !page.fields || page.fields.length;
-  const title = h("h1", null, page.title, " ", h("span", { class: "of-website" }, name));
-  places.page = h(
-    "div",
-    { class: "page dash" },
+  const title = page.title
+    ? h("h1", null, page.title, " ", h("span", { class: "of-website" }, site.name))
+    : h("h1", null, site.name);
+  const head = h(
+    "header",
+    { class: "dash-head" },
     h(
-      "header",
-      { class: "dash-head" },
-      h(
-        "div",
-        { class: "dash-row" },
-        h("div", { class: "dash-name" }, title),
-        h("div", { class: "dash-tools" }),
-        places.range,
-      ),
-      h("div", { class: "dash-row" }, hasFilters ? places.filters : h("p", { class: "soft" }, page.about), places.when),
+      "div",
+      { class: "dash-row" },
+      h("div", { class: "dash-name" }, title, body.nameAside),
+      h("div", { class: "dash-tools no-print" }, site.tools),
+      nodes.range,
     ),
-    places.print,
-    hasFilters && page.about ? h("p", { class: "soft about" }, page.about) : null,
-    places.body,
-    h(
-      "footer",
-      { class: "dash-foot soft small-text" },
-      h("p", null, page.foot || ""),
-      h(
-        "p",
-        { class: "row" },
-        places.csv,
-        h(
-          "button",
-          { class: "link-button no-print", type: "button", onclick: () => shortcutsDialog(listed(page)) },
-          "Keys",
-        ),
-        h("button", { class: "link-button no-print", type: "button", onclick: () => print() }, "Print"),
-      ),
-    ),
-    places.status,
+    h("div", { class: "dash-row" }, hasFilters ? nodes.filters : h("p", { class: "soft" }, page.about), nodes.when),
   );
-  return places;
+  const shortcuts = () => shortcutsDialog(shortcutRows(page));
+  const foot = h(
+    "footer",
+    { class: "dash-foot soft small-text" },
+    h("p", null, page.foot || ""),
+    h(
+      "p",
+      { class: "row" },
+      body.footLinks,
+      nodes.csv,
+      h("button", { class: "link-button no-print", type: "button", onclick: shortcuts }, "Keyboard shortcuts"),
+      h("button", { class: "link-button no-print", type: "button", onclick: () => print() }, "Print"),
+    ),
+  );
+  const about = hasFilters && page.about ? h("p", { class: "soft about" }, page.about) : null;
+  return {
+    ...nodes,
+    page: h("div", { class: "page dash" }, site.banner, head, nodes.print, about, nodes.body, foot, nodes.status),
+  };
 }
 
-function printHead(page, board) {
+function printHead(/** @type {PageDefinition} */ page, /** @type {Board} */ board) {
   const { from, to } = board.span();
   const filters = board.view().filters.map(([field, value]) => `${fieldName(field)}: ${valueText(field, value)}`);
   return [
-    h("h1", null, `${page.title}, ${board.name}`),
+    h("h1", null, page.title ? `${page.title}, ${board.name}` : board.name),
     h("p", null, [`${dayRange(from, to)}, ${board.view().zone}`, ...filters].join(" · ")),
+    page.printLine ? h("p", null, page.printLine(board)) : null,
   ];
 }
 
-function keysOf(page, board, fields) {
-  const own = (page.keys || []).map(([key, , act]) => [key, () => act(board)]);
-  const filter = fields.length ? [["f", () => filterDialog(board)]] : [];
-  return Object.fromEntries([...filter, ...own, ["?", () => shortcutsDialog(listed(page))]]);
+/**
+ * @param {PageDefinition} page
+ * @param {Board} board
+ * @returns {Record<string, () => void>}
+ */
+function shortcutActions(page, board) {
+  const own = (page.shortcuts || []).map(([key, , act]) => [key, () => act(board)]);
+  const filter = board.fields.length ? [["f", () => filterDialog(board)]] : [];
+  return Object.fromEntries([...filter, ...own, ["?", () => shortcutsDialog(shortcutRows(page))]]);
 }
 
-function listed(page) {
-  const hasFilters = !page.fields || page.fields.length;
+/**
+ * @param {PageDefinition} page
+ * @returns {[keys: string, does: string][]}
+ */
+function shortcutRows(page) {
+  const hasFilters = !page.fields || page.fields.length > 0;
   return [
     ["1 to 5", "Today, 7 days, 30 days, 90 days, 12 months"],
-    ["← →", "Earlier and later; on a chart, from one bucket to the next"],
-    ...(hasFilters ? [["f", "Add a filter"]] : []),
-    ...(page.keys || []).map(([key, words]) => [key, words]),
-    ["Esc", hasFilters ? "Close what is open; else take away the last filter" : "Close what is open"],
-    ["?", "This list"],
+    ["← →", "Previous or next range; on a chart, previous or next bucket"],
+    .../** @type {[string, string][]} */ (hasFilters ? [["f", "Add a filter"]] : []),
+    ...(page.shortcuts || []).map(([key, words]) => /** @type {[string, string]} */ ([key, words])),
+    ["Esc", hasFilters ? "Close what is open; otherwise remove the last filter" : "Close what is open"],
+    ["?", "Show this list"],
   ];
 }
 
-/** The empty state. `words` and `steps` are nodes or texts; `steps` stands below, as wide as the page, and may be left out. */
+/**
+ * Returns an empty state. `steps` stands below the card, as wide as the page.
+ *
+ * @param {{ title: string, words: Child, steps?: Child }} content
+ */
 export function emptyState({ title, words, steps = null }) {
   return h(
     "div",
@@ -233,7 +272,11 @@ export function emptyState({ title, words, steps = null }) {
   );
 }
 
-/** The empty state where it is the filters that leave nothing. */
+/**
+ * Returns the empty state for filters that match nothing.
+ *
+ * @param {Board} board
+ */
 export function noMatchState(board) {
   const { from, to } = board.span();
   const clear = () => board.go({ ...board.view(), filters: [] });
@@ -243,8 +286,8 @@ export function noMatchState(board) {
     h(
       "div",
       { class: "empty" },
-      h("h2", null, "Nothing matches these filters"),
-      h("p", null, `${dayRange(from, to)}. Other days may have some.`),
+      h("h2", null, "No data matches these filters"),
+      h("p", null, `${dayRange(from, to)}. Other days may have data.`),
       h("button", { class: "button primary", type: "button", onclick: clear }, "Remove the filters"),
     ),
   );

@@ -24,9 +24,9 @@ const say = (text) => {
 
 export default () => {
   const { hash, host } = location,
-    isIgnored = hash == "#tally-ignore";
+    isIgnored = hash === "#tally-ignore";
   // One change of the address is announced by several events; the first has taken the fragment away.
-  if (!isIgnored && hash != "#tally-count") return;
+  if (!isIgnored && hash !== "#tally-count") return;
   history.replaceState(history.state, "", location.pathname + location.search);
   try {
     if (isIgnored) {

@@ -2,7 +2,7 @@
 const MOST_POINTS = 100; // of one event, by the server's rule
 
 export default (push, flush, { heatmap }, here) => {
-  if (Math.random() >= (heatmap ? +heatmap : 0.1)) return;
+  if (Math.random() >= (heatmap ? Number(heatmap) : 0.1)) return;
   let url, points, clicks, deepest, isDepthSent;
   const begin = () => {
     [url, points, clicks, deepest, isDepthSent] = [here(), [], 0, 0, false];
@@ -18,7 +18,7 @@ export default (push, flush, { heatmap }, here) => {
 
   // A single-page app has gone on: what was seen belongs to the page before.
   const turn = () => {
-    if (here() == url) return;
+    if (here() === url) return;
     send();
     begin();
   };
@@ -37,7 +37,7 @@ export default (push, flush, { heatmap }, here) => {
     const y = Math.round(Math.min(Math.max(pageY, 0), 1e6));
     // Clicks again and again at one place are one.
     const before = points[points.length - 1];
-    if (before && before.x == x && before.y == y) return;
+    if (before && before.x === x && before.y === y) return;
     points.push({ kind: "click", x, y });
     if (points.length > MOST_POINTS - 2) send();
   };

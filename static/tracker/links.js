@@ -5,20 +5,21 @@ const FILES =
 export default (push, flush, { links }) => {
   const wants = (kind) => !links || links.includes(kind);
 
-  const follow = ({ target, type, button }) => {
+  const follow = (/** @type {any} */ { target, type, button }) => {
     // auxclick is any button but the first: the second one opens a tab, the third a menu.
-    if (type == "auxclick" && button != 1) return;
+    if (type === "auxclick" && button !== 1) return;
     const link = target.closest?.("a[href], area[href]");
     if (!link || !/^https?:$/.test(link.protocol)) return;
     const isFile = link.hasAttribute("download") || FILES.test(link.pathname);
     // The query and the fragment may hold what is nobody's business.
     const event_data = { url: (link.origin + link.pathname).slice(0, 1000) };
     if (isFile && wants("downloads")) push({ type: "event", event_name: "download", event_data });
-    else if (link.hostname != location.hostname && wants("outbound"))
+    else if (link.hostname !== location.hostname && wants("outbound")) {
       push({ type: "event", event_name: "outbound", event_data });
+    }
   };
 
-  for (const type of ["click", "auxclick"])
+  for (const type of ["click", "auxclick"]) {
     addEventListener(
       type,
       (event) => {
@@ -28,4 +29,5 @@ export default (push, flush, { links }) => {
       },
       true,
     );
+  }
 };

@@ -1,4 +1,5 @@
 // data-vitals: Core Web Vitals, one event a page, when it is left or hidden for the first time.
+// @ts-expect-error: the server serves web-vitals beside this file.
 import { onCLS, onFCP, onINP, onLCP, onTTFB } from "./web-vitals.js";
 
 export default (push, flush, dataset, here) => {
@@ -8,7 +9,7 @@ export default (push, flush, dataset, here) => {
   const loaded = "hash" in dataset ? here() : performance.getEntriesByType("navigation")[0].name.split("#")[0];
 
   const keep = ({ name, value }) => {
-    vitals[name.toLowerCase()] = name == "CLS" ? Math.round(value * 1e4) / 1e4 : Math.round(value);
+    vitals[name.toLowerCase()] = name === "CLS" ? Math.round(value * 1e4) / 1e4 : Math.round(value);
   };
   for (const watch of [onCLS, onFCP, onINP, onLCP, onTTFB]) watch(keep, { reportAllChanges: true });
 

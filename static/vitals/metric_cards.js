@@ -1,20 +1,34 @@
-// The five web vitals side by side: of each p75, its rating in a word, the shares of good, needs improvement and poor,
-// p50 and p95, and of how many page loads. A press chooses what the rest of the page is about.
+// The cards of the five web vitals: p75 with its rating, the shares of good, needs improvement and poor, p50, p95 and the
+// number of page loads. A click selects the metric that the rest of the page shows.
 
 import { h, visuallyHidden } from "../shared/dom.js";
 import { plural, percent, shortNumber } from "../shared/formats.js";
 import { addTooltip } from "../shared/tooltip.js";
-import { METRICS, RATINGS, hasFewSamples, rating, formatMetric, wholePercent } from "./web_vitals.js";
+import { METRICS, RATINGS, RATING_NAMES, hasFewSamples, rating, formatMetric, wholePercent } from "./web_vitals.js";
 
-/** The list. `rows`, `thresholds`: as the read API tells them; `choose(name)` is called on a press. */
+/**
+ * Returns the list. `rows`, `thresholds`: the read API's; `choose(name)` is called on a click.
+ *
+ * @param {VitalsRow[]} rows
+ * @param {Record<string, Threshold>} thresholds
+ * @param {{ chosen: string, choose: (name: string) => void }} options
+ */
 export function metricCards(rows, thresholds, { chosen, choose }) {
   const items = METRICS.map((metric) => {
     const row = rows.find((one) => one.metric === metric.name);
-    return h("li", null, card(metric, row, thresholds[metric.name], metric.name === chosen, choose));
+    // The answer has a row for each metric.
+    return h("li", null, row && card(metric, row, thresholds[metric.name], metric.name === chosen, choose));
   });
   return h("ul", { class: "metrics", "aria-label": "Metrics" }, items);
 }
 
+/**
+ * @param {Metric} metric
+ * @param {VitalsRow} row
+ * @param {Threshold} threshold
+ * @param {boolean} isChosen
+ * @param {(name: string) => void} choose
+ */
 function card(metric, row, threshold, isChosen, choose) {
   const { name } = metric;
   const rated = rating(row.p75, threshold);
@@ -36,15 +50,23 @@ function card(metric, row, threshold, isChosen, choose) {
   return button;
 }
 
-/** The rating as a sign and a word. */
+/**
+ * Returns the rating as a sign and a word.
+ *
+ * @param {RatingName} rated
+ */
 export function ratingNode(rated) {
   const { words, sign } = RATINGS[rated];
   return h("span", { class: `rating ${rated}` }, h("span", { "aria-hidden": "true" }, `${sign} `), words);
 }
 
-/** The three shares as parts of a bar. */
+/**
+ * Returns the three shares as parts of a bar.
+ *
+ * @param {VitalsRow} row
+ */
 export function shareBar(row) {
-  const parts = Object.keys(RATINGS).filter((rated) => row[rated] > 0);
+  const parts = RATING_NAMES.filter((rated) => row[rated] > 0);
   return h(
     "span",
     { class: "share-bar", "aria-hidden": "true" },
@@ -52,8 +74,11 @@ export function shareBar(row) {
   );
 }
 
+/**
+ * @param {VitalsRow} row
+ */
 function shares(row) {
-  const part = (rated, words) =>
+  const part = (/** @type {RatingName} */ rated, /** @type {string} */ words) =>
     h(
       "span",
       { class: rated },
@@ -66,13 +91,18 @@ function shares(row) {
     "span",
     { class: "metric-shares" },
     part("good", "good"),
-    part("needs_improvement", "need improvement"),
+    part("needs_improvement", "needs improvement"),
     part("poor", "poor"),
   );
 }
 
+/**
+ * @param {string} name
+ * @param {VitalsRow} row
+ */
 function more(name, row) {
-  const figure = (words, value) => h("span", null, h("span", { class: "soft" }, `${words} `), value);
+  const figure = (/** @type {string} */ words, /** @type {string} */ value) =>
+    h("span", null, h("span", { class: "soft" }, `${words} `), value);
   return h(
     "span",
     { class: "metric-more" },
@@ -86,8 +116,13 @@ function more(name, row) {
   );
 }
 
+/**
+ * @param {Metric} metric
+ * @param {VitalsRow} row
+ * @param {{ good: number, poor: number }} options
+ */
 function hintOf(metric, row, { good, poor }) {
-  const value = (of) => formatMetric(metric.name, of);
+  const value = (/** @type {any} */ of) => formatMetric(metric.name, of);
   return [
     h("strong", null, `${metric.short}: ${metric.long}`),
     h("p", null, metric.means),
@@ -96,9 +131,9 @@ function hintOf(metric, row, { good, poor }) {
       ? h(
           "p",
           { class: "soft" },
-          `Of ${plural(row.samples, "page load")}: half within ${value(row.p50)}, three of four within ${value(row.p75)}, 95 of 100 within ${value(row.p95)}. ${percent(row.good)} good, ${percent(row.needs_improvement)} in need of improvement, ${percent(row.poor)} poor.`,
+          `${plural(row.samples, "page load")}: p50 ${value(row.p50)}, p75 ${value(row.p75)}, p95 ${value(row.p95)}. ${percent(row.good)} good, ${percent(row.needs_improvement)} needs improvement, ${percent(row.poor)} poor.`,
         )
       : null,
-    hasFewSamples(row.samples) ? h("p", null, "So few that a handful of slow ones moves p75.") : null,
+    hasFewSamples(row.samples) ? h("p", null, "Few samples: a few slow page loads change p75.") : null,
   ];
 }

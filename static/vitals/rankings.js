@@ -1,5 +1,5 @@
-// Where a metric is worst: pages or devices as rows, each with p75, its rating, and how many of its page loads were
-// poor. A press on a row filters by it. The order is the server's: most poor values first, where most people wait.
+// Rankings of a metric: pages or devices with p75, its rating, and the share of poor page loads, in the server's order:
+// the most poor page loads first. A click on a row filters by it.
 
 import { hasFilter } from "../shared/view_state.js";
 import { failureNotice } from "../shared/dialog.js";
@@ -11,14 +11,23 @@ import { listDialog } from "../shared/bar_list.js";
 import { ratingNode, shareBar } from "./metric_cards.js";
 import { hasFewSamples, rating, formatMetric } from "./web_vitals.js";
 
-// CONTRACT: limit is at most 1000.
+// The read API's maximum of `limit`.
 const MAX_ROWS = 1000;
 
-/** The rows of a field; `metric` one of vital_words.js's. `choose(row)` is called on a press: where not given, it filters. */
+/**
+ * Returns the rows of a field. `metric`: one of METRICS; `choose(row)` is called on a click, default: filter by the row.
+ *
+ * @param {string} field
+ * @param {VitalsRow[]} rows
+ * @param {Metric} metric
+ * @param {Threshold} threshold
+ * @param {Board} board
+ * @param {(row: VitalsRow) => void} [choose]
+ */
 export function rankedList(field, rows, metric, threshold, board, choose = (row) => board.toggle(field, row.value)) {
   const measured = rows.filter((row) => row.samples);
   if (!measured.length) {
-    return h("p", { class: "nothing soft" }, `${metric.short} was measured on no ${fieldName(field)} in these days.`);
+    return h("p", { class: "nothing soft" }, `No ${metric.short} values in this range.`);
   }
   return h(
     "ol",
@@ -27,8 +36,16 @@ export function rankedList(field, rows, metric, threshold, board, choose = (row)
   );
 }
 
+/**
+ * @param {string} field
+ * @param {VitalsRow} row
+ * @param {Metric} metric
+ * @param {Threshold} threshold
+ * @param {Board} board
+ * @param {(row: VitalsRow) => void} choose
+ */
 function rowOf(field, row, metric, threshold, board, choose) {
-  const rated = rating(row.p75, threshold);
+  const rated = rating(row.p75, threshold) || "good";
   const isOn = hasFilter(board.view(), field, row.value);
   const button = h(
     "button",
@@ -55,6 +72,12 @@ function rowOf(field, row, metric, threshold, board, choose) {
   return button;
 }
 
+/**
+ * @param {string} field
+ * @param {VitalsRow} row
+ * @param {{ name: string }} options
+ * @param {boolean} isOn
+ */
 function hintOf(field, row, { name }, isOn) {
   return [
     h("strong", { class: "wrap" }, valueText(field, row.value)),
@@ -66,22 +89,29 @@ function hintOf(field, row, { name }, isOn) {
     h(
       "p",
       null,
-      `${percent(row.good)} good, ${percent(row.needs_improvement)} in need of improvement, ${percent(row.poor)} poor, of ${plural(row.samples, "sample")}`,
+      `${percent(row.good)} good, ${percent(row.needs_improvement)} needs improvement, ${percent(row.poor)} poor of ${plural(row.samples, "sample")}`,
     ),
-    hasFewSamples(row.samples) ? h("p", null, "So few that a handful of slow ones moves p75.") : null,
-    h("p", { class: "soft" }, isOn ? "Press to take this filter away" : `Press to see this ${fieldName(field)} alone`),
+    hasFewSamples(row.samples) ? h("p", null, "Few samples: a few slow page loads change p75.") : null,
+    h("p", { class: "soft" }, isOn ? "Click to remove this filter" : `Click to filter by this ${fieldName(field)}`),
   ];
 }
 
-/** All values of a field, searchable. */
+/**
+ * Opens the dialog with all values of a field.
+ *
+ * @param {string} field
+ * @param {Metric} metric
+ * @param {Threshold} threshold
+ * @param {Board} board
+ */
 export function rankedDialog(field, metric, threshold, board) {
   const dialog = listDialog({
     title: `${fieldTitle(field)} by ${metric.short}`,
     load: async () => {
       const answer = await board.ask("vitals", { by: field, metric: metric.name, limit: MAX_ROWS });
       if (!answer.ok) return { error: answer.error };
-      const note = answer.data.length === MAX_ROWS ? ": the first thousand" : "";
-      return { rows: answer.data.filter((row) => row.samples), note };
+      const note = answer.data.length === MAX_ROWS ? " (first 1,000)" : "";
+      return { rows: answer.data.filter((/** @type {VitalsRow} */ row) => row.samples), note };
     },
     matches: (row, text) => row.value.toLowerCase().includes(text),
     draw: (rows) =>

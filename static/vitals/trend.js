@@ -1,78 +1,95 @@
-// p75 of a metric by UTC day, with the thresholds as lines and the table behind it.
+// p75 of a metric by day (UTC) as a chart with the thresholds as lines, and as a table.
 
 import { withDays } from "../shared/view_state.js";
 import { bucketLabel, axisTicks } from "../shared/buckets.js";
 import { chartWithTable } from "../shared/chart_with_table.js";
 import { fill, h } from "../shared/dom.js";
 import { plural, number, percent } from "../shared/formats.js";
-import { RATINGS, rating, formatMetric } from "./web_vitals.js";
+import { RATINGS, RATING_NAMES, rating, formatMetric } from "./web_vitals.js";
 
-const A_LABEL_PX = 76;
+const LABEL_PX = 76;
 const DAY_MS = 86_400_000;
-// The chart's axis has whole steps: cls, which is below 1 as a rule, is drawn in thousandths.
+// The chart's axis has integer steps: cls, which is usually below 1, is drawn in thousandths.
+/** @type {Record<string, number>} */
 const SCALES = { cls: 1000 };
 
-/** The part in `root`; gives { draw(metric, rows, threshold), end() }. */
+/**
+ * Draws into `root`; returns { draw(metric, rows, threshold), end() }.
+ *
+ * @param {HTMLElement} root
+ * @param {Board} board
+ */
 export function trendChart(root, board) {
   const legend = h("div", { class: "legend" });
   const plot = chartWithTable();
   const nodes = [h("div", { class: "series-head" }, legend), ...plot.nodes];
 
   return {
-    async draw(metric, rows, threshold) {
-      if (!rows.some((row) => row.samples)) {
-        return void fill(root, h("p", { class: "nothing soft" }, `${metric.short} was not measured in these days.`));
+    async draw(/** @type {Metric} */ metric, /** @type {VitalsRow[]} */ rows, /** @type {Threshold} */ threshold) {
+      if (!rows.some((/** @type {VitalsRow} */ row) => row.samples)) {
+        return void fill(root, h("p", { class: "nothing soft" }, `No ${metric.short} values in this range.`));
       }
       if (!root.contains(legend)) fill(root, nodes);
       fill(legend, legendOf(metric, threshold));
-      const shown = [metric, rows, threshold];
       await plot.draw(
-        () => chartData(board, ...shown),
-        () => tableOf(...shown),
+        () => chartData(board, metric, rows, threshold),
+        () => tableOf(metric, rows, threshold),
       );
     },
     end: () => plot.end(),
   };
 }
 
+/**
+ * @param {{ name: string, short: string }} options
+ * @param {{ good: number, poor: number }} options
+ */
 function legendOf({ name, short }, { good, poor }) {
-  const item = (kind, words) => h("span", { class: "legend-item" }, h("span", { class: `legend-line ${kind}` }), words);
+  const item = (/** @type {string} */ kind, /** @type {string} */ words) =>
+    h("span", { class: "legend-item" }, h("span", { class: `legend-line ${kind}` }), words);
   return [
-    item("now", `${short} at p75, by UTC day`),
+    item("now", `${short} at p75 by day (UTC)`),
     item("limit-good", `good up to ${formatMetric(name, good)}`),
     item("limit-poor", `poor above ${formatMetric(name, poor)}`),
   ];
 }
 
-/** What shared/chart.js draws. */
+/**
+ * Returns what shared/chart.js draws.
+ *
+ * @param {Board} board
+ * @param {Metric} metric
+ * @param {VitalsRow[]} rows
+ * @param {Threshold} threshold
+ */
 function chartData(board, metric, rows, threshold) {
   const { name } = metric;
   const scale = SCALES[name] || 1;
-  const scaled = (value) => (value === null ? null : value * scale);
+  const scaled = (/** @type {number | null} */ value) => (value === null ? null : value * scale);
   const days = rows.map((row) => Math.floor(Date.parse(row.time) / DAY_MS) * DAY_MS);
   const open = days.indexOf(Math.floor(Date.now() / DAY_MS) * DAY_MS);
-  const day = (i) => bucketLabel(days[i], "UTC", "day");
-  const soFar = (i) => (i === open ? ", so far" : "");
-  const words = (i) => {
+  const day = (/** @type {number} */ i) => bucketLabel(days[i], "UTC", "day");
+  const soFar = (/** @type {number} */ i) => (i === open ? ", so far" : "");
+  const words = (/** @type {number} */ i) => {
     const { samples, p75 } = rows[i];
     if (!samples) return "no samples";
-    const rated = RATINGS[rating(p75, threshold)].words.toLowerCase();
+    const rated = ratingWords(p75, threshold);
     return `${formatMetric(name, p75)}, ${rated}, ${plural(samples, "sample")}`;
   };
   return {
-    label: `${metric.short} at p75 by UTC day; arrow keys go from day to day`,
+    label: `${metric.short} at p75 by day (UTC); use the arrow keys to move between days`,
     now: rows.map((row) => scaled(row.p75)),
     before: null,
     lines: [
-      { at: scaled(threshold.good), colour: "--rate-good" },
-      { at: scaled(threshold.poor), colour: "--rate-poor" },
+      { at: threshold.good * scale, colour: "--rate-good" },
+      { at: threshold.poor * scale, colour: "--rate-poor" },
     ],
     open,
-    format: (value) => (value ? formatMetric(name, value / scale) : "0"),
-    say: (i) => `${day(i)}: ${words(i)}${soFar(i)}`,
-    tip: (i) => tipOf(metric, rows[i], threshold, day(i), i === open),
-    ticks: (width) => axisTicks(days, "UTC", "day", Math.max(2, Math.floor(width / A_LABEL_PX))),
-    pick: (first, last) => {
+    format: (/** @type {number | null} */ value) => (value ? formatMetric(name, value / scale) : "0"),
+    say: (/** @type {number} */ i) => `${day(i)}: ${words(i)}${soFar(i)}`,
+    tip: (/** @type {number} */ i) => tipOf(metric, rows[i], threshold, day(i), i === open),
+    ticks: (/** @type {number} */ width) => axisTicks(days, "UTC", "day", Math.max(2, Math.floor(width / LABEL_PX))),
+    pick: (/** @type {any} */ first, /** @type {any} */ last) => {
       const [from, to] = [first, last].map((i) => new Date(days[i]).toISOString().slice(0, 10));
       const span = board.span();
       if (from !== span.from || to !== span.to) board.go(withDays(board.view(), from, to));
@@ -80,6 +97,13 @@ function chartData(board, metric, rows, threshold) {
   };
 }
 
+/**
+ * @param {{ name: string }} options
+ * @param {VitalsRow} row
+ * @param {Threshold} threshold
+ * @param {string} day
+ * @param {boolean} isOpen
+ */
 function tipOf({ name }, row, threshold, day, isOpen) {
   const when = h("p", { class: "chart-tip-when" }, day, isOpen ? h("span", { class: "soft" }, " so far") : null);
   if (!row.samples) return [when, h("p", { class: "soft" }, "No samples")];
@@ -89,24 +113,28 @@ function tipOf({ name }, row, threshold, day, isOpen) {
       "p",
       { class: "chart-tip-now" },
       h("strong", null, formatMetric(name, row.p75)),
-      ` ${RATINGS[rating(row.p75, threshold)].words.toLowerCase()}`,
+      ` ${ratingWords(row.p75, threshold)}`,
     ),
     h("p", { class: "soft" }, `p50 ${formatMetric(name, row.p50)} · p95 ${formatMetric(name, row.p95)}`),
     h("p", { class: "soft" }, plural(row.samples, "sample")),
   ];
 }
 
+/**
+ * @param {{ name: string, short: string }} options
+ * @param {VitalsRow[]} rows
+ * @param {Threshold} threshold
+ */
 function tableOf({ name, short }, rows, threshold) {
-  const heads = ["Samples", "p50", "p75", "p95", "p75 is", ...Object.values(RATINGS).map((one) => one.words)];
+  const heads = ["Samples", "p50", "p75", "p95", "Rating of p75", ...Object.values(RATINGS).map((one) => one.words)];
   const body = rows.map((row) => {
-    const rated = rating(row.p75, threshold);
     const cells = [
       number(row.samples),
       formatMetric(name, row.p50),
       formatMetric(name, row.p75),
       formatMetric(name, row.p95),
-      rated ? RATINGS[rated].words.toLowerCase() : "–",
-      ...Object.keys(RATINGS).map((share) => percent(row[share])),
+      ratingWords(row.p75, threshold),
+      ...RATING_NAMES.map((share) => percent(row[share])),
     ];
     return h(
       "tr",
@@ -118,17 +146,28 @@ function tableOf({ name, short }, rows, threshold) {
   return h(
     "table",
     { class: "table" },
-    h("caption", { class: "unseen" }, `${short} by UTC day`),
+    h("caption", { class: "visually-hidden" }, `${short} by day (UTC)`),
     h(
       "thead",
       null,
       h(
         "tr",
         null,
-        h("th", { scope: "col" }, "UTC day"),
+        h("th", { scope: "col" }, "Day (UTC)"),
         heads.map((text) => h("th", { class: "num", scope: "col" }, text)),
       ),
     ),
     h("tbody", null, body),
   );
+}
+
+/**
+ * Returns a value's rating in lower case; "–" without a value.
+ *
+ * @param {number | null} value
+ * @param {Threshold} threshold
+ */
+function ratingWords(value, threshold) {
+  const rated = rating(value, threshold);
+  return rated ? RATINGS[rated].words.toLowerCase() : "–";
 }

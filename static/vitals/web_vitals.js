@@ -1,79 +1,104 @@
-// What web vitals are called, what they mean, what helps, how their values are said and rated. Pure: nothing here
-// touches the page. Thresholds are the server's (meta.thresholds); what is told of a metric is a row of its answer.
+// The web vitals: names, definitions, advice, formats and ratings of values. Thresholds are the server's
+// (meta.thresholds). Pure.
 
 import { decimal, number, percent } from "../shared/formats.js";
 
 const SECOND_MS = 1000;
-// our choice: below so many page loads a few of them move p75 by much (with 100, by 8 in 100 places either way).
+// Below this number of page loads a few of them change p75 strongly (with 100 its 95% interval spans 17 ranks).
 const FEW_SAMPLES = 100;
 
 // The first three are Google's Core Web Vitals, in its order.
+/** @type {Metric[]} */
 export const METRICS = [
   {
     name: "lcp",
     short: "LCP",
     long: "Largest Contentful Paint",
     isCore: true,
-    means: "How long it takes until the largest image or block of text in view is drawn.",
+    means: "Time until the largest visible image or text block is drawn.",
     helps:
-      "Answer sooner (see TTFB), make the main image small and let the browser find it at once, and let no script or style hold it up.",
+      "Respond faster (see TTFB), compress the main image and reference it in the HTML, and avoid scripts and styles that delay it.",
   },
   {
     name: "inp",
     short: "INP",
     long: "Interaction to Next Paint",
     isCore: true,
-    means: "How long the page takes to react, in the slowest of all that a visitor clicked, tapped or typed on it.",
-    helps: "Let scripts do less at one go: split long work, draw first and compute after, and load fewer of them.",
+    means: "Time from a click, tap or key press to the next frame, for the slowest interaction of the page.",
+    helps: "Split long tasks, draw before computing, and load fewer scripts.",
   },
   {
     name: "cls",
     short: "CLS",
     long: "Cumulative Layout Shift",
     isCore: true,
-    means: "How far what is in view jumps about without being asked to: a number without a unit, 0 is still.",
-    helps: "Give images, ads and embedded things their width and height, and put nothing in above what is being read.",
+    means: "How much visible content moves unexpectedly. A number without a unit; 0 means no movement.",
+    helps: "Set width and height of images, ads and embeds, and do not insert content above existing content.",
   },
   {
     name: "fcp",
     short: "FCP",
     long: "First Contentful Paint",
-    means: "How long it takes until anything of the page is drawn.",
-    helps: "Answer sooner, and keep the styles, fonts and scripts few that have to be there before anything is drawn.",
+    isCore: false,
+    means: "Time until the first text or image is drawn.",
+    helps: "Respond faster, and reduce styles, fonts and scripts that block rendering.",
   },
   {
     name: "ttfb",
     short: "TTFB",
     long: "Time to First Byte",
-    means: "How long it takes until the first byte of the page comes, with redirects and connecting.",
-    helps: "Cache pages, answer from nearer to the visitors, avoid redirects, and look at what the server does first.",
+    isCore: false,
+    means: "Time until the first byte of the page arrives, including redirects and connection setup.",
+    helps: "Cache pages, serve from closer to your visitors, avoid redirects, and profile the server.",
   },
 ];
 
+/** @type {Record<RatingName, { words: string, sign: string }>} */
 export const RATINGS = {
   good: { words: "Good", sign: "●" },
   needs_improvement: { words: "Needs improvement", sign: "◆" },
   poor: { words: "Poor", sign: "▲" },
 };
 
-/** The metric with that name. */
+/** The names of ratings, in the order in which they are shown. */
+export const RATING_NAMES = /** @type {RatingName[]} */ (Object.keys(RATINGS));
+
+/**
+ * Returns the metric with that name; the first one for an unknown name.
+ *
+ * @param {string | null} name
+ */
 export function metricNamed(name) {
-  return METRICS.find((metric) => metric.name === name);
+  return METRICS.find((metric) => metric.name === name) || METRICS[0];
 }
 
-/** "good", "needs_improvement" or "poor"; null of nothing. */
+/**
+ * Returns "good", "needs_improvement" or "poor"; null without a value.
+ *
+ * @param {number | null | undefined} value
+ * @param {{ good: number, poor: number }} options
+ */
 export function rating(value, { good, poor }) {
   if (value === null || value === undefined) return null;
   return value <= good ? "good" : value <= poor ? "needs_improvement" : "poor";
 }
 
-/** 2.41 s, 248 ms, 0.083; what is round is said round: 2.5 s */
+/**
+ * Returns a value with its unit, without trailing zeros: "2.41 s", "248 ms", "0.083".
+ *
+ * @param {string} name
+ * @param {number | null | undefined} value
+ */
 export function formatMetric(name, value) {
   if (value === null || value === undefined) return "–";
   if (name === "cls") return trimmedDecimal(value, 3);
   return value < SECOND_MS ? `${number(value)}\u00a0ms` : `${trimmedDecimal(value / SECOND_MS, 2)}\u00a0s`;
 }
 
+/**
+ * @param {number} value
+ * @param {number} decimals
+ */
 function trimmedDecimal(value, decimals) {
   const most = 10 ** decimals;
   const rounded = Math.round(value * most) / most;
@@ -81,40 +106,53 @@ function trimmedDecimal(value, decimals) {
   return decimal(rounded, needed);
 }
 
-/** A share in percent, whole: what is not quite none or all is not said to be. */
+/**
+ * Returns a share in whole percent; only exact shares are shown as 0% or 100%.
+ *
+ * @param {number} value
+ */
 export function wholePercent(value) {
   if (value > 0 && value < 0.5) return `<${percent(1, 0)}`;
   if (value < 100 && value >= 99.5) return `>${percent(99, 0)}`;
   return percent(value, 0);
 }
 
-/** Whether there are values, but too few to rely on their percentiles. */
+/**
+ * Returns whether there are values, but too few for reliable percentiles.
+ *
+ * @param {number} samples
+ */
 export function hasFewSamples(samples) {
   return samples > 0 && samples < FEW_SAMPLES;
 }
 
-/** What the three core metrics say together: { isMet, words }. Where LCP or CLS is missing, they are not met, but may be
- * unmet: isMet is null. A page may go without INP: nobody touched it. */
+/**
+ * Returns the result of the three core metrics: { isMet, words }. isMet is null where LCP or CLS has no values and the
+ * others are good. INP may be missing: a page without interactions has none.
+ *
+ * @param {VitalsRow[]} rows
+ * @param {Record<string, Threshold>} thresholds
+ */
 export function verdict(rows, thresholds) {
   const core = METRICS.filter((metric) => metric.isCore).map((metric) => {
     const row = rows.find((one) => one.metric === metric.name);
-    return { ...metric, p75: row.p75, samples: row.samples, rated: rating(row.p75, thresholds[metric.name]) };
+    const p75 = row ? row.p75 : null;
+    return { ...metric, p75, samples: row ? row.samples : 0, rated: rating(p75, thresholds[metric.name]) };
   });
   const [measured, missing] = [core.filter((one) => one.rated), core.filter((one) => !one.rated)];
   const without = missing.length
     ? ` ${joinWords(missing.map((one) => one.short))} ${missing.length > 1 ? "were" : "was"} not measured.`
     : "";
-  if (!measured.length)
-    return { isMet: null, words: `Nothing was measured of ${joinWords(missing.map((one) => one.short))}.` };
+  if (!measured.length) return { isMet: null, words: `No values of ${joinWords(missing.map((one) => one.short))}.` };
   const off = measured.filter((one) => one.rated !== "good");
   const names = joinWords(measured.map((one) => one.short));
   const few = measured.some((one) => hasFewSamples(one.samples))
-    ? " The page loads are few: some more may change this."
+    ? " There are few page loads; more of them may change this."
     : "";
   if (!off.length) {
     const of = measured.length > 1 ? `${names} are each good` : `${names} is good`;
     const isMet = missing.every((one) => one.name === "inp") || null;
-    return { isMet, words: `${of} for at least three of four page loads.${without}${few}` };
+    return { isMet, words: `${of} for at least 75% of page loads.${without}${few}` };
   }
   const faults = off.map((one) => {
     const { good, poor } = thresholds[one.name];
@@ -125,7 +163,11 @@ export function verdict(rows, thresholds) {
   return { isMet: false, words: `${faults.join("; ")}.${without}${few}` };
 }
 
-/** "a, b and c" */
+/**
+ * Returns "a, b and c".
+ *
+ * @param {string[]} words
+ */
 export function joinWords(words) {
   return words.length > 1 ? `${words.slice(0, -1).join(", ")} and ${words.at(-1)}` : words.join("");
 }

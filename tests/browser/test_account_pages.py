@@ -78,7 +78,7 @@ def test_first_run(server: Server, browse: Browse) -> None:
     """From the printed link to the green tick, with a reload in the middle of it."""
     page = browse()
     page.goto(setup_link(server))
-    field(page, "E-mail").fill(EMAIL)
+    field(page, "Email").fill(EMAIL)
     field(page, "Password").fill(PASSWORD)
     expect(page.get_by_text("Strong.")).to_be_visible()
     field(page, "Password").press("Enter")
@@ -96,12 +96,12 @@ def test_first_run(server: Server, browse: Browse) -> None:
     id = re.search(r'data-website-id="([0-9a-f-]{36})"', snippet)
     assert id is not None
     assert f'src="{server.url}/tracker.js"' in snippet
-    expect(page.get_by_text("Last looked at")).to_be_visible()
+    expect(page.get_by_text("Last checked at")).to_be_visible()
     send_view(server, id[1], "/<i>first</i>")
-    arrived = page.get_by_role("status").filter(has_text="Events arrive")
+    arrived = page.get_by_role("status").filter(has_text="Events are arriving")
     expect(arrived).to_contain_text("/<i>first</i>")
     expect(page.get_by_role("list", name="Steps")).to_contain_text("First event, done")
-    page.get_by_role("link", name="To the dashboard").click()
+    page.get_by_role("link", name="Go to dashboard").click()
     # With the view in it, which the dashboard puts there: the plain address may be gone before anybody looks.
     page.wait_for_url(f"**/websites/{id[1]}?**")
 
@@ -130,7 +130,7 @@ def test_a_setup_link_works_once(server: Server, browse: Browse) -> None:
     page, other = browse(), browse()
     set_up(page, server)
     other.goto(setup_link(server))
-    expect(other.get_by_role("heading", name="This link has been used")).to_be_visible()
+    expect(other.get_by_role("heading", name="This setup link has been used")).to_be_visible()
     other.get_by_role("link", name="Log in").click()
     expect(other.get_by_role("heading", name="Log in")).to_be_visible()
 
@@ -140,9 +140,9 @@ def test_the_link_sets_the_password_of_an_account_made_by_the_command(serve: Ser
     command(server, "website", "add", "example.com")
     page = browse()
     page.goto(setup_link(server))
-    field(page, "E-mail").fill("me@example.com")
+    field(page, "Email").fill("me@example.com")
     field(page, "Password").fill(PASSWORD)
-    button(page, "Set password and go on").click()
+    button(page, "Create account").click()
     # The website is there: only its events are missing.
     expect(page.get_by_role("heading", name="Add the snippet")).to_be_visible()
 
@@ -150,9 +150,9 @@ def test_the_link_sets_the_password_of_an_account_made_by_the_command(serve: Ser
 @pytest.mark.parametrize(
     ("email", "password", "label", "words"),
     [
-        ("", PASSWORD, "E-mail", "Enter your e-mail address."),
-        ("nobody", PASSWORD, "E-mail", "An e-mail address has the form name@example.com."),
-        (EMAIL, "", "Password", "Choose a password."),
+        ("", PASSWORD, "Email", "Enter your email address."),
+        ("nobody", PASSWORD, "Email", "Enter an email address such as name@example.com."),
+        (EMAIL, "", "Password", "Enter a password."),
         (EMAIL, "nine char", "Password", "Use at least 10 characters."),
         (EMAIL, "x" * 201, "Password", "Use at most 200 characters."),
     ],
@@ -164,9 +164,9 @@ def test_an_error_stands_at_its_field(
     """Beside it, named as its description, with the focus on it."""
     page = browse()
     page.goto(setup_link(server))
-    field(page, "E-mail").fill(email)
+    field(page, "Email").fill(email)
     field(page, "Password").fill(password)
-    button(page, "Set password and go on").click()
+    button(page, "Create account").click()
     wrong = field(page, label)
     expect(wrong).to_be_focused()
     expect(wrong).to_have_attribute("aria-invalid", "true")
@@ -203,7 +203,7 @@ def test_strength_is_said_in_words(password: str, level: int, server: Server, br
 def test_passwords_are_as_password_managers_want_them(server: Server, browse: Browse) -> None:
     page = browse()
     page.goto(setup_link(server))
-    expect(field(page, "E-mail")).to_have_attribute("autocomplete", "username")
+    expect(field(page, "Email")).to_have_attribute("autocomplete", "username")
     new = field(page, "Password")
     expect(new).to_have_attribute("autocomplete", "new-password")
     new.fill(PASSWORD)
@@ -230,7 +230,7 @@ def login_page(page: Page, server: Server, path: str = "/login") -> None:
 
 
 def type_login(page: Page, password: str = PASSWORD) -> None:
-    field(page, "E-mail").fill(EMAIL)
+    field(page, "Email").fill(EMAIL)
     field(page, "Password").fill(password)
     field(page, "Password").press("Enter")
 
@@ -242,7 +242,7 @@ def test_login_leads_back_to_where_one_was_going(server: Server, browse: Browse)
     page.goto(server.url + "/account/plan")
     expect(page.get_by_role("heading", name="Log in")).to_be_visible()
     assert page.url == server.url + "/login?next=%2Faccount%2Fplan"
-    expect(field(page, "E-mail")).to_be_focused()
+    expect(field(page, "Email")).to_be_focused()
     type_login(page)
     expect(page.get_by_role("heading", name="Plan and usage")).to_be_visible()
     assert page.url == server.url + "/account/plan"
@@ -282,7 +282,7 @@ def test_after_too_many_tries_the_login_says_from_when_on(server: Server, browse
     assert statuses[-1] == 429
     login_page(page, server)
     type_login(page)
-    words = "Too many failed attempts. You can try again from "
+    words = "Too many failed attempts. Try again after "
     expect(page.get_by_role("alert").filter(has_text=words)).to_be_visible()
     expect(button(page, "Log in")).to_be_disabled()
 
@@ -319,7 +319,7 @@ def test_a_form_is_sent_once(server: Server, browse: Browse) -> None:
     field(page, "Name").press("Enter")
     button(page, "Creating key…").click(force=True)
     sent[0].continue_()
-    expect(page.get_by_text("Here is Report")).to_be_visible()
+    expect(page.get_by_text("Key created: Report")).to_be_visible()
     assert len(sent) == 1
     expect(page.get_by_role("row")).to_have_count(2)
 
@@ -330,10 +330,10 @@ def test_a_server_that_does_not_answer_is_told_in_words(server: Server, browse: 
     page.goto(server.url + "/account")
     page.route("**/api/account", lambda route: route.abort() if route.request.method == "PATCH" else route.continue_())
     button(page, "Save time zone").click()
-    expect(page.get_by_role("alert").filter(has_text="The server does not answer")).to_be_visible()
+    expect(page.get_by_role("alert").filter(has_text="The server does not respond")).to_be_visible()
     page.unroute("**/api/account")
     button(page, "Save time zone").click()
-    expect(page.get_by_text("The time zone is saved.")).to_be_visible()
+    expect(page.get_by_text("Time zone saved.")).to_be_visible()
     page.problems.forgive("net::ERR_FAILED")
 
 
@@ -370,7 +370,7 @@ def test_a_key_is_shown_once_reads_and_is_revoked(server: Server, browse: Browse
     expect(row).to_be_visible()
     row.get_by_role("button", name="Revoke key").click()
     page.get_by_role("dialog").get_by_role("button", name="Revoke key").click()
-    expect(page.get_by_text("None yet.")).to_be_visible()
+    expect(page.get_by_text("No keys yet.")).to_be_visible()
     assert server.request("GET", "/api/v1/websites", headers=bearer).status == 401
     assert page.title() == "API keys · Tally"
 
@@ -380,7 +380,7 @@ def test_the_free_plan_sees_why_it_has_no_keys(server: Server, browse: Browse) -
     set_up(page, server)
     set_plan(page, server, "free")
     page.goto(server.url + "/account/keys")
-    expect(page.get_by_text("API keys belong to the plans pro and business")).to_be_visible()
+    expect(page.get_by_text("API keys are part of the pro and business plans")).to_be_visible()
     expect(page.get_by_text(f"analytics-server account plan {EMAIL} pro")).to_be_visible()
     expect(button(page, "Create key")).to_have_count(0)
 
@@ -397,7 +397,7 @@ def test_usage_stands_against_the_limit(serve: Serve, browse: Browse) -> None:
     expect(meter).to_have_attribute("aria-valuetext", "1 of 2")
     send_view(server, website["id"])
     page.reload()
-    expect(page.get_by_text("This month's events are used up")).to_be_visible()
+    expect(page.get_by_text("The monthly event limit is reached")).to_be_visible()
 
 
 # The account
@@ -430,12 +430,12 @@ def test_another_password_can_revoke_keys_and_share_links(server: Server, browse
     assert opened() == (1, 200)
     keys.check()
     change("another lamp on the pier", PASSWORD)
-    expect(page.get_by_text("All API keys are revoked.")).to_be_visible()
+    expect(page.get_by_text("All API keys revoked.")).to_be_visible()
     assert opened() == (0, 200)
     expect(keys).not_to_be_checked()
     links.check()
     change(PASSWORD, "another lamp on the pier")
-    expect(page.get_by_text("All share links are revoked.")).to_be_visible()
+    expect(page.get_by_text("All share links revoked.")).to_be_visible()
     assert opened() == (0, 404)
 
 
@@ -452,7 +452,7 @@ def test_a_password_is_changed_and_other_browsers_are_logged_out(server: Server,
     expect(field(page, "Current password")).to_be_focused()
     field(page, "Current password").fill(PASSWORD)
     button(page, "Change password").click()
-    expect(page.get_by_text("The password is changed.")).to_be_visible()
+    expect(page.get_by_text("Password changed.")).to_be_visible()
     expect(field(page, "New password")).to_have_value("")
     page.reload()
     expect(page.get_by_role("heading", name="Account", exact=True)).to_be_visible()
@@ -490,11 +490,11 @@ def test_the_time_zone_is_kept(server: Server, browse: Browse) -> None:
     page = browse()
     set_up(page, server)
     page.goto(server.url + "/account")
-    zone = field(page, "Days and hours are shown in")
-    expect(zone.locator("option").first).to_have_text("The browser's own (Europe/Berlin)")
+    zone = field(page, "Time zone of reports")
+    expect(zone.locator("option").first).to_have_text("Browser time zone (Europe/Berlin)")
     zone.select_option("Asia/Kathmandu")
     button(page, "Save time zone").click()
-    expect(page.get_by_text("The time zone is saved.")).to_be_visible()
+    expect(page.get_by_text("Time zone saved.")).to_be_visible()
     page.reload()
     expect(zone).to_have_value("Asia/Kathmandu")
 
@@ -506,7 +506,7 @@ def test_a_website_is_added_renamed_and_deleted(server: Server, browse: Browse) 
     page = browse()
     set_up(page, server)
     page.goto(server.url)
-    expect(page.get_by_role("heading", name="No website yet")).to_be_visible()
+    expect(page.get_by_role("heading", name="No websites yet")).to_be_visible()
     page.get_by_role("main").get_by_role("link", name="Add website").click()
     field(page, "Domain").fill("com")
     field(page, "Domain").press("Enter")
@@ -517,14 +517,14 @@ def test_a_website_is_added_renamed_and_deleted(server: Server, browse: Browse) 
     page.get_by_role("dialog").press("Escape")
     expect(page.get_by_role("dialog")).to_be_hidden()
     card = page.get_by_role("main").get_by_role("listitem").filter(has_text="example.com")
-    expect(card).to_contain_text("No event yet.")
+    expect(card).to_contain_text("No events yet.")
 
     _, told = ask(page, server, "GET", "/api/account/websites")
     id = told["data"][0]["id"]
     for path in ("/", "/pricing"):
         send_view(server, id, path)
     page.goto(server.url)
-    expect(card).to_contain_text("Views today2")
+    expect(card).to_contain_text("Pageviews today2")
     expect(card).to_contain_text("1 now")
 
     card.get_by_role("link", name="Settings of example.com").click()
@@ -544,11 +544,11 @@ def test_a_website_is_added_renamed_and_deleted(server: Server, browse: Browse) 
     expect(dialog.get_by_text("This is not example.org.")).to_be_visible()
     dialog.get_by_label("Type example.org to confirm").fill("example.org")
     dialog.get_by_role("button", name="Delete website").click()
-    expect(page.get_by_role("heading", name="No website yet")).to_be_visible()
+    expect(page.get_by_role("heading", name="No websites yet")).to_be_visible()
     event = {"type": "pageview", "website_id": id, "url": "https://example.org/"}
     assert server.request("POST", "/api/collect", event).status == 404
     page.goto(f"{server.url}/websites/{id}#settings")
-    expect(page.get_by_role("heading", name="This website is not here")).to_be_visible()
+    expect(page.get_by_role("heading", name="Website not found")).to_be_visible()
 
 
 def test_a_domain_is_added_again_only_at_the_second_press(server: Server, browse: Browse) -> None:
@@ -558,7 +558,7 @@ def test_a_domain_is_added_again_only_at_the_second_press(server: Server, browse
     page.goto(f"{server.url}/#add")
     field(page, "Domain").fill("example.com")
     button(page, "Add website").click()
-    expect(page.get_by_text("example.com is already one of your websites.")).to_be_visible()
+    expect(page.get_by_text("You already have a website with the domain example.com.")).to_be_visible()
     assert len(ask(page, server, "GET", "/api/account/websites")[1]["data"]) == 1
     button(page, "Add website").click()
     expect(page.get_by_role("heading", name="Add the snippet to example.com")).to_be_visible()
@@ -569,7 +569,7 @@ def test_a_demo_says_so_on_its_pages_and_at_the_login(server: Server, browse: Br
     page = browse()
     set_up(page, server)
     page.goto(server.url)
-    expect(page.get_by_role("heading", name="No website yet")).to_be_visible()
+    expect(page.get_by_role("heading", name="No websites yet")).to_be_visible()
     expect(page.get_by_role("note")).to_have_count(0)
     with closing(open_database(server.db, create=False)) as connection:
         notes.write(connection, notes.DEMO, "2026-11-21T11:00:00.000+00:00")
@@ -589,7 +589,7 @@ def test_a_list_whose_figures_fail_offers_to_try_again(server: Server, browse: B
     page.route("**/timeseries?*", lambda route: route.abort())
     page.goto(server.url)
     card = page.get_by_role("main").get_by_role("listitem").filter(has_text="example.com")
-    expect(card).to_contain_text("The server does not answer.")
+    expect(card).to_contain_text("The server does not respond.")
     page.unroute("**/timeseries?*")
     card.get_by_role("button", name="Try again").click()
     expect(card).to_contain_text("1 visitor in 7 days")
@@ -601,13 +601,13 @@ def test_other_addresses_may_send_once_they_are_listed(server: Server, browse: B
     set_up(page, server)
     website = add_website(page, server)
     page.goto(f"{server.url}/websites/{website['id']}#settings")
-    other = field(page, "Other addresses")
+    other = field(page, "Origins")
     other.fill("partner.example")
-    button(page, "Save addresses").click()
+    button(page, "Save origins").click()
     expect(other).to_have_attribute("aria-invalid", "true")
     other.fill("https://partner.example\ncapacitor://localhost")
-    button(page, "Save addresses").click()
-    expect(page.get_by_text("The addresses are saved.")).to_be_visible()
+    button(page, "Save origins").click()
+    expect(page.get_by_text("Origins saved.")).to_be_visible()
     send_view(server, website["id"], domain="partner.example")
     page.reload()
     expect(other).to_have_value("capacitor://localhost\nhttps://partner.example")
@@ -618,19 +618,19 @@ def test_a_public_link_is_made_and_turned_off(server: Server, browse: Browse) ->
     set_up(page, server)
     website = add_website(page, server)
     page.goto(f"{server.url}/websites/{website['id']}#settings")
-    button(page, "Make a public link").click()
-    link = field(page, "Public link").input_value()
+    button(page, "Create link").click()
+    link = field(page, "Share link").input_value()
     token = link.removeprefix(server.url + "/share/")
     assert (ask(stranger, server, "GET", f"/api/share/{token}"))[0] == 200
-    button(page, "Replace the link").click()
-    page.get_by_role("dialog").get_by_role("button", name="Replace the link").click()
-    expect(field(page, "Public link")).not_to_have_value(link)
+    button(page, "Replace link").click()
+    page.get_by_role("dialog").get_by_role("button", name="Replace link").click()
+    expect(field(page, "Share link")).not_to_have_value(link)
     assert (ask(stranger, server, "GET", f"/api/share/{token}"))[0] == 404
-    again = (field(page, "Public link").input_value()).removeprefix(server.url + "/share/")
+    again = (field(page, "Share link").input_value()).removeprefix(server.url + "/share/")
     assert (ask(stranger, server, "GET", f"/api/share/{again}"))[0] == 200
-    button(page, "Turn the link off").click()
-    page.get_by_role("dialog").get_by_role("button", name="Turn the link off").click()
-    expect(button(page, "Make a public link")).to_be_focused()
+    button(page, "Revoke link").click()
+    page.get_by_role("dialog").get_by_role("button", name="Revoke link").click()
+    expect(button(page, "Create link")).to_be_focused()
     assert (ask(stranger, server, "GET", f"/api/share/{again}"))[0] == 404
 
 
@@ -661,7 +661,7 @@ def test_by_keyboard_alone(server: Server, browse: Browse) -> None:
     keys.press("Tab")
     keys.type(PASSWORD)
     keys.press("Enter")
-    expect(page.get_by_role("heading", name="No website yet")).to_be_visible()
+    expect(page.get_by_role("heading", name="No websites yet")).to_be_visible()
     reach(page, "Add website")
     keys.press("Enter")
     expect(field(page, "Domain")).to_be_focused()
@@ -680,14 +680,14 @@ def test_by_keyboard_alone(server: Server, browse: Browse) -> None:
     reach(page, "Name")
     keys.type("Report")
     keys.press("Enter")
-    reach(page, "I have it")
+    reach(page, "Done")
     keys.press("Enter")
     expect(field(page, "Name")).to_be_focused()
     reach(page, "Revoke key Report")
     keys.press("Enter")
     reach(page, "Revoke key")
     keys.press("Enter")
-    expect(page.get_by_text("None yet.")).to_be_visible()
+    expect(page.get_by_text("No keys yet.")).to_be_visible()
     expect(field(page, "Name")).to_be_focused()
 
 
@@ -719,24 +719,24 @@ def test_axe_finds_nothing(size: str, scheme: str, serve: Serve, browse: Browse)
         found.extend(faults(page))
 
     page.goto(server.url)
-    look("it prints a link")
+    look("it prints a setup link")
     page.goto("about:blank")
     page.goto(setup_link(server))
-    look("Make the account")
+    look("Create the owner account")
     field(page, "Password").fill("passwordpassword")
     look("Weak:")
-    button(page, "Set password and go on").click()
-    look("Enter your e-mail address.")
+    button(page, "Create account").click()
+    look("Enter your email address.")
     set_up(page, server)
     page.goto(server.url)
-    look("No website yet")
+    look("No websites yet")
     page.goto(server.url + "/setup")
     look("Your first website")
     website = add_website(page, server)
     page.reload()
-    look("Last looked at")
+    look("Last checked at")
     page.goto(server.url)
-    look("No event yet.")
+    look("No events yet.")
     send_view(server, website["id"])
     page.goto(server.url + "/setup")
     page.goto(server.url)
@@ -744,34 +744,34 @@ def test_axe_finds_nothing(size: str, scheme: str, serve: Serve, browse: Browse)
     page.get_by_role("main").get_by_role("link", name="Add website").click()
     look("optional")
     page.goto(f"{server.url}/websites/{website['id']}#settings")
-    button(page, "Make a public link").click()
-    look("Anyone who has this link")
-    button(page, "Look for the newest event").click()
-    look("Events arrive")
+    button(page, "Create link").click()
+    look("Anyone with this link")
+    button(page, "Check for events").click()
+    look("Events are arriving")
     page.reload()
     button(page, "Delete website and its 1 event").click()
     button(page.get_by_role("dialog"), "Delete website and its 1 event").click()
     look("Type example.com here.")
     page.goto(server.url + "/account/keys")
-    look("None yet.")
+    look("No keys yet.")
     field(page, "Name").fill("Report")
     button(page, "Create key").click()
-    look("It is shown this once")
+    look("It is shown only once")
     page.get_by_role("button", name="Revoke key").click()
-    look("It cannot be given back.")
+    look("This cannot be undone.")
     page.goto(server.url + "/account")
-    look("A session lasts")
+    look("A session expires")
     page.goto(server.url + "/account/plan")
-    look("Without a limit.")
+    look("No limit.")
     set_plan(page, server, "free")
     send_view(server, website["id"])
     page.reload()
-    look("This month's events are used up")
+    look("The monthly event limit is reached")
     page.goto(server.url + "/account/keys")
-    look("No keys on this plan")
+    look("No API keys on this plan")
     page.context.clear_cookies()
     login_page(page, server)
-    page.get_by_text("Forgot the password?").click()
+    page.get_by_text("Forgot your password?").click()
     type_login(page, "not this one")
     look("Incorrect email or password")
     assert found == []

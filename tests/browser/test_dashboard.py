@@ -91,7 +91,7 @@ def query_of(page: Any) -> dict[str, str]:
 def shared_link(page: Any) -> str:
     """The website's link, made where there is none yet."""
     page.get_by_role("button", name="Share").click()
-    create, link = page.get_by_role("button", name="Create link"), page.get_by_label("The link")
+    create, link = page.get_by_role("button", name="Create link"), page.get_by_label("Share link")
     expect(create.or_(link)).to_be_visible()
     if create.is_visible():
         create.click()
@@ -196,8 +196,9 @@ def test_where_visits_begin_and_end(site: SampleServer, dashboard: Dashboard, ta
     assert float(share.rstrip("%")) == pytest.approx(100 * answer[0]["visits"] / all_visits, abs=0.051)
     page.locator(".card-pages .bar").first.hover()
     what = f"{answer[0]['visits']:,} visits {'began' if tab == 'entry' else 'ended'} here"
-    expect(page.locator(".hint")).to_contain_text(f"{what} · {answer[0]['bounce_rate']:.1f}".removesuffix(".0"))
-    expect(page.locator(".hint")).to_contain_text("Press to see all of this page, wherever in a visit it was")
+    rate = f"{answer[0]['bounce_rate']:.1f}".removesuffix(".0")
+    expect(page.locator(".hint")).to_contain_text(f"{what} · bounce rate {rate}%")
+    expect(page.locator(".hint")).to_contain_text("Click to filter by this page, anywhere in a visit")
     page.locator(".card-pages").get_by_role("button", name=f"All {tab} pages").click()
     found = page.locator("dialog tbody tr")
     expect(found).to_have_count(len(site.ask(f"{tab}-pages?limit=1000&{question('30d')}")["data"]))
@@ -281,7 +282,7 @@ def test_who_is_here_now_comes_by_itself(site: SampleServer, dashboard: Dashboar
 def test_the_address_says_all_of_it_and_shows_everyone_the_same(site: SampleServer, dashboard: Dashboard) -> None:
     page = dashboard()
     page.get_by_role("button", name="30 d").click()
-    page.get_by_role("button", name="Views", exact=False).first.click()
+    page.get_by_role("button", name="Pageviews", exact=False).first.click()
     page.locator(".card-sources").get_by_role("tab", name="UTM source").click()
     page.locator(".card-places .bar", has_text="Germany").click()
     expect(page.locator(".chip", has_text="Germany")).to_have_count(1)
@@ -402,7 +403,7 @@ def test_the_keyboard_does_everything(dashboard: Dashboard) -> None:
     page.keyboard.press("ArrowRight")
     expect(pressed).to_have_text("7 d")
     page.keyboard.press("?")
-    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.locator("dialog")).to_have_count(0)
     page.keyboard.press("/")
@@ -434,7 +435,9 @@ def test_the_chart_can_be_read_by_keyboard(dashboard: Dashboard) -> None:
     slider.focus()
     page.keyboard.press("Home")
     expect(slider).to_have_attribute("aria-valuenow", "1")
-    assert re.search(r": \d+ visitors?, \d+ visits?, \d+ views?, \d+ events?", slider.get_attribute("aria-valuetext"))
+    assert re.search(
+        r": \d+ visitors?, \d+ visits?, \d+ pageviews?, \d+ events?", slider.get_attribute("aria-valuetext")
+    )
     expect(page.locator(".chart-tip")).to_be_visible()
     page.keyboard.press("ArrowRight")
     expect(slider).to_have_attribute("aria-valuenow", "2")
@@ -455,7 +458,7 @@ def test_the_chart_can_be_read_by_keyboard(dashboard: Dashboard) -> None:
         ("top/country", "Countries cannot be shown."),
         ("event-names", "Events cannot be shown."),
         ("events", "Recent events cannot be shown."),
-        ("realtime", "Who is here now cannot be shown."),
+        ("realtime", "Visitors now cannot be shown."),
     ],
 )
 def test_what_fails_says_so_and_recovers(site: SampleServer, open_page: OpenPage, part: str, words: str) -> None:
@@ -501,7 +504,7 @@ def test_a_website_without_events_shows_the_snippet_and_then_its_first_view(
 def test_an_unknown_website_says_so(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     page.goto(f"{site.url}/websites/00000000-0000-4000-8000-000000000000")
-    expect(page.locator("main")).to_contain_text("There is no such website.")
+    expect(page.locator("main")).to_contain_text("Website not found")
 
 
 def test_a_refresh_shows_what_is_new_and_keeps_the_focus(site: SampleServer, open_page: OpenPage) -> None:
@@ -564,7 +567,7 @@ def test_the_shared_link_shows_the_same_and_can_be_taken_back(
     page.get_by_role("button", name="Revoke link").click()
     expect(page.get_by_role("button", name="Create link")).to_be_visible()
     stranger.reload()
-    expect(stranger.locator("main")).to_contain_text("This link shows nothing.")
+    expect(stranger.locator("main")).to_contain_text("This share link is not valid.")
     stranger.problems.forgive("status of 404")
 
 

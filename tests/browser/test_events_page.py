@@ -214,7 +214,7 @@ def test_filters_are_chips_and_hold_for_all_of_it(site: SampleServer, shown: Sho
     assert [name for name, _, _ in names(page)] == [row["value"] for row in rows] == ["download"]
     stats = site.ask(f"stats?{question(more='&filter_browser=Firefox&filter_event_name=signup')}")["data"]
     expect(page.locator(".figure[data-figure=events]")).to_have_attribute("data-value", str(stats["events"]))
-    page.get_by_role("link", name="See it on the overview").click()
+    page.get_by_role("link", name="Show on overview").click()
     page.wait_for_url(re.compile(rf"/websites/{site.website}\?.*filter_event_name=signup"))
     assert query_of(page)["filter_browser"] == "Firefox"
     assert "event" not in query_of(page)
@@ -229,7 +229,7 @@ def test_by_keyboard_alone(shown: Shown) -> None:
     page.keyboard.press("3")
     expect(page.locator(".dash-range .segment[aria-pressed=true]")).to_have_text("30 d")
     page.keyboard.press("?")
-    expect(page.get_by_role("dialog", name="Keys")).to_contain_text("Search in all events")
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_contain_text("Search in all events")
 
 
 # --- nothing, and failures
@@ -238,7 +238,7 @@ def test_by_keyboard_alone(shown: Shown) -> None:
 def test_a_website_without_events_says_how_to_send_one(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     page.goto(f"{site.url}/websites/{site.empty}/events")
-    expect(page.get_by_role("heading", name="No event was counted in these days")).to_be_visible()
+    expect(page.get_by_role("heading", name="No events in this range")).to_be_visible()
     expect(page.locator("main")).to_contain_text('tally.track("signup", { plan: "pro" });')
     expect(page.locator("main")).to_contain_text('data-track="signup"')
     assert faults(page) == []
@@ -248,7 +248,7 @@ def test_a_website_without_events_says_how_to_send_one(site: SampleServer, open_
     expect(page.locator(".notice", has_text="The events cannot be shown.")).to_be_visible()
     page.unroute(pattern)
     page.get_by_role("button", name="Try again").click()
-    expect(page.get_by_role("heading", name="No event was counted in these days")).to_be_visible()
+    expect(page.get_by_role("heading", name="No events in this range")).to_be_visible()
     page.problems.forgive("ERR_FAILED")
     page.goto(f"{site.url}/websites/{site.website}/events?filter_browser=Netscape")
     page.get_by_role("button", name="Remove the filters").click()
@@ -257,10 +257,10 @@ def test_a_website_without_events_says_how_to_send_one(site: SampleServer, open_
 
 def test_an_event_without_data_says_how_to_send_some(shown: Shown) -> None:
     page = shown("event=download")
-    expect(page.locator(".no-data")).to_contain_text("8 events, none with data")
+    expect(page.locator(".no-data")).to_contain_text("8 events without data")
     expect(page.locator(".no-data")).to_contain_text('tally.track("download", { plan: "pro" });')
     unknown = shown(f"event={quote(IMG)}")
-    expect(unknown.locator(".no-data")).to_contain_text(f"Nobody did “{IMG}” in these days")
+    expect(unknown.locator(".no-data")).to_contain_text(f"There are no “{IMG}” events in this range")
     assert unknown.locator("img").count() == 0
     assert unknown.evaluate("window.broken") is None
 

@@ -81,7 +81,7 @@ def drawn(page: Any) -> Any:
 
 
 def trial(page: Any, name: str) -> Any:
-    return page.locator(".trial").filter(has=page.get_by_role("heading", name=name, level=2, exact=True))
+    return page.locator(".experiment").filter(has=page.get_by_role("heading", name=name, level=2, exact=True))
 
 
 def question(days: int = 7, more: str = "", zone: str = ZONE) -> str:
@@ -93,7 +93,7 @@ def cells(page: Any) -> list[list[str]]:
     """experiment, goal, variant, visitors, conversions of each row."""
     return page.evaluate(
         """() => [...document.querySelectorAll(".arms tbody tr")].map((row) => [
-          row.closest(".trial").dataset.experiment, row.closest(".goal").dataset.goal, row.dataset.variant,
+          row.closest(".experiment").dataset.experiment, row.closest(".goal").dataset.goal, row.dataset.variant,
           ...[...row.querySelectorAll("td")].slice(0, 2).map((cell) => cell.textContent)])"""
     )
 
@@ -131,71 +131,77 @@ CONTROL = arm("control", 1000, 41)
 SAID = {
     "sure and more": (
         *(CONTROL, arm("blue", 1000, 90, **p(0.0001, 0.0009, 119.5)), False, "sure"),
-        *("blue converts more often than control", "9.0% against 4.1%, 119.5% more. That holds however often you have"),
+        *("blue converts more often than control", "9.0% compared with 4.1%, 119.5% more. This is valid however often"),
     ),
     "sure and less": (
         *(CONTROL, arm("blue", 1000, 12, **p(0.0001, 0.049, -70.7)), False, "sure"),
-        *("blue converts less often than control", "1.2% against 4.1%, 70.7% less. That holds however often you have"),
+        *("blue converts less often than control", "1.2% compared with 4.1%, 70.7% less. This is valid however often"),
     ),
     "how much is less certain": (
         *(CONTROL, arm("blue", 1000, 90, **p(0.0001, 0.0009, 119.5)), False, "sure"),
-        *("blue converts", "How much more is less certain: 2.8 to 7.1 percentage points fit what was seen."),
+        *("blue converts", "the data are consistent with 2.8 to 7.1 percentage points more."),
     ),
     "sure, of the last digit": (
         *(CONTROL, arm("blue", 1000, 58, **p(0.0499, 0.0499, 41.5)), False, "sure"),
-        *("blue converts more", "(p = 0.04990). How much more is less certain: 0 to 3.6 percentage points"),
+        *(
+            "blue converts more",
+            "consistent with 0 to 3.6 percentage points more",
+        ),
     ),
     "a baseline without conversions, many visitors": (
         *(arm("control", 1000, 0), arm("blue", 1000, 90, **p(1e-20, 1e-9)), False, "few"),
-        *("Too few to compare blue with control", "control has 0 who did and 1,000 who did not. Until then"),
+        *(
+            "Too few to compare blue with control",
+            "control has 0 conversions and 1,000 visitors without one.",
+        ),
     ),
     "planned": (
         *(CONTROL, arm("blue", 1000, 60, **p(0.0312, 0.31, 46.3)), False, "planned"),
-        "blue converts more often than control, if this is your one look",
-        "If you have looked more than once, this is not yet safe to say (at any time: p = 0.31): let it run on.",
+        "blue converts more often than control, if this is the only look",
+        "If you have looked more than once, it is not significant yet (any time: p = 0.31): let the experiment",
     ),
     "planned and less": (
         *(arm("control", 1000, 60), arm("blue", 1000, 41, **p(0.0312, 0.31, -31.7)), False, "planned"),
-        *("blue converts less often than control, if this is your one look", "4.1% against 6.0%, 31.7% less. If you"),
+        *("blue converts less often than control, if this is the only look", "4.1% compared with 6.0%, 31.7% less."),
     ),
     "just above the limit": (
         *(CONTROL, arm("blue", 1000, 60, **p(0.05, 0.4, 46.3)), False, "open"),
-        *("No difference between blue and control can be told", "(p = 0.05000)"),
+        *("No significant difference between blue and control", "(p = 0.05000)"),
     ),
     "faded": (
         *(CONTROL, arm("blue", 1000, 44, **p(0.74, 0.01, 7.3)), False, "faded"),
-        *("blue and control differed, and no longer clearly do", "At an earlier look the difference was too large"),
+        *("blue and control differed earlier, and no longer clearly do", "The difference was significant earlier"),
     ),
     "open": (
         *(CONTROL, arm("blue", 1000, 44, **p(0.74, 1, 7.3)), False, "open"),
-        "No difference between blue and control can be told",
-        "−1.5 to +2.1 percentage points fit what was seen, and with so many visitors a difference below about 2.5",
+        "No significant difference between blue and control",
+        "−1.5 to +2.1 percentage points, and with this number of visitors a difference below about 2.5",
     ),
     "open, though the interval leaves 0 out": (
         *(CONTROL, arm("blue", 1000, 64, **p(0.0624, 0.5, 56.1)), False, "open"),
-        *("No difference between", ": 0 to +4.3 percentage points fit what was seen"),
+        *("No significant difference between", "consistent with 0 to +4.3 percentage points"),
     ),
     "few who convert": (
         *(arm("control", 30, 4), arm("blue", 28, 1, **p(0.2, 0.9, -73.2)), False, "few"),
         "Too few to compare blue with control",
-        "at least 10 visitors have to convert, and 10 not to, before a test means anything:"
-        " control has 4 who did and 26 who did not and blue has 1 who did and 27 who did not.",
+        "at least 10 visitors who convert and 10 who do not:"
+        " control has 4 conversions and 26 visitors without one and blue has 1 conversion and 27 visitors without one.",
     ),
     "few who do not": (
         *(arm("control", 300, 200), arm("blue", 300, 295, **p(1e-9, 1e-9, 47.5)), False, "few"),
-        *("Too few to compare blue with control", "means anything: blue has 295 who did and 5 who did not. Until"),
+        *("Too few to compare blue with control", "do not: blue has 295 conversions and 5 visitors without one. Until"),
     ),
     "none converts": (
         *(arm("control", 30, 0), arm("blue", 28, 0), False, "few"),
-        *("Too few", "control has 0 who did and 30 who did not and blue has 0 who did"),
+        *("Too few", "control has 0 conversions and 30 visitors without one and blue has 0 conversions"),
     ),
     "nothing to test": (
         *(CONTROL, arm("blue", 1000, 41, **p(None, None, 0)), False, "same"),
-        *("blue and control are alike", "There is no difference to test."),
+        *("blue and control have the same rate", "There is no difference to test."),
     ),
     "a variant without visitors": (
         *(CONTROL, arm("blue", 0, 0), False, "nobody"),
-        *("blue cannot be compared with control", "blue had no visitors in these days."),
+        *("blue cannot be compared with control", "blue had no visitors in this range."),
     ),
     "neither has visitors": (
         *(arm("control", 0, 0), arm("blue", 0, 0), False, "nobody"),
@@ -203,7 +209,7 @@ SAID = {
     ),
     "split off": (
         *(CONTROL, arm("blue", 1000, 90, **p(0.0001, 0.0009, 119.5)), True, "off"),
-        *("blue cannot be compared with control", "a difference here may be of its making"),
+        *("blue cannot be compared with control", "a difference here may be caused by it"),
     ),
 }
 
@@ -266,12 +272,12 @@ def test_splits_notes_and_numbers(shown: Shown) -> None:
     )
     splits, notes, interval, noticed, numbers, said = found
     assert [one["state"] for one in splits] == ["even", "off", "alone", "none"]
-    assert splits[0]["words"] == "control 10, blue 14: as even as chance makes it (p = 0.41)."
-    assert splits[1]["title"] == "The split is off: do not trust this experiment"
+    assert splits[0]["words"] == "control 10, blue 14: consistent with an even split (p = 0.41)."
+    assert splits[1]["title"] == "Uneven split: results are not reliable"
     assert "p below 0.0001" in splits[1]["words"]
     assert [len(one) for one in notes] == [0, 1, 2, 0, 0]
-    assert "Whether blue or red is the best of them was not tested." in notes[2][0]
-    assert "go by the one you chose before" in notes[2][1]
+    assert "Which of blue or red is best was not tested." in notes[2][0]
+    assert "decide by the goal that you chose before" in notes[2][1]
     assert [round(end / 100, 3) for end in interval] == [0.052, 0.334]
     assert round(noticed, 1) == 21.1
     assert numbers == ["–", "0.50", "0.04990", "0.05010", "0.05000", "0.012", "0.0001", "<0.0001", "1.00"]
@@ -286,7 +292,7 @@ def test_figures_are_those_of_the_read_api(site: SampleServer, shown: Shown) -> 
     expected = cells_by_api(site, question())
     assert cells(page) == expected
     assert ["button", "order", "blue", "300", "90"] in expected
-    names = page.locator(".trial").evaluate_all("(all) => all.map((one) => one.dataset.experiment)")
+    names = page.locator(".experiment").evaluate_all("(all) => all.map((one) => one.dataset.experiment)")
     assert names == sorted(TRIALS)
     blue = trial(page, "button").locator("[data-goal=order] [data-variant=blue].conclusion")
     expect(blue).to_have_attribute("data-state", "sure")
@@ -311,14 +317,14 @@ def test_what_is_said_of_each(shown: Shown) -> None:
         found = trial(page, name).locator(".conclusion").evaluate_all("(all) => all.map((one) => one.dataset.state)")
         assert found == expected, name
     off = trial(page, "lost half")
-    expect(off.locator(".notice")).to_contain_text("do not trust this experiment")
+    expect(off.locator(".notice")).to_contain_text("results are not reliable")
     # First and unmistakable: nothing stands between the name and the warning.
     assert off.evaluate("(card) => card.children[1].classList.contains('notice')")
-    expect(trial(page, "headline").locator(".trial-notes")).to_contain_text("(Holm)")
-    expect(trial(page, "button").locator(".trial-notes")).to_contain_text("There are 2 goals")
+    expect(trial(page, "headline").locator(".experiment-notes")).to_contain_text("(Holm)")
+    expect(trial(page, "button").locator(".experiment-notes")).to_contain_text("There are 2 goals")
     expect(trial(page, "only one")).to_contain_text("needs a second variant")
     expect(trial(page, "quiet")).to_contain_text('tally.convert("quiet", { goal: "order" })')
-    expect(page.locator(".reading")).to_contain_text("who is assigned today and buys tomorrow is two visitors")
+    expect(page.locator(".reading")).to_contain_text("who is assigned today and buys tomorrow counts as two visitors")
     assert page.evaluate("window.broken") is None
 
 
@@ -335,7 +341,7 @@ def test_the_overview_leads_to_each(shown: Shown) -> None:
 def test_filters_are_about_the_assignment(site: SampleServer, shown: Shown) -> None:
     page = shown("range=7d&filter_device=mobile")
     assert cells(page) == cells_by_api(site, question(more="&filter_device=mobile"))
-    expect(trial(page, "button")).to_contain_text("part after part")
+    expect(trial(page, "button")).to_contain_text("Among many parts")
     page.keyboard.press("Escape")
     page.wait_for_url(f"**/experiments?range=7d&tz={ZONE}")
     drawn(page)
@@ -374,9 +380,9 @@ def test_no_experiments(site: SampleServer, shown: Shown) -> None:
     """How to begin one; and where only filters leave nothing, how to remove them."""
     page = shown()
     page.goto(f"{site.url}/websites/{site.second}/experiments")
-    expect(page.get_by_role("heading", name="No experiments in these days")).to_be_visible()
+    expect(page.get_by_role("heading", name="No experiments in this range")).to_be_visible()
     expect(page.get_by_label("Script")).to_contain_text("tally.convert(")
-    expect(page.locator(".nothing-yet")).to_contain_text("somebody's UTC day")
+    expect(page.locator(".nothing-yet")).to_contain_text("counted per day (UTC)")
     assert faults(page) == []
     page.goto(f"{site.url}/websites/{site.website}/experiments?range=7d&filter_pathname=/nowhere")
     page.get_by_role("button", name="Remove the filters").click()
@@ -396,8 +402,8 @@ def test_of_very_many_it_says_how_many_are_not_shown(site: SampleServer, shown: 
     for first in range(0, len(events), 50):
         site.send(site.empty, *events[first : first + 50])
     page.goto(f"{site.url}/websites/{site.empty}/experiments?range=7d")
-    expect(drawn(page).get_by_text("Not shown: 1 experiment, 2 variants, those with the fewest")).to_be_visible()
-    expect(page.locator(".trial")).to_have_count(100)
+    expect(drawn(page).get_by_text("Not shown: 1 experiment, 2 variants with the fewest")).to_be_visible()
+    expect(page.locator(".experiment")).to_have_count(100)
     expect(trial(page, "button")).to_be_visible()
     assert faults(page) == []
 
@@ -408,7 +414,7 @@ def test_a_failure_says_so_and_can_be_tried_again(site: SampleServer, open_page:
     pattern = re.compile(r"/api/.*/experiments\?")
     page.route(pattern, lambda route: route.fulfill(status=503, json=body))
     page.goto(f"{site.url}/websites/{site.website}/experiments?range=7d")
-    expect(page.get_by_role("alert")).to_contain_text("The experiments cannot be shown.")
+    expect(page.get_by_role("alert")).to_contain_text("Experiments cannot be shown.")
     expect(page.get_by_role("alert")).to_contain_text("The database cannot be reached.")
     page.unroute(pattern)
     page.get_by_role("button", name="Try again").click()

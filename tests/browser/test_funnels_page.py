@@ -80,11 +80,11 @@ def test_bars_words_and_table_are_the_read_apis(site: SampleServer, shown: Shown
     page = shown()
     rows = site.ask(f"funnel?{question()}&{asked(THREE)}")["data"]
     assert [row["visits"] for row in rows] == visits(page) == [40, 20, 10]
-    expect(page.locator(".sum")).to_have_text("25% went all the way: 10 of 40 visits that took the first step.")
+    expect(page.locator(".sum")).to_have_text("25% completed: 10 of 40 visits that reached the first step.")
     words = [one.inner_text() for one in page.locator(".step-between").all()]
     assert words == [
-        "20 of 40 visits (50%) went on, after 30 s on average; 20 did not.",
-        "10 of 20 visits (50%) went on, after 1 m 0 s on average; 10 did not.",
+        "20 of 40 visits (50%) continued, after 30 s on average; 20 dropped off.",
+        "10 of 20 visits (50%) continued, after 1 m 0 s on average; 10 dropped off.",
     ]
     everything = site.ask(f"stats?{question()}")["data"]["visits"]
     expect(page.locator(".step-figures").first).to_contain_text(f"of all {everything} visits")
@@ -104,7 +104,7 @@ def test_where_the_largest_share_is_lost_is_said_in_words(shown: Shown) -> None:
     page = shown(["pathname:/", "pathname:/pricing", "event_name:download"])
     assert visits(page) == [40, 20, 4]
     expect(page.locator(".badge.lost")).to_have_count(1)
-    expect(page.locator(".step").last).to_contain_text("The largest share is lost here")
+    expect(page.locator(".step").last).to_contain_text("Largest drop-off")
 
 
 def test_a_few_of_many_are_not_none_and_not_all(shown: Shown) -> None:
@@ -119,9 +119,9 @@ def test_a_few_of_many_are_not_none_and_not_all(shown: Shown) -> None:
         ],
     )
     assert words == [
-        "1 of 200,000 visits (<0.1%) went on, after 1 m 1 s on average; 199,999 did not.",
-        "199,999 of 200,000 visits (>99.9%) went on; 1 did not.",
-        "<0.1% went all the way:",
+        "1 of 200,000 visits (<0.1%) continued, after 1 m 1 s on average; 199,999 dropped off.",
+        "199,999 of 200,000 visits (>99.9%) continued; 1 dropped off.",
+        "<0.1% completed:",
     ]
 
 
@@ -129,10 +129,10 @@ def test_steps_that_nobody_takes(shown: Shown) -> None:
     page = shown(["event_name:signup", "pathname:/", "pathname:/none"])
     assert visits(page) == [10, 0, 0]
     texts = page.locator(".step-between")
-    expect(texts.first).to_have_text("None of 10 visits went on.")
-    expect(texts.last).to_have_text("No visit came this far.")
+    expect(texts.first).to_have_text("None of 10 visits continued.")
+    expect(texts.last).to_have_text("No visits reached the step before.")
     nobody = shown(["pathname:/none", "pathname:/"])
-    expect(nobody.locator(".sum")).to_contain_text("No visit took the first step")
+    expect(nobody.locator(".sum")).to_contain_text("No visits reached the first step")
 
 
 def test_filters_and_days_hold(site: SampleServer, shown: Shown) -> None:
@@ -141,7 +141,7 @@ def test_filters_and_days_hold(site: SampleServer, shown: Shown) -> None:
     assert visits(page) == [row["visits"] for row in rows] == [10, 10, 10]
     page.keyboard.press("1")
     expect(page.locator(".dash-range .segment[aria-pressed=true]")).to_have_text("Today")
-    expect(page.locator(".sum")).to_contain_text("No visit took the first step")
+    expect(page.locator(".sum")).to_contain_text("No visits reached the first step")
     assert steps_of(page) == THREE
 
 
@@ -159,7 +159,7 @@ def test_csv(site: SampleServer, shown: Shown) -> None:
 
 def test_steps_are_added_changed_moved_and_removed_by_buttons(shown: Shown) -> None:
     page = shown(THREE[:2])
-    page.get_by_role("button", name="Add a step").click()
+    page.get_by_role("button", name="Add step").click()
     dialog = page.get_by_role("dialog", name="Step 3")
     dialog.get_by_label("Event", exact=True).check()
     dialog.locator(".bar", has_text="signup").click()
@@ -175,10 +175,10 @@ def test_steps_are_added_changed_moved_and_removed_by_buttons(shown: Shown) -> N
     assert steps_of(page) == THREE[:2]
     page.locator(".step-name").first.click()
     dialog = page.get_by_role("dialog", name="Step 1")
-    expect(dialog.get_by_label("Path, exactly")).to_have_value("/")
+    expect(dialog.get_by_label("Exact path")).to_have_value("/")
     expect(dialog.locator(".bar")).to_have_count(2)
-    dialog.get_by_label("Path, exactly").fill("https://second.example/pricing?x=1")
-    dialog.get_by_role("button", name="Take this step").click()
+    dialog.get_by_label("Exact path").fill("https://second.example/pricing?x=1")
+    dialog.get_by_role("button", name="Change step").click()
     expect(page.locator(".step-name bdi").first).to_have_text("/pricing")
     assert steps_of(page) == ["pathname:/pricing", "pathname:/pricing"]
     for expected in (THREE[:2], [THREE[0], THREE[2], THREE[1]], THREE):
@@ -230,8 +230,8 @@ def test_what_is_no_step_is_passed_over_and_eight_are_enough(
     page.goto(f"{site.url}/websites/{site.website}/funnels?{asked(wrong)}")
     drawn(page, 8)
     assert steps_of(page) == [f"pathname:/{n}" for n in range(8)]
-    expect(page.get_by_role("button", name="Add a step")).to_have_count(0)
-    expect(page.locator("main")).to_contain_text("A funnel has at most 8 steps.")
+    expect(page.get_by_role("button", name="Add step")).to_have_count(0)
+    expect(page.locator("main")).to_contain_text("A funnel has a maximum of 8 steps.")
 
 
 # --- nothing, and failures
@@ -242,12 +242,12 @@ def test_without_steps_a_funnel_is_proposed(site: SampleServer, open_page: OpenP
     page.goto(f"{site.url}/websites/{site.website}/funnels")
     expect(page.locator(".proposal")).to_have_text("Page / then Event signup")
     assert faults(page) == []
-    page.get_by_role("button", name="Show this funnel").click()
+    page.get_by_role("button", name="Show funnel").click()
     drawn(page, 2)
     assert steps_of(page) == ["pathname:/", "event_name:signup"]
     assert visits(page) == [40, 10]
     page.get_by_role("button", name="Remove this step: signup").click()
-    expect(page.locator("main")).to_contain_text("One step more, and it is counted.")
+    expect(page.locator("main")).to_contain_text("Add another step to see the funnel.")
     page.go_back()
     drawn(page, 2)
 
@@ -255,9 +255,9 @@ def test_without_steps_a_funnel_is_proposed(site: SampleServer, open_page: OpenP
 def test_a_website_without_events(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     page.goto(f"{site.url}/websites/{site.empty}/funnels")
-    expect(page.get_by_role("heading", name="How far do visits come?")).to_be_visible()
-    page.get_by_role("button", name="Choose the first step").click()
-    expect(page.get_by_role("dialog")).to_contain_text("No page was seen in these days.")
+    expect(page.get_by_role("heading", name="Build a funnel")).to_be_visible()
+    page.get_by_role("button", name="Choose first step").click()
+    expect(page.get_by_role("dialog")).to_contain_text("No pageviews in this range.")
     assert faults(page) == []
 
 
@@ -289,6 +289,6 @@ def test_accessible(shown: Shown, size: str, scheme: str) -> None:
     page.get_by_text("Table of this funnel").click()
     assert faults(page) == []
     assert page.locator("main img").count() == 0
-    page.get_by_role("button", name="Add a step").click()
+    page.get_by_role("button", name="Add step").click()
     expect(page.locator("dialog .bar")).to_have_count(2)
     assert faults(page) == []

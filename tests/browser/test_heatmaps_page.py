@@ -194,7 +194,7 @@ def depths(site: Site, path: str, device: str) -> list[int]:
 
 
 def words(x: int, y: int) -> str:
-    return f"{2 * x} to {2 * x + 2}% from the left, {y * ROW_PX:,} to {(y + 1) * ROW_PX:,} px down"
+    return f"{2 * x} to {2 * x + 2}% from the left, {y * ROW_PX:,} to {(y + 1) * ROW_PX:,} px from the top"
 
 
 # --- what it shows
@@ -235,8 +235,8 @@ def test_the_hottest_places_are_in_a_table(site: Site, shown: Shown) -> None:
     for row, cell in zip(rows.all(), expected[:10], strict=True):
         share = f"{100 * sent[cell] / total:.1f}%"
         expect(row).to_have_text(f"{words(*cell)}{sent[cell]}{share}")
-    page.get_by_role("button", name=f"All {len(sent)} places").click()
-    dialog = page.get_by_role("dialog", name="Places by clicks")
+    page.get_by_role("button", name=f"All {len(sent)} positions").click()
+    dialog = page.get_by_role("dialog", name="Positions by clicks")
     expect(dialog.locator("tbody tr")).to_have_count(min(50, len(sent)))
     last = expected[-1]
     dialog.get_by_role("searchbox").fill(words(*last))
@@ -260,7 +260,7 @@ def test_a_place_is_shown_on_the_sheet(site: Site, shown: Shown) -> None:
     expect(page.locator(".sheet-tip")).to_contain_text(words(x + 3, y - 9))
     reached = sum(depth >= (y - 9) * ROW_PX for depth in depths(site, "/", "desktop"))
     assert reached == 40
-    expect(page.locator(".sheet-tip")).to_contain_text("100% of views reach this depth")
+    expect(page.locator(".sheet-tip")).to_contain_text("100% of pageviews reach this depth")
     page.mouse.move(2, 2)
     expect(page.locator(".sheet-tip")).to_be_hidden()
 
@@ -276,7 +276,7 @@ def test_how_far_down_it_is_seen(site: Site, shown: Shown) -> None:
     slider.focus()
     slider.press("Home")
     for i in range(0, 43, 7):
-        said = f"{i * ROW_PX:,} px: {re.sub('[.]0$', '', f'{reached[i]:.1f}')}% of views reach it"
+        said = f"{i * ROW_PX:,} px: {re.sub('[.]0$', '', f'{reached[i]:.1f}')}% of pageviews reach this depth"
         expect(slider).to_have_attribute("aria-valuetext", said)
         slider.press("PageDown")
     page.get_by_text("Table of this curve").click()
@@ -284,12 +284,15 @@ def test_how_far_down_it_is_seen(site: Site, shown: Shown) -> None:
         depth, share = row.locator("th").inner_text(), row.locator("td").inner_text()
         assert share == f"{reached[int(depth.removesuffix(' px').replace(',', '')) // ROW_PX]:.1f}%"
     half = max(i for i, share in enumerate(reached) if share >= 50) * ROW_PX
-    expect(page.locator(".depth-words")).to_contain_text(f"Half of {len(own)} views reach {half:,} px")
+    expect(page.locator(".depth-words")).to_contain_text(f"Half of {len(own)} pageviews reach {half:,} px")
     quarters = [max(i for i, share in enumerate(reached) if share >= part) * ROW_PX for part in (75, 25)]
-    sample_server = f"Three quarters reach {quarters[0]:,} px, a quarter {quarters[1]:,} px"
-    expect(page.locator(".depth-words")).to_contain_text(sample_server)
+    expected_text = f"75% reach {quarters[0]:,} px, 25% reach {quarters[1]:,} px"
+    expect(page.locator(".depth-words")).to_contain_text(expected_text)
     expect(page.locator(".sheet-label.part")).to_have_text(
-        [f"{part}% of views reach {depth:,} px" for part, depth in ((75, quarters[0]), (50, half), (25, quarters[1]))]
+        [
+            f"{part}% of pageviews reach {depth:,} px"
+            for part, depth in ((75, quarters[0]), (50, half), (25, quarters[1]))
+        ]
     )
 
 
@@ -300,19 +303,19 @@ def test_width_classes(site: Site, shown: Shown) -> None:
         sent = site.sent.get(("/", device), [])
         own = sum(point["kind"] == "click" for point in sent)
         button = page.locator(f"[data-device={device}]")
-        expect(button).to_have_text(f"{title}{own} clicks{len(sent) - own} views")
+        expect(button).to_have_text(f"{title}{own} clicks{len(sent) - own} pageviews")
         expect(button).to_have_attribute("aria-pressed", str(device == "desktop").lower())
     page.locator("[data-device=mobile]").click()
     page.wait_for_url("**&device=mobile")
     expect(page.locator("[data-device=mobile]")).to_be_focused()
     expect(page.locator(".sheet-head")).to_contain_text("on phones (narrower than 640 px)")
     assert page.locator(".sheet-paper").bounding_box()["width"] == 390
-    expect(page.locator(".sheet-label.screen")).to_have_text("First screen, 660 px")
+    expect(page.locator(".sheet-label.screen")).to_have_text("Fold, 660 px")
     assert cells(page, 5).keys() == counted(site, "/", "mobile").keys()
     page.locator("[data-device=tablet]").click()
-    expect(page.locator(".sheet-said")).to_contain_text("Nothing came from tablets for / in these days")
+    expect(page.locator(".sheet-said")).to_contain_text("No data from tablets for / in this range")
     assert cells(page, 5) == {}
-    expect(page.locator(".places-card")).to_contain_text("Nobody clicked here in these days.")
+    expect(page.locator(".places-card")).to_contain_text("No clicks in this range.")
 
 
 def test_pages_are_listed_and_searched(site: Site, shown: Shown) -> None:
@@ -324,11 +327,11 @@ def test_pages_are_listed_and_searched(site: Site, shown: Shown) -> None:
     rows = page.locator(".pages-card .bar")
     expect(rows.locator(".bar-label")).to_have_text(expected[:8])
     first = kinds[expected[0]]
-    expect(rows.first).to_have_text(f"{expected[0]}{first['scroll']} views{first['click']} clicks")
+    expect(rows.first).to_have_text(f"{expected[0]}{first['scroll']} pageviews{first['click']} clicks")
     expect(rows.first).to_have_attribute("aria-pressed", "true")
     expect(page.locator(".sheet-title")).to_have_text(expected[0])
     page.keyboard.press("/")
-    dialog = page.get_by_role("dialog", name="Pages with points")
+    dialog = page.get_by_role("dialog", name="Pages with heatmaps")
     expect(dialog.locator(".bar")).to_have_count(len(kinds))
     dialog.get_by_role("searchbox").fill("BLOG/11")
     expect(dialog.locator(".bar")).to_have_count(1)
@@ -336,7 +339,7 @@ def test_pages_are_listed_and_searched(site: Site, shown: Shown) -> None:
     page.wait_for_url("**&pathname=/blog/11")
     expect(page.locator(".sheet-title")).to_have_text("/blog/11")
     # It stands in the list although it is not among the first.
-    expect(page.locator(".pages-card .bar[aria-pressed=true]")).to_have_text("/blog/111 view0 clicks")
+    expect(page.locator(".pages-card .bar[aria-pressed=true]")).to_have_text("/blog/111 pageview0 clicks")
     page.go_back()
     expect(page.locator(".sheet-title")).to_have_text(expected[0])
 
@@ -387,13 +390,13 @@ def test_days_are_whole_utc_days(site: Site, shown: Shown) -> None:
         }""",
         ZONE,
     )
-    expect(page.locator(".sheet-head")).to_contain_text(f"{days}: whole UTC days.")
+    expect(page.locator(".sheet-head")).to_contain_text(f"{days}, whole days (UTC).")
     page.get_by_label("Time zone").select_option("UTC")
     page.wait_for_url("**tz=UTC**")
     shown_days = page.locator(".when-days").inner_text()
     today = page.evaluate("new Intl.DateTimeFormat('en-US', { timeZone: 'UTC', dateStyle: 'medium' }).format()")
     assert today in shown_days
-    expect(page.locator(".sheet-head")).to_contain_text(f"{shown_days}: whole UTC days.")
+    expect(page.locator(".sheet-head")).to_contain_text(f"{shown_days}, whole days (UTC).")
 
 
 # --- where there is little, or much
@@ -401,25 +404,25 @@ def test_days_are_whole_utc_days(site: Site, shown: Shown) -> None:
 
 def test_depths_without_clicks_and_clicks_without_depths(shown: Shown) -> None:
     page = shown("pathname=/read")
-    expect(page.locator(".sheet-said")).to_have_text("Nobody clicked here on desktops in these days.")
-    expect(page.locator(".depth-words")).to_contain_text("Half of 3 views reach 800 px")
+    expect(page.locator(".sheet-said")).to_have_text("No clicks on desktops in this range.")
+    expect(page.locator(".depth-words")).to_contain_text("Half of 3 pageviews reach 800 px")
     expect(page.locator(".places-card .csv")).to_have_count(0)
     page.locator(".pages-card .bar", has_text="/quick").click()
     page.wait_for_url("**&pathname=/quick")
-    expect(page.locator(".sheet-said")).to_contain_text("No view told how far it was seen")
-    expect(page.locator(".depth-card")).to_contain_text("No view told how far it was seen in these days.")
+    expect(page.locator(".sheet-said")).to_contain_text("No scroll depths in this range")
+    expect(page.locator(".depth-card")).to_contain_text("No scroll depths in this range.")
     assert len(cells(page, 5)) == page.locator(".places-card tbody tr").count()
     page.locator(".pages-card .bar", has_text="/read").click()
-    expect(page.locator(".depth-words")).to_contain_text("Half of 3 views reach 800 px")
+    expect(page.locator(".depth-words")).to_contain_text("Half of 3 pageviews reach 800 px")
     expect(page.locator(".depth-card canvas")).to_have_count(1)
 
 
 def test_a_very_long_page_is_cut_and_says_so(shown: Shown) -> None:
     page = shown("pathname=/long")
-    expect(page.locator(".sheet-said")).to_have_text("Drawn down to 20,000 px; 2 clicks further down are in the lists.")
+    expect(page.locator(".sheet-said")).to_have_text("Drawn up to 20,000 px; 2 deeper clicks are in the lists.")
     assert page.locator(".sheet-clicks").evaluate("(canvas) => canvas.height") == 20_000 / ROW_PX * 5
     expect(page.locator(".places-card tbody tr").first).to_have_text(f"{words(25, 7_500)}2{100 * 2 / 11:.1f}%")
-    expect(page.locator(".depth-words")).to_contain_text("nobody came further than 200,020 px")
+    expect(page.locator(".depth-words")).to_contain_text("Max.: 200,020 px")
 
 
 def test_thousands_of_cells(site: Site, shown: Shown) -> None:
@@ -433,7 +436,7 @@ def test_thousands_of_cells(site: Site, shown: Shown) -> None:
         site.send(site.second, *(site.look("/everywhere", "desktop", *part) for part in few))
     page = shown("pathname=/everywhere")
     assert len(cells(page, 5)) == 5_000
-    expect(page.get_by_role("button", name="All 5,000 places")).to_be_visible()
+    expect(page.get_by_role("button", name="All 5,000 positions")).to_be_visible()
     expect(page.locator(".legend-one")).to_be_visible()
     del site.sent["/everywhere", "desktop"]
 
@@ -442,7 +445,7 @@ def test_nothing_at_all(site: Site, open_page: OpenPage) -> None:
     """The next step: the tracker's line with data-heatmap."""
     page = site.log_in(open_page())
     page.goto(f"{site.url}/websites/{site.empty}/heatmaps")
-    expect(page.get_by_role("heading", name="No heatmap in these days")).to_be_visible()
+    expect(page.get_by_role("heading", name="No heatmaps in this range")).to_be_visible()
     expect(page.locator(".snippet pre")).to_contain_text(f'data-website-id="{site.empty}" data-heatmap="0.1"></script>')
     expect(page.locator("canvas")).to_have_count(0)
     assert faults(page) == []
@@ -454,7 +457,7 @@ def test_a_failure_says_so_and_can_be_tried_again(site: Site, open_page: OpenPag
     pattern = re.compile(r"/heatmap\?")
     page.route(pattern, lambda route: route.fulfill(status=503, json=body))
     page.goto(f"{site.url}/websites/{site.second}/heatmaps")
-    expect(page.get_by_role("alert")).to_contain_text("The heatmaps cannot be shown.")
+    expect(page.get_by_role("alert")).to_contain_text("Heatmaps cannot be shown.")
     expect(page.get_by_role("alert")).to_contain_text("The database cannot be reached.")
     page.unroute(pattern)
     page.get_by_role("button", name="Try again").click()
@@ -480,7 +483,7 @@ def test_over_the_page_itself(site: Site, open_page: OpenPage, shown: Shown) -> 
     site.pages.opened.clear()
     expect(page.locator("iframe")).to_have_count(0)
     with page.expect_response(lambda response: "/pixel.gif" in response.url) as pixel:
-        page.get_by_role("button", name="Show over the page").click()
+        page.get_by_role("button", name="Live page").click()
     assert not pixel.value.request.headers.get("referer")
     page.wait_for_url("**&over=page")
     frame = page.locator("iframe")
@@ -502,20 +505,20 @@ def test_over_the_page_itself(site: Site, open_page: OpenPage, shown: Shown) -> 
     page.wait_for_url("**edges=cells**")
     assert site.pages.opened.count("/") == 1
     assert cells(page).keys() == counted(site, "/", "desktop").keys()
-    page.locator(".segment", has_text="Plain sheet").click()
+    page.locator(".segment", has_text="Plain").click()
     expect(page.locator("iframe")).to_have_count(0)
     without_scripts(page)
 
 
 @pytest.mark.parametrize("headers", FORBIDDEN.values(), ids=FORBIDDEN.keys())
 def test_a_page_that_forbids_framing(site: Site, shown: Shown, headers: dict[str, str]) -> None:
-    """Nobody can find it out: what to do is said, and the plain sheet is one press away."""
+    """Nobody can find it out: what to do is said, and the plain background is one press away."""
     site.pages.put("/read", OWN_PAGE.format(url=site.url, website=site.second), headers)
     page = shown(f"pathname=/read&over=page&at=http://localhost:{site.pages.port}")
     until(lambda: "/read" in site.pages.opened)
-    page.get_by_text("It stays blank, or looks different?").click()
+    page.get_by_text("Is the page blank or different?").click()
     expect(page.locator(".framing")).to_contain_text(f"frame-ancestors 'self' {site.url}")
-    page.get_by_role("button", name="plain sheet", exact=True).click()
+    page.get_by_role("button", name="plain background", exact=True).click()
     expect(page.locator("iframe")).to_have_count(0)
     expect(page.locator(".sheet-label.part")).not_to_have_count(0)
     page.problems.forgive("Refused to display", "frame-ancestors", "Framing")
@@ -618,7 +621,7 @@ def test_accessible(shown: Shown, size: str, scheme: str) -> None:
 @pytest.mark.parametrize(("size", "scheme"), [("wide", "dark"), ("narrow", "light")])
 def test_accessible_over_the_page(shown: Shown, size: str, scheme: str) -> None:
     page = shown("pathname=/&over=page", viewport=SIZES[size], color_scheme=scheme)
-    page.get_by_text("It stays blank, or looks different?").click()
+    page.get_by_text("Is the page blank or different?").click()
     expect(page.frame_locator("iframe").locator("h1")).to_be_visible()
     assert faults(page) == []
     without_scripts(page)
@@ -636,8 +639,8 @@ def test_all_of_it_is_reached_by_tab(shown: Shown) -> None:
             )
         )
     expected = {"range-30d", "zone", "page-/", "all-pages", "class-mobile", "scroll", "cells", "over", "address"}
-    expected |= {"It stays blank, or looks different?", "Heatmap of /, desktops", "place-1", "all-places"}
-    expected |= {"CSV of all places", "Table of this curve", "Keys"}
+    expected |= {"Is the page blank or different?", "Heatmap of /, desktops", "place-1", "all-places"}
+    expected |= {"CSV of all positions", "Table of this curve", "Keyboard shortcuts"}
     assert expected - reached == set()
     assert not [one for one in reached if one and "own page" in one]
     without_scripts(page)
@@ -646,7 +649,7 @@ def test_all_of_it_is_reached_by_tab(shown: Shown) -> None:
 def test_csv(site: Site, shown: Shown) -> None:
     page = shown("pathname=/&device=mobile")
     with page.expect_download() as download:
-        page.get_by_role("link", name="CSV of all places").click()
+        page.get_by_role("link", name="CSV of all positions").click()
     lines = download.value.path().read_text().splitlines()
     assert lines[0] == "x,y,count"
     sent = counted(site, "/", "mobile")
@@ -656,7 +659,7 @@ def test_csv(site: Site, shown: Shown) -> None:
 def test_another_accounts_website_is_not_here(site: Site, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     page.goto(f"{site.url}/websites/00000000-0000-4000-8000-000000000000/heatmaps")
-    expect(page.get_by_role("heading", name="This website is not here")).to_be_visible()
+    expect(page.get_by_role("heading", name="Website not found")).to_be_visible()
 
 
 def test_login_leads_there(site: Site, open_page: OpenPage) -> None:
@@ -665,7 +668,7 @@ def test_login_leads_there(site: Site, open_page: OpenPage) -> None:
     loaded: list[str] = []
     page.on("response", lambda answer: answer.request.is_navigation_request() and loaded.append(policy(answer)))
     page.goto(f"{site.url}/websites/{site.second}/heatmaps?pathname=/")
-    page.get_by_label("E-mail").fill(EMAIL)
+    page.get_by_label("Email").fill(EMAIL)
     page.get_by_label("Password", exact=True).fill(PASSWORD)
     page.get_by_role("button", name="Log in").click()
     drawn(page)

@@ -40,10 +40,10 @@ def test_a_refused_origin_is_named_and_allowed_in_place(place: tuple[Server, Pag
             visitor.goto(f"{origin}/")
         assert refused.value.status == 403
     expect(owner.get_by_text(f"2 events from {origin} were refused:")).to_be_visible()
-    expect(owner.get_by_text("Allow only origins that are yours")).to_be_visible()
+    expect(owner.get_by_text("Allow only your own origins")).to_be_visible()
     assert faults(owner) == []
     owner.get_by_role("button", name="Allow this origin").click()
-    expect(owner.get_by_text(f"{origin} is allowed now")).to_be_visible()
+    expect(owner.get_by_text(f"{origin} is now allowed")).to_be_visible()
     with visitor.expect_response(sent) as taken:
         visitor.goto(f"{origin}/")
     assert taken.value.status == 202
@@ -74,7 +74,7 @@ def test_after_an_import_nothing_says_that_there_are_no_events(
     command(server, "import", str(file), "--website", website["id"])
     expect(page.locator(".figure").first).to_be_visible()
     page.goto(f"{own}/events")
-    expect(page.get_by_text("No event was counted in these days")).to_be_visible()
+    expect(page.get_by_text("No events in this range")).to_be_visible()
     page.wait_for_load_state("networkidle")
     expect(words).to_have_count(0)
     page.goto(f"{own}#settings")

@@ -116,26 +116,26 @@ def test_figures_and_rows_are_those_of_the_read_api(site: SampleServer, shown: S
     for row, told_by_api in zip(rows, data["reasons"], strict=True):
         expect(row.locator(".num strong")).to_have_text(f"{told_by_api['events']:,}")
     stats = site.ask(f"stats?{question(30)}")["data"]
-    taken = f"beside {stats['pageviews'] + stats['events']:,} views and events"
-    expect(page.locator(".sum")).to_contain_text(f"{data['events']:,} events left out {taken}")
+    taken = f"{stats['pageviews'] + stats['events']:,} pageviews and events"
+    expect(page.locator(".sum")).to_contain_text(f"{data['events']:,} rejected events; {taken} were counted")
     expect(page.locator("[role=status]:not(.frame-notices)").first).to_contain_text(
-        f"{data['events']:,} events left out"
+        f"{data['events']:,} rejected events"
     )
 
 
 def test_each_row_says_what_it_means_and_what_to_do(shown: Shown) -> None:
     page = shown("range=today")
     origin = page.locator("[data-code=origin_not_allowed]")
-    expect(origin).to_contain_text("Pages outside example.com that have this website's id")
-    expect(origin).to_contain_text("Lately: staging.example.net")
+    expect(origin).to_contain_text("Pages outside example.com that use this website's id")
+    expect(origin).to_contain_text("Recently: staging.example.net")
     expect(origin).not_to_contain_text("192.0.2.9")
-    expect(page.locator("[data-code=crawler]")).to_contain_text("Lately: Googlebot")
-    expect(page.locator("[data-code=invalid_field]")).to_contain_text("Lately: device")
+    expect(page.locator("[data-code=crawler]")).to_contain_text("Recently: Googlebot")
+    expect(page.locator("[data-code=invalid_field]")).to_contain_text("Recently: device")
     expect(page.locator("main")).not_to_contain_text("secret-path")
     for row in page.locator(".reasons tbody tr").all():
         expect(row).to_contain_text("To do:")
-    origin.get_by_role("link", name="Who else may send").click()
-    expect(page.get_by_role("heading", name="Who else may send")).to_be_visible()
+    origin.get_by_role("link", name="Allowed origins").click()
+    expect(page.get_by_role("heading", name="Allowed origins")).to_be_visible()
 
 
 def test_every_code_has_words_of_its_own(site: SampleServer, shown: Shown) -> None:
@@ -157,11 +157,11 @@ def test_examples_tell_when_and_what(shown: Shown) -> None:
     examples = page.locator(".examples tbody tr")
     for words in (
         "Crawlers Googlebot pageview",
-        "a page at a bare address",
-        "A field could not be used device pageview",
+        "a page at an IP address",
+        "Invalid field device pageview",
     ):
         expect(examples.filter(has_text=words)).to_have_count(1)
-    expect(examples.filter(has_text="No known type type")).to_have_count(1)
+    expect(examples.filter(has_text="Unknown type type")).to_have_count(1)
     expect(examples.locator("time")).to_have_count(examples.count())
 
 
@@ -191,7 +191,7 @@ def test_a_reason_chooses_the_chart(site: SampleServer, shown: Shown) -> None:
     page.wait_for_url("**&reason=rate")
     expect(page.locator(".figure[data-reason=rate]")).to_have_attribute("aria-pressed", "true")
     expect(page.locator(".figure[data-reason=rate]")).to_be_focused()
-    expect(page.get_by_role("slider")).to_have_attribute("aria-label", re.compile("^Too fast by day"))
+    expect(page.get_by_role("slider")).to_have_attribute("aria-label", re.compile("^Rate limit by day"))
     day = site.ask(f"rejected?{question(30)}")["data"]["days"][3]
     slider = page.get_by_role("slider")
     slider.focus()
@@ -214,8 +214,8 @@ def test_keys(shown: Shown) -> None:
     page.keyboard.press("ArrowRight")
     page.wait_for_url("**range=30d&**")
     page.keyboard.press("?")
-    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
-    expect(page.get_by_role("dialog", name="Keys")).not_to_contain_text("filter")
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).not_to_contain_text("filter")
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
     page.keyboard.press("f")
@@ -225,7 +225,7 @@ def test_keys(shown: Shown) -> None:
 def test_csv(site: SampleServer, shown: Shown) -> None:
     page = shown()
     with page.expect_download() as download:
-        page.get_by_role("link", name="CSV of what was left out by day").click()
+        page.get_by_role("link", name="CSV of rejected events by day").click()
     lines = download.value.path().read_text().splitlines()
     assert lines[0] == "time,reason,code,events"
     sums = sum(int(line.rpartition(",")[2]) for line in lines[1:])
@@ -251,10 +251,10 @@ def test_the_dashboard_leads_there_and_back(site: SampleServer, open_page: OpenP
     page = site.log_in(open_page())
     page.goto(f"{site.url}/websites/{site.website}?range=30d&tz={ZONE}&filter_os=Linux")
     events = site.ask(f"rejected?{question(30)}")["data"]["events"]
-    page.get_by_role("link", name=f"Left out: {events:,} events").click()
+    page.get_by_role("link", name=f"{events:,} rejected events").click()
     page.wait_for_url(f"**/rejected?range=30d&tz={ZONE}")
     drawn(page)
-    expect(page.locator(".sidebar .nav-item[aria-current=page]")).to_have_text("Left out")
+    expect(page.locator(".sidebar .nav-item[aria-current=page]")).to_have_text("Rejected events")
     page.get_by_role("link", name="Overview").click()
     page.wait_for_url(f"**/websites/{site.website}?range=30d&tz={ZONE}")
     expect(page.locator(".figure")).to_have_count(7)
@@ -265,15 +265,15 @@ def test_nothing_was_left_out(site: SampleServer, shown: Shown) -> None:
     first, last = today() - timedelta(days=70), today() - timedelta(days=69)
     page = shown()
     page.goto(f"{site.url}/websites/{site.website}/rejected?from={first}&to={last}&tz={ZONE}")
-    expect(page.get_by_role("heading", name="Nothing was left out")).to_be_visible()
-    expect(page.locator(".empty")).to_contain_text("that came in these days were counted")
+    expect(page.get_by_role("heading", name="No rejected events")).to_be_visible()
+    expect(page.locator(".empty")).to_contain_text("received in this range were counted")
     expect(page.locator("canvas")).to_have_count(0)
     assert faults(page) == []
     page.keyboard.press("3")
     drawn(page)
     page.goto(f"{site.url}/websites/{site.empty}/rejected")
-    expect(page.locator(".empty")).to_contain_text("Nothing came at all in these days")
-    page.get_by_role("link", name="To the dashboard").click()
+    expect(page.locator(".empty")).to_contain_text("No events were received in this range")
+    page.get_by_role("link", name="Go to dashboard").click()
     page.wait_for_url(f"**/websites/{site.empty}?range=7d&tz={ZONE}")
 
 
@@ -286,7 +286,7 @@ def test_a_failure_says_so_and_can_be_tried_again(site: SampleServer, open_page:
         lambda route: route.fulfill(status=503, json=body) if "/api/" in route.request.url else route.continue_(),
     )
     page.goto(f"{site.url}/websites/{site.website}/rejected?range=30d")
-    expect(page.get_by_role("alert")).to_contain_text("What was left out cannot be shown.")
+    expect(page.get_by_role("alert")).to_contain_text("Rejected events cannot be shown.")
     expect(page.get_by_role("alert")).to_contain_text("The database cannot be reached.")
     page.unroute(pattern)
     page.get_by_role("button", name="Try again").click()
@@ -313,7 +313,7 @@ def test_it_is_asked_again_while_it_is_looked_at(site: SampleServer, open_page: 
 def test_another_accounts_website_is_not_here(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     page.goto(f"{site.url}/websites/00000000-0000-4000-8000-000000000000/rejected")
-    expect(page.get_by_role("heading", name="This website is not here")).to_be_visible()
+    expect(page.get_by_role("heading", name="Website not found")).to_be_visible()
 
 
 def test_a_shared_link_shows_nothing_of_it(site: SampleServer, open_page: OpenPage) -> None:
@@ -326,7 +326,7 @@ def test_a_shared_link_shows_nothing_of_it(site: SampleServer, open_page: OpenPa
     guest.goto(site.url + answer.json()["data"]["share"])
     expect(guest.locator(".figure")).to_have_count(7)
     expect(guest.locator(".card-events .csv")).to_have_count(1)
-    expect(guest.get_by_text("left out", exact=False)).to_have_count(0)
+    expect(guest.get_by_text("rejected event", exact=False)).to_have_count(0)
     assert not [url for url in asked if "/api/" in url and "rejected" in url]
 
 
@@ -339,14 +339,14 @@ def test_accessible(shown: Shown, size: str, scheme: str) -> None:
     """axe-core finds nothing, and nothing scrolls sideways, by day and night, on a desk and on a phone."""
     page = shown(viewport=SIZES[size], color_scheme=scheme)
     assert faults(page) == []
-    page.get_by_role("button", name="Keys").click()
+    page.get_by_role("button", name="Keyboard shortcuts").click()
     expect(page.get_by_role("dialog")).to_be_visible()
     assert faults(page) == []
 
 
 def test_a_name_that_is_markup_is_text(shown: Shown) -> None:
     page = shown()
-    expect(page.get_by_role("heading", level=1)).to_contain_text("Left out Example <img src=x")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Rejected events Example <img src=x")
     assert page.evaluate("window.broken") is None
 
 
@@ -361,8 +361,8 @@ def test_all_of_it_is_reached_by_tab(shown: Shown) -> None:
         "zone",
         "reason-null",
         "reason-crawler",
-        "Who else may send",
-        "CSV of what was left out by day",
-        "Keys",
+        "Allowed origins",
+        "CSV of rejected events by day",
+        "Keyboard shortcuts",
         "Overview",
     } <= reached

@@ -70,7 +70,7 @@ def test_everything_is_below_the_prefix(place: tuple[Server, Proxy], open_page: 
     page.context.on("request", note)
     token = setup_link(server).partition("#")[2]
     page.goto(f"{start}/setup#{token}")
-    page.get_by_label("E-mail", exact=True).fill(EMAIL)
+    page.get_by_label("Email", exact=True).fill(EMAIL)
     page.get_by_label("Password", exact=True).fill(PASSWORD)
     page.get_by_label("Password", exact=True).press("Enter")
     page.get_by_label("Domain", exact=True).fill("localhost")
@@ -90,16 +90,16 @@ def test_everything_is_below_the_prefix(place: tuple[Server, Proxy], open_page: 
         visitor.problems.forgive("status of 404")
     finally:
         pages.close()
-    expect(page.get_by_text("Events arrive")).to_be_visible()
+    expect(page.get_by_text("Events are arriving")).to_be_visible()
 
-    page.get_by_role("link", name="To the dashboard").click()
+    page.get_by_role("link", name="Go to dashboard").click()
     expect(page.locator(".figure").first).to_be_visible()
     expect(page.locator("canvas")).to_have_count(1)
     page.reload()
     expect(page.locator("[data-figure=visitors]")).to_have_attribute("data-value", "1")
     own = page.url.partition("?")[0]
     assert own.startswith(f"{start}/websites/")
-    for name in ("Events", "Funnels", "Vitals", "Heatmaps", "Experiments", "Overview"):
+    for name in ("Events", "Funnels", "Performance", "Heatmaps", "Experiments", "Overview"):
         page.get_by_role("link", name=name, exact=True).click()
         expect(page.get_by_role("link", name=name, exact=True)).to_have_attribute("aria-current", "page")
         expect(page.locator("[aria-busy=true]")).to_have_count(0)
@@ -110,7 +110,7 @@ def test_everything_is_below_the_prefix(place: tuple[Server, Proxy], open_page: 
 
     page.get_by_role("button", name="Share").click()
     page.get_by_role("button", name="Create link").click()
-    link = page.get_by_label("The link").input_value()
+    link = page.get_by_label("Share link").input_value()
     assert link.startswith(f"{start}/share/")
     reader = open_page()
     reader.context.on("request", note)
@@ -128,10 +128,10 @@ def test_everything_is_below_the_prefix(place: tuple[Server, Proxy], open_page: 
     assert [one["name"] for one in page.context.cookies()] == ["tally-device.stats"]
     page.goto(f"{own}#settings")
     expect(page.get_by_role("heading", name="Log in")).to_be_visible()
-    page.get_by_label("E-mail", exact=True).fill(EMAIL)
+    page.get_by_label("Email", exact=True).fill(EMAIL)
     page.get_by_label("Password", exact=True).fill(PASSWORD)
     page.get_by_label("Password", exact=True).press("Enter")
-    expect(page.get_by_label("Public link")).to_have_value(link.partition("?")[0])
+    expect(page.get_by_label("Share link")).to_have_value(link.partition("?")[0])
 
     missing: Any = page.goto(f"{start}/nothing")
     assert missing.status == 404

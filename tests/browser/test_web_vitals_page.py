@@ -112,7 +112,7 @@ def test_figures_are_those_of_the_read_api(site: SampleServer, shown: Shown) -> 
     assert ranked(page, "pathname") == ranked_by_api(site, question(more="&by=pathname&metric=lcp"))
     assert ranked(page, "device") == ranked_by_api(site, question(more="&by=device&metric=lcp"))
     expect(page.locator("[data-metric=ttfb]")).to_contain_text("Not measured")
-    expect(page.locator(".dash-foot")).to_contain_text("within 2\u00a0%")
+    expect(page.locator(".dash-foot")).to_contain_text("within 2%")
 
 
 def test_ratings_are_words_and_those_published(site: SampleServer, shown: Shown) -> None:
@@ -127,7 +127,7 @@ def test_ratings_are_words_and_those_published(site: SampleServer, shown: Shown)
             expect(page.locator(f"[data-metric={row['metric']}] .rating")).to_have_text(re.compile(f"{words}$"))
             rated.add(words)
     assert len(rated) > 1
-    expect(page.locator(".verdict")).to_contain_text("Core Web Vitals are not met")
+    expect(page.locator(".verdict")).to_contain_text("Core Web Vitals: not passed")
 
 
 def test_words_of_values_and_verdicts(shown: Shown) -> None:
@@ -151,22 +151,22 @@ def test_words_of_values_and_verdicts(shown: Shown) -> None:
           }),
       };
     }"""
-    good = "LCP, INP and CLS are each good for at least three of four page loads."
-    few = f"{good} The page loads are few: some more may change this."
+    good = "LCP, INP and CLS are each good for at least 75% of page loads."
+    few = f"{good} There are few page loads; more of them may change this."
     assert page.evaluate(asked) == {
         "formatted": ["2.5 s", "2.51 s", "248 ms", "1,000 ms", "0.1", "0.083", "0", "–"],
         "rated": ["good", "good", "needs_improvement", "needs_improvement", "poor", None],
         "shares": ["0%", "<1%", "1%", "44%", "99%", ">99%", "100%"],
         "verdicts": [
             [True, good],
-            [True, "LCP and CLS are each good for at least three of four page loads. INP was not measured."],
+            [True, "LCP and CLS are each good for at least 75% of page loads. INP was not measured."],
             [
                 False,
                 "LCP needs improvement: 3 s at p75, good is up to 2.5 s; "
                 "INP is poor: 600 ms at p75, poor is above 500 ms.",
             ],
-            [None, "Nothing was measured of LCP, INP and CLS."],
-            [None, "CLS is good for at least three of four page loads. LCP and INP were not measured."],
+            [None, "No values of LCP, INP and CLS."],
+            [None, "CLS is good for at least 75% of page loads. LCP and INP were not measured."],
             [True, few],
         ],
     }
@@ -180,7 +180,7 @@ def test_a_metric_is_chosen(site: SampleServer, shown: Shown) -> None:
     drawn(page)
     expect(page.locator("[data-metric=cls]")).to_be_focused()
     expect(page.locator("#metric")).to_have_text("CLS: Cumulative Layout Shift")
-    expect(page.locator(".metric-about")).to_contain_text("What helps:")
+    expect(page.locator(".metric-about")).to_contain_text("How to improve:")
     assert ranked(page, "pathname") == ranked_by_api(site, question(more="&by=pathname&metric=cls"))
     expect(page.get_by_role("slider")).to_have_attribute("aria-label", re.compile("^CLS at p75"))
     page.reload()
@@ -227,7 +227,7 @@ def test_a_row_filters(site: SampleServer, shown: Shown) -> None:
     expect(page.locator(".chip")).to_have_count(2)
     page.keyboard.press("Escape")
     expect(page.locator(".chip")).to_have_count(1)
-    page.get_by_role("button", name="Remove the filter page: /checkout").press("Delete")
+    page.get_by_role("button", name="Remove filter page: /checkout").press("Delete")
     expect(page.locator(".chip")).to_have_count(0)
     drawn(page)
     assert figures(page) == told_by_api(site, question())
@@ -249,8 +249,8 @@ def test_all_pages(site: SampleServer, shown: Shown) -> None:
 def test_what_was_not_measured_says_so(shown: Shown) -> None:
     page = shown()
     page.locator("[data-metric=ttfb]").click()
-    expect(page.locator(".chart-place")).to_contain_text("TTFB was not measured in these days.")
-    expect(page.locator(".ranked-pathname")).to_contain_text("TTFB was measured on no page in these days.")
+    expect(page.locator(".chart-place")).to_contain_text("No TTFB values in this range.")
+    expect(page.locator(".ranked-pathname")).to_contain_text("No TTFB values in this range.")
     page.locator("[data-metric=lcp]").click()
     drawn(page)
 
@@ -279,7 +279,7 @@ def test_range_zone_and_keys(site: SampleServer, shown: Shown) -> None:
     drawn(page)
     assert figures(page) == told_by_api(site, question(1, zone="UTC"))
     page.keyboard.press("?")
-    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
     page.keyboard.press("Escape")
     page.keyboard.press("f")
     fields = page.get_by_label("Field").locator("option").all_inner_texts()
@@ -309,11 +309,11 @@ def test_days_and_filters_come_along(site: SampleServer, shown: Shown) -> None:
     """From page to page of a website; to another website the days alone. What is the page's own stays behind."""
     page = shown("range=30d&filter_device=desktop&metric=cls")
     pages = page.get_by_role("list", name=re.compile("^Pages of Example"))
-    expect(pages.locator("[aria-current=page]")).to_have_text("Vitals")
+    expect(pages.locator("[aria-current=page]")).to_have_text("Performance")
     pages.get_by_role("link", name="Overview").click()
     page.wait_for_url(f"**/websites/{site.website}?range=30d&tz={ZONE}&filter_device=desktop")
     expect(page.locator(".figure")).to_have_count(7)
-    pages.get_by_role("link", name="Vitals").click()
+    pages.get_by_role("link", name="Performance").click()
     page.wait_for_url(f"**/vitals?range=30d&tz={ZONE}&filter_device=desktop")
     assert figures(drawn(page)) == told_by_api(site, question(30, "&filter_device=desktop"))
     page.get_by_role("link", name="second.example").click()
@@ -324,12 +324,12 @@ def test_nothing_was_measured(site: SampleServer, shown: Shown) -> None:
     """How to switch it on; and where only filters leave nothing, how to remove them."""
     page = shown()
     page.goto(f"{site.url}/websites/{site.second}/vitals")
-    expect(page.get_by_role("heading", name="No web vitals in these days")).to_be_visible()
+    expect(page.get_by_role("heading", name="No web vitals in this range")).to_be_visible()
     expect(page.get_by_label("Snippet")).to_contain_text(f'data-website-id="{site.second}" data-vitals></script>')
     expect(page.locator("canvas:visible")).to_have_count(0)
     assert faults(page) == []
     page.goto(f"{site.url}/websites/{site.website}/vitals?range=7d&filter_pathname=/nowhere")
-    expect(page.get_by_role("heading", name="Nothing matches these filters")).to_be_visible()
+    expect(page.get_by_role("heading", name="No data matches these filters")).to_be_visible()
     page.get_by_role("button", name="Remove the filters").click()
     drawn(page)
 
@@ -340,7 +340,7 @@ def test_a_failure_says_so_and_can_be_tried_again(site: SampleServer, open_page:
     pattern = re.compile(r"/api/.*/vitals\?")
     page.route(pattern, lambda route: route.fulfill(status=503, json=body))
     page.goto(f"{site.url}/websites/{site.website}/vitals?range=7d")
-    alert = page.get_by_role("alert").filter(has_text="The web vitals cannot be shown.")
+    alert = page.get_by_role("alert").filter(has_text="Web vitals cannot be shown.")
     expect(alert).to_contain_text("The database cannot be reached.")
     page.unroute(pattern)
     alert.get_by_role("button", name="Try again").click()
@@ -354,7 +354,7 @@ def test_a_failure_says_so_and_can_be_tried_again(site: SampleServer, open_page:
 def test_another_accounts_website_is_not_here(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     page.goto(f"{site.url}/websites/00000000-0000-4000-8000-000000000000/vitals")
-    expect(page.get_by_role("heading", name="This website is not here")).to_be_visible()
+    expect(page.get_by_role("heading", name="Website not found")).to_be_visible()
 
 
 def test_it_is_asked_again_while_it_is_looked_at(site: SampleServer, open_page: OpenPage) -> None:
@@ -387,4 +387,4 @@ def test_all_of_it_is_reached_by_tab(shown: Shown) -> None:
         page.keyboard.press("Tab")
         reached.add(page.evaluate("document.activeElement.dataset.key || document.activeElement.textContent.trim()"))
     wanted = {"range-30d", "zone", "add-filter", "metric-lcp", "metric-ttfb", "Table of this chart"}
-    assert wanted | {"pathname=/checkout", "device=mobile", "CSV of all metrics", "Keys"} <= reached
+    assert wanted | {"pathname=/checkout", "device=mobile", "CSV of all metrics", "Keyboard shortcuts"} <= reached
