@@ -1,0 +1,185 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { coverWords, measure, numberWords, scalarText } from "../../../static/events/scalars.js";
+import {
+  cellWords,
+  cellsByClicks,
+  depthReachedBy,
+  extentOf,
+  reached,
+  shareOf,
+  widthClass,
+} from "../../../static/heatmaps/heatmap_grid.js";
+import { addressesOf, pageAt } from "../../../static/heatmaps/page_frame.js";
+import { recentDetails } from "../../../static/rejected/reasons.js";
+import { strength } from "../../../static/shared/password_strength.js";
+import {
+  METRICS,
+  formatMetric,
+  hasFewSamples,
+  metricNamed,
+  rating,
+  verdict,
+  wholePercent,
+} from "../../../static/vitals/web_vitals.js";
+import { cases } from "./cases.js";
+
+const MAP = {
+  bins_x: 50,
+  bin_height: 20,
+  clicks: 6,
+  samples: 4,
+  grid: [
+    [16, 2, 1],
+    [3, 2, 4],
+    [16, 32, 1],
+  ],
+  scroll: [100, 100, 75, 50],
+};
+const LIMITS = { good: 2500, poor: 4000 };
+const THRESHOLDS = { lcp: LIMITS, inp: { good: 200, poor: 500 }, cls: { good: 0.1, poor: 0.25 } };
+
+cases("scalarText", scalarText, [
+  [["pro"], "pro"],
+  [["1"], '"1"'],
+  [["true"], '"true"'],
+  [["null"], '"null"'],
+  [["[1]"], "[1]"],
+  [[" "], '" "'],
+  [[1.5], "1.5"],
+  [[true], "true"],
+  [[null], "null"],
+]);
+cases("measure", measure, [
+  [[12480.5], "12,480.5"],
+  [[0.00421], "0.00421"],
+  [[0], "0"],
+  [[null], "–"],
+]);
+cases("coverWords", coverWords, [
+  [[{ events: 12, distinct: 3, exact: true }, 40], "on 12 of 40 events, 3 values"],
+  [[{ events: 40, distinct: 1, exact: true }, 40], "on all 40 events, 1 value"],
+  [[{ events: 1, distinct: 1, exact: true }, 1], "on the event, 1 value"],
+  [[{ events: 40, distinct: 900, exact: false }, 40], "on all 40 events, more than 900 values"],
+]);
+
+test("a summary of numbers", () => {
+  const words = numberWords({ samples: 4, sum: 10, mean: 2.5, min: 1, p50: 2, p95: 4, max: 4 });
+  assert.deepEqual(
+    words.map(([name, figure]) => `${name} ${figure}`),
+    ["Mean 2.5", "Median 2", "p95 4", "Min 1", "Max 4", "Sum 10"],
+  );
+});
+
+cases("cellWords", (cell) => cellWords(cell, MAP), [
+  [[[16, 32]], "32 to 34% from the left, 640 to 660 px from the top"],
+]);
+cases("reached", (y) => reached(MAP, y), [
+  [[2], 75],
+  [[9], 0],
+]);
+cases("depthReachedBy", (share) => depthReachedBy(MAP, share), [
+  [[75], 40],
+  [[50], 60],
+  [[100], 20],
+]);
+cases("shareOf", shareOf, [
+  [[1, 2], "50.0%"],
+  [[1, 5_000], "<0.1%"],
+]);
+
+test("cells by clicks, equal ones from the upper left", () => {
+  assert.deepEqual(cellsByClicks(MAP), [
+    [3, 2, 4],
+    [16, 2, 1],
+    [16, 32, 1],
+  ]);
+});
+
+test("a page is drawn as deep as its data, at least one screen, at most 20,000 px", () => {
+  const kind = widthClass("desktop");
+  assert.deepEqual(extentOf({ ...MAP, grid: [], scroll: [] }, kind), { height: 720, rows: 36, isCut: false });
+  assert.deepEqual(extentOf({ ...MAP, grid: [[0, 99, 1]] }, kind), { height: 2000, rows: 100, isCut: false });
+  assert.deepEqual(extentOf({ ...MAP, grid: [[0, 5000, 1]] }, kind), { height: 20_000, rows: 1000, isCut: true });
+});
+
+test("only addresses of the website are framed; http only from http pages", () => {
+  const site = { domain: "a.example", origins: ["app://x", "https://b.example", "http://localhost:3000"] };
+  assert.deepEqual(addressesOf(site, ["evil.example", "www.a.example"]), [
+    "https://www.a.example",
+    "https://a.example",
+    "https://b.example",
+    "http://localhost:3000",
+  ]);
+});
+
+cases("pageAt", (path) => pageAt("https://a.example", path), [
+  [["/ok?x"], "https://a.example/ok?x"],
+  [["//evil.example/x"], "https://a.example//evil.example/x"],
+  [["@evil.example"], null],
+  [[""], null],
+]);
+
+test("the details of a code's examples, each once", () => {
+  const samples = ["a.example", "a.example", "ip-address", "b.example"].map((host) => ({
+    code: "origin_not_allowed",
+    host,
+  }));
+  assert.deepEqual(recentDetails(samples, "origin_not_allowed"), ["a.example", "b.example"]);
+  assert.deepEqual(recentDetails(samples, "crawler"), []);
+});
+
+cases("formatMetric", formatMetric, [
+  [["lcp", 2500], "2.5 s"],
+  [["lcp", 2507], "2.51 s"],
+  [["inp", 248.4], "248 ms"],
+  [["inp", 999.6], "1,000 ms"],
+  [["cls", 0.0834], "0.083"],
+  [["cls", 0], "0"],
+  [["lcp", null], "–"],
+]);
+cases("rating", (value) => rating(value, LIMITS), [
+  [[2500], "good"],
+  [[2500.1], "needs_improvement"],
+  [[4000], "needs_improvement"],
+  [[4000.1], "poor"],
+  [[null], null],
+]);
+cases("wholePercent", wholePercent, [
+  [[0], "0%"],
+  [[0.1], "<1%"],
+  [[43.7], "44%"],
+  [[99.9], ">99%"],
+  [[100], "100%"],
+]);
+cases("hasFewSamples", hasFewSamples, [
+  [[0], false],
+  [[99], true],
+  [[100], false],
+]);
+
+const rows = (lcp, inp, cls, samples = 100) =>
+  Object.entries({ lcp, inp, cls }).map(([metric, p75]) => ({ metric, p75, samples }));
+cases("verdict, isMet", (...given) => verdict(rows(...given), THRESHOLDS).isMet, [
+  [[2000, 100, 0.1], true],
+  // A page without interactions has no INP.
+  [[2000, null, 0.1], true],
+  [[2000, 100, null], null],
+  [[3000, 100, 0.1], false],
+  [[null, null, null], null],
+]);
+
+test("an unknown metric is the first one", () => {
+  assert.equal(metricNamed("inp").short, "INP");
+  assert.equal(metricNamed("none"), METRICS[0]);
+});
+
+cases("strength, level", (password, email) => strength(password, email).level, [
+  [["short"], 0],
+  [["x".repeat(201)], 0],
+  [["password2024"], 1],
+  [["qwertyuiop12"], 1],
+  [["aaaaaaaaaaaaaaaa"], 1],
+  [["ann.smith-tally", "ann.smith@example.com"], 1],
+  [["violet cargo bridge 7"], 3],
+]);
