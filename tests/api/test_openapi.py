@@ -724,7 +724,7 @@ def test_answers_to_random_requests_are_as_described(site: Site, method: str, pa
     met: set[int] = set()
 
     @settings(
-        max_examples=amount_of_examples(100, default=15),  # 100 take some 2 s an operation
+        max_examples=amount_of_examples(100, default=8),  # 100 take some 2 s an operation
         derandomize=True,
         database=None,
         deadline=None,

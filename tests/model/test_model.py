@@ -67,7 +67,7 @@ from tests.support.app import App, ManualClock
 from tests.support.cases import cases
 from tests.support.selection import examples
 
-EXAMPLES = int(os.environ.get("MODEL_EXAMPLES") or examples(600, default=40))  # of each of two kinds of world
+EXAMPLES = int(os.environ.get("MODEL_EXAMPLES") or examples(600, default=12))  # of each of two kinds of world
 EXAMPLES_A_FILE = 100  # Every new website makes the server read all of its file's websites again
 NO_LIMIT = 10**9  # requests a minute; the limits have tests of their own
 BETWEEN = "arrived-between-pages"

@@ -657,6 +657,7 @@ def test_a_backup_is_a_database(command: Command, website: str, db: Path, tmp_pa
     assert (tmp_path / "copy.db").stat().st_mode & 0o077 == 0, "it holds password hashes: for its owner alone"
 
 
+@pytest.mark.slow
 def test_a_backup_of_a_running_server(command: Command, serve: Serve, website: str, tmp_path: Path) -> None:
     """ "a consistent copy while the server runs": whole groups, all that was answered before, keys that work."""
     key = succeeded(command("key", "create")).strip()

@@ -153,6 +153,7 @@ def test_the_work_takes_many_steps(start: Start) -> None:
 
 
 @pytest.mark.parametrize("part", range(4))
+@pytest.mark.slow
 def test_killed_at_any_step(start: Start, part: int) -> None:
     """The rule: "killed at any point they are right after the next start": right at once, and built in the end."""
     steps = steps_of(start())
@@ -183,6 +184,7 @@ def bring_to_open_days(harness: RollupHarness) -> None:
 
 
 @pytest.mark.parametrize("what", [send, bring_to_a_final_day, bring_to_a_gap, bring_to_open_days])
+@pytest.mark.slow
 def test_overtaken_at_any_step(start: Start, what: Callable[[RollupHarness], None]) -> None:
     """tally/maintenance/rollup_builder.py: "what was counted is added ..., if nobody has marked the day stale again
     meanwhile".

@@ -317,6 +317,7 @@ def small(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_backup_killed_at_any_line(small: Path, tmp_path: Path) -> None:
     """Only a complete copy gets the final name; the next backup deletes the rest."""
     db, before, template = small, content(small), tmp_path / "killed"
@@ -583,6 +584,7 @@ def test_a_symbolic_link_to_the_database_stays_a_link(db: Path, copy: Path, tmp_
     assert content(db) == content(copy)
 
 
+@pytest.mark.slow
 def test_a_restore_killed_at_any_line(small: Path, tmp_path: Path) -> None:
     """At all times the path holds one of the two databases, complete; the next restore deletes the leftovers."""
     db, copy = small, gone_on(small, tmp_path / "copy.db")

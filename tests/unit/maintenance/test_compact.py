@@ -126,6 +126,7 @@ def sent(db: Path) -> int:
     return int(sql(db, "select count(*) from event join label on label.id = pathname where text = '/sent'")[0][0])
 
 
+@pytest.mark.slow
 def test_beside_a_running_server(db: Path, command: Command, sender: Sender) -> None:
     before, first = size(db), len(sender.statuses)
     done = command("compact")

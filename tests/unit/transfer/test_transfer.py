@@ -1235,6 +1235,7 @@ def test_the_commands_beside_a_running_server(serve: Serve, command: Command, tm
     assert command("import", "out.ndjson.gz", "--website", website).stdout == "0\n"
 
 
+@pytest.mark.slow
 def test_an_import_of_bad_lines_alone_fails(command: Command) -> None:
     """Exit code 1 where no line could be imported, 0 where some were or had been; what was wrong is told either way."""
     command("website", "add", "example.com")
