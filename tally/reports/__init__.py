@@ -1,4 +1,4 @@
-"""Statistics: one report a file, a Scope (website, range, filters) in, figures out.
+"""Reports: one report per file, from a Scope (website, range, filters) to figures.
 
 May import `rollups` and what is below it. Nothing here is about HTTP.
 """

@@ -1,11 +1,11 @@
-"""What was counted of complete days, remembered: the same ranges are asked for again, and what is over stays so.
+"""Cache of results of complete days: the same ranges are requested repeatedly, and past days rarely change.
 
-Arrays of numbers, by what they are figures of. The versions of the days (tally/rollups/rollup_state.py), or their sum,
-have to be a part of that (or tally/rollups/web_vitals.py `versions`): a version grows whenever its day changes, by a
-late event or an import, and a sum with each new day. Used by the readers' threads at once; bounded, least recently
-used go first, and what nobody asked for in an hour goes too: what the owner has had deleted is not to live on here.
-Nothing here says who it was: counts, numbers of labels in the order of time, and values of event_data. Of a key only a
-digest is kept: a filter may be 8 KB long.
+Values are arrays of numbers. A key contains the versions of its days (tally/rollups/rollup_state.py) or their sum, or
+what tally/rollups/web_vitals.py `versions` returns: a version grows whenever its day changes, by a late event or an
+import, and a sum also grows with each new day. The readers' threads share the cache. It is bounded: the least recently
+used entries are evicted first, and entries that were not read for an hour expire, so that deleted data does not stay in
+memory. Entries contain counts, label numbers in the order of time, and values of event_data, but no visitors. Of a key
+only a digest is kept, since a filter may be 8 KB long.
 """
 
 import threading
@@ -15,16 +15,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any
 
-# our choice: 5,000 paths over a range take 160 KB, the hours of a year 280, a day of 27,000 events 30 to 170 a field.
+# 5,000 paths over a range take 160 KB, the hours of a year 280, a day of 27,000 events 30 to 170 per field.
 MAX_BYTES = 6_000_000
-# A digest, its place in the table, and the array around its numbers.
+# A digest, a dict entry and the array object.
 _ENTRY_BYTES = 400
-# our choice: a dashboard that is looked at asks every few minutes.
+# An open dashboard requests its figures every few minutes.
 EXPIRY_MS = 3_600_000
 
 
 class ResultCache:
-    """Arrays by key."""
+    """Bounded map from keys to arrays."""
 
     def __init__(self, most_bytes: int = MAX_BYTES) -> None:
         self.most_bytes = most_bytes
@@ -33,7 +33,7 @@ class ResultCache:
         self._size = self._now_ms = 0
 
     def get(self, key: tuple[Any, ...]) -> "array[int] | None":
-        """The array of that key, if it is remembered. Not to be changed."""
+        """Return the array of a key, None if it is not cached. The array must not be changed."""
         name = _digest(key)
         with self._lock:
             found = self._arrays.get(name)
@@ -44,7 +44,7 @@ class ResultCache:
             return found[0]
 
     def put(self, key: tuple[Any, ...], numbers: "array[int]") -> None:
-        """Remembers an array; one that would leave no room for others is not."""
+        """Cache an array, unless it is larger than the whole cache."""
         if _weight(numbers) > self.most_bytes:
             return
         name = _digest(key)
@@ -56,7 +56,7 @@ class ResultCache:
                 self._drop_oldest()
 
     def find(self, key: tuple[Any, ...], count: "Callable[[], array[int]]") -> "array[int]":
-        """The array of that key; where it is not cache, what `count` gives is from now on."""
+        """Return the array of a key; if it is not cached, compute it with `count` and cache it."""
         found = self.get(key)
         if found is None:
             found = count()
@@ -64,7 +64,7 @@ class ResultCache:
         return found
 
     def sweep(self, now_ms: int) -> None:
-        """Tells the time, and forgets what was not asked for in EXPIRY_MS."""
+        """Set the time, and evict entries that were not read for EXPIRY_MS."""
         with self._lock:
             self._now_ms = now_ms
             while self._arrays and next(iter(self._arrays.values()))[1] < now_ms - EXPIRY_MS:
@@ -75,7 +75,7 @@ class ResultCache:
 
 
 def _digest(key: tuple[Any, ...]) -> bytes:
-    # Of texts, numbers and bytes: what differs is written differently.
+    # Keys consist of texts, numbers and bytes, whose repr differs where they differ.
     return blake2b(repr(key).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
@@ -84,14 +84,14 @@ def _weight(numbers: "array[int]") -> int:
 
 
 def packed(rows: Iterable[Sequence[int]]) -> "array[int]":
-    """Rows of numbers, all of one length, as an array."""
+    """Return rows of numbers, all of the same length, as one array."""
     numbers = array("q")
-    # Of a million values, which somebody may have made up, a list of their numbers would be 150 MB.
+    # A list of the numbers of a million values, which clients can send, would take 150 MB.
     for row in rows:
         numbers.extend(row)
     return numbers
 
 
 def unpacked(numbers: "array[int]", columns: int) -> Iterator[tuple[int, ...]]:
-    """The rows again."""
+    """Yield the rows of such an array."""
     return zip(*[iter(numbers)] * columns, strict=True)

@@ -1,12 +1,12 @@
-"""What a question about traffic stands on: which parts of its range are read from rollups, which from raw rows.
+"""Coverage: which parts of a report's range are read from rollups, and which from raw rows.
 
-E is CONTRACT's: the traffic events of a website in [from, to) that match all filters. A visitor's number changes at
-midnight UTC, so every figure is a sum over days or parts of days. `plan_of` cuts the range into stretches of ROLLED
-days (unfiltered, or days on which the filtered values cover everything) and RAW ones (filtered, or stale), which are
-read a day a statement: a small set of distinct numbers stays in the cache, and the deadline gets a turn. Days on which
-a filter's values do not occur are left out.
+E is the set of traffic events of a website in [from, to) that match all filters. A visitor number changes at midnight
+UTC, so every figure is a sum over days or parts of days. `plan_of` divides the range into stretches read from rollups
+(unfiltered, or days on which all events match the filters) and days read from raw rows (filtered, or stale). Raw rows
+are read with one statement per day: the small set of distinct values stays in the CPU cache, and the deadline is
+checked in between. Days on which no event has a filter's values are skipped.
 
-A question that needs raw rows which the owner has let go raises BeyondRetention.
+A report that needs raw rows deleted by retention raises BeyondRetention.
 """
 
 import sqlite3
@@ -27,7 +27,7 @@ Span = tuple[int, int]
 
 
 class BeyondRetention(ValueError):
-    """The question needs raw rows that are gone; `from_ms`: from when on they are there."""
+    """The report needs raw rows that retention has deleted; they exist from `from_ms` on."""
 
     def __init__(self, from_ms: int) -> None:
         super().__init__(from_ms)
@@ -36,85 +36,90 @@ class BeyondRetention(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What a question stands on: a snapshot, a website, and what is right of its days."""
+    """State of the days of a scope, in one snapshot of the database."""
 
     connection: sqlite3.Connection
     scope: Scope
     known: Blocks
     gone: list[int]
-    """The days whose raw rows are gone."""
+    """Days whose raw rows are deleted."""
 
     @property
     def website(self) -> int:
-        """The number of the website."""
+        """Return the number of the website."""
         return self.scope.website
 
     def rows(self, query: Query) -> list[tuple[Any, ...]]:
-        """All rows of a query."""
+        """Return all rows of a query."""
         return self.connection.execute(*query).fetchall()
 
     def number(self, query: Query) -> int:
-        """The one number that a query gives."""
+        """Return the single number that a query selects."""
         return int(self.connection.execute(*query).fetchone()[0])
 
     def final_from(self, first: int) -> int:
-        """Up to which day all days from `first` on are final."""
+        """Return the first day from `first` on that is not final, or the end of the range."""
         open_days = (day for day, known in self.known.days.items() if day >= first and known.state < FINAL)
         return next(open_days, -(-self.scope.to_ms // DAY_MS))
 
     def version_of(self, first: int, end: int) -> int:
-        """The sum of the versions of the days in [first, end)."""
+        """Return the sum of the versions of the days in [first, end)."""
         return sum(known.version for day, known in self.known.days.items() if first <= day < end)
 
     def versions(self, spans: Iterable[Span]) -> bytes:
-        """Whole days, each with its version: other days with other versions may come to the same sum."""
+        """Return whole days with their versions as bytes, for a cache key.
+
+        A sum of versions would not do: other days with other versions may have the same sum.
+        """
         found = array("q")
         for begin_ms, _ in spans:
             found.extend((begin_ms, self.known.days[begin_ms // DAY_MS].version))
         return found.tobytes()
 
     def final(self, span: Span) -> Day | None:
-        """The day that a span is, where it is a whole one that is over for good."""
+        """Return the day of a span that is one whole final day, otherwise None."""
         day = self.known.days[span[0] // DAY_MS]
         return day if day.state == FINAL and span[1] - span[0] == DAY_MS else None
 
     def complete(self, span: Span) -> Day | None:
-        """The day that a span is, where it is a whole one and folded to its end: its version changes with each event
-        that still comes."""
+        """Return the day of a span that is one whole day, rolled up to its end, otherwise None.
+
+        Its version changes with each event that still arrives.
+        """
         day = self.known.days[span[0] // DAY_MS]
         is_whole = span[1] - span[0] == DAY_MS == day.rolled_up_to_ms - span[0]
         return day if day.state != STALE and is_whole else None
 
     def raw(self, span: Span, filtered: bool = False) -> Scope:
-        """A scope for raw rows of a span. Raises BeyondRetention where they are gone."""
+        """Return a scope for the raw rows of a span. Raises BeyondRetention if they are deleted."""
         if any(span[0] < (day + 1) * DAY_MS and span[1] > day * DAY_MS for day in self.gone):
             raise BeyondRetention((self.number(sql.last_kept(self.website)) + 1) * DAY_MS)
         return Scope(self.website, *span, self.scope.filters if filtered else ())
 
 
 class Plan(NamedTuple):
-    """A range cut up: stretches in which unfiltered figures hold, and days to be read raw."""
+    """A range, divided into stretches read from rollups and days read from raw rows."""
 
     rolled: list[Span]
     raw: list[Span]
 
 
 def check_retention(connection: sqlite3.Connection, scope: Scope) -> None:
-    """Raises BeyondRetention where single events of the range are gone, also of days that had no traffic."""
+    """Raise BeyondRetention if raw rows of the range are deleted, also for days without traffic."""
     row = connection.execute(*sql.last_kept(scope.website)).fetchone()
     if row and scope.from_ms < (row[0] + 1) * DAY_MS:
         raise BeyondRetention((row[0] + 1) * DAY_MS)
 
 
 def coverage_of(connection: sqlite3.Connection, scope: Scope) -> Coverage:
-    """Looks up what is right of a scope's days; `connection` reads one snapshot."""
+    """Return the coverage of a scope; `connection` must be in a read transaction."""
     first, end = scope.from_ms // DAY_MS, -(-scope.to_ms // DAY_MS)
     known = rollup_state.blocks(connection, scope.website, first, end)
     return Coverage(connection, scope, known, [day for day, of in known.days.items() if of.state == KEPT])
 
 
 def plan_of(coverage: Coverage) -> Plan:
-    """Cuts the range up."""
+    """Divide the range of a scope."""
     scope, days = coverage.scope, coverage.known.days
     whole, none = _covered(coverage) if scope.filters else (set(days), set())
     plan = Plan([], [])
@@ -127,7 +132,7 @@ def plan_of(coverage: Coverage) -> Plan:
             plan.raw.append(span)
             goes_on = False
         elif goes_on:
-            # Days without traffic in between make no difference.
+            # Days without traffic in between do not matter.
             plan.rolled[-1] = (plan.rolled[-1][0], span[1])
         else:
             plan.rolled.append(span)
@@ -136,7 +141,7 @@ def plan_of(coverage: Coverage) -> Plan:
 
 
 def _covered(coverage: Coverage) -> tuple[set[int], set[int]]:
-    """The days on which the filters hold for everything, and those on which one of them holds for nothing."""
+    """Return the days on which all events match the filters, and those on which none does."""
     days, filters = coverage.known.days, coverage.scope.filters
     if not days or any(field not in FIELDS for field, _ in filters):
         return set(), set()
@@ -157,7 +162,7 @@ def _covered(coverage: Coverage) -> tuple[set[int], set[int]]:
 
 
 def _rest_matches(coverage: Coverage, day: int, all_of_it: bool) -> bool:
-    """Whether of the part of a day that is not folded yet all events match the filters, or none does."""
+    """Return whether all events, or none, match the filters in the part of a day that is not rolled up yet."""
     span = (coverage.known.days[day].rolled_up_to_ms, (day + 1) * DAY_MS)
     matching = coverage.number(sql.traffic(coverage.raw(span, filtered=True)))
     return matching == (coverage.number(sql.traffic(coverage.raw(span))) if all_of_it else 0)

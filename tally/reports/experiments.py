@@ -39,9 +39,11 @@ _Count = tuple[int, int, int, int, int, int]
 
 
 class Arm(NamedTuple):
-    """A variant with regard to a goal. Rates are 0 to 1. `lift`: relative to the baseline's rate; None for itself, or
-    where that has none. `p_value` is for one planned look, `p_value_any_time` for looking at any time; both corrected
-    for several variants."""
+    """A variant with respect to a goal. Rates are 0 to 1.
+
+    `lift` is relative to the baseline's rate; None for the baseline itself, or if its rate is 0. `p_value` is for one
+    planned look, `p_value_any_time` for any number of looks; both are corrected for several variants.
+    """
 
     variant: str
     visitors: int
@@ -54,7 +56,7 @@ class Arm(NamedTuple):
 
 
 class Goal(NamedTuple):
-    """What became of a goal."""
+    """The variants' results for a goal."""
 
     goal: str
     arms: list[Arm]
@@ -180,7 +182,7 @@ def _place(variant: str) -> int:
 
 
 def _arms(variants: Sequence[str], found: Sequence[Row]) -> list[Arm]:
-    """The variants, the baseline first, with regard to the one goal whose conversions are among `found`."""
+    """Return the results of variants, the baseline first, for the goal whose conversions are among `found`."""
     looks = _looks(variants, found)
     trials, successes = looks[-1]
     planned: list[float | None] = [None]
@@ -191,8 +193,8 @@ def _arms(variants: Sequence[str], found: Sequence[Row]) -> list[Arm]:
         any_time.append(significance.sequential_p_value(pairs))
     base = successes[0] / trials[0] if trials[0] else 0.0
     arms = []
-    told = zip(variants, successes, trials, _corrected(planned), _corrected(any_time), strict=True)
-    for n, (variant, done, seen, p_value, always) in enumerate(told):
+    results = zip(variants, successes, trials, _corrected(planned), _corrected(any_time), strict=True)
+    for n, (variant, done, seen, p_value, always) in enumerate(results):
         lift = done / seen / base - 1 if n and base and seen else None
         enough = significance.has_enough(done, seen)
         arms.append(Arm(variant, seen, done, significance.wilson(done, seen), lift, p_value, always, enough))
@@ -200,7 +202,7 @@ def _arms(variants: Sequence[str], found: Sequence[Row]) -> list[Arm]:
 
 
 def _looks(variants: Sequence[str], found: Iterable[Row]) -> list[tuple[list[int], list[int]]]:
-    """Visitors and conversions of each variant up to the end of each day that has any."""
+    """Return cumulated visitors and conversions of each variant, at the end of each day that has any."""
     looks: dict[int, tuple[list[int], list[int]]] = {}
     totals = [0] * len(variants), [0] * len(variants)
     for day, _, variant, is_converted, _, visitors in found:

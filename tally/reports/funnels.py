@@ -1,13 +1,13 @@
-"""Funnels: how many visits take some steps one after another, with anything in between, and how long that takes.
+"""Funnels: how many visits complete some steps in order, with anything in between, and how long that takes.
 
-A visit's events are walked through in the order of (timestamp, id): each takes the visit at most one step further, the
-next one. So the first event that is the next step is the one that counts, and no event serves two steps. Visits are
-those that begin in the range (with filters: that have an event in E), and they are looked at over their whole lives,
-also behind the range's end; no visit crosses midnight UTC, nor does a visitor, so that figures of days add up.
+The events of a visit are processed in the order of (timestamp, id); each advances the visit by at most one step. So the
+first event that matches the next step counts, and no event matches two steps. The visits are those that begin in the
+range (with filters: that have an event in E), over their whole lives, also after the end of the range. Neither visits
+nor visitors cross midnight UTC, so the figures of days add up.
 
-Of each day the events that meet any step are read (0.05 µs for each event of the day, and 0.7 for each of those) and
-walked through here. Figures of whole days are remembered under the day's version (tally/reports/cache.py). A day of
-very many visits is walked through in several rounds, each about some of the visitors, so that memory stays bounded.
+For each day the events that match any step are read (0.05 µs for each event of the day, and 0.7 for each matching one)
+and processed here. Figures of whole days are cached under the day's version (tally/reports/cache.py). A day with many
+visits is processed in several rounds, each for a part of the visitors, so that memory stays bounded.
 """
 
 import sqlite3
@@ -26,7 +26,7 @@ from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS
 
 MIN_STEPS, MAX_STEPS = 2, 8
-# our choice: 15 MB for each question; a quarter of a million visits a day have their first step in a round of four.
+# 15 MB per report.
 MAX_VISITS = 50_000
 MAX_HITS = 20_000
 _TIMES_MORE = 4
@@ -37,7 +37,7 @@ _STEP = (1 << _STEP_BITS) - 1
 
 
 class Reached(NamedTuple):
-    """Who got as far as a step: visits, their visitors, and the milliseconds from the step before to it, summed up."""
+    """Visits that completed a step, their visitors, and the sum of milliseconds since the step before."""
 
     visits: int
     visitors: int
@@ -47,7 +47,7 @@ class Reached(NamedTuple):
 def funnel(
     connection: sqlite3.Connection, scope: Scope, steps: Sequence[tuple[str, str]], cache: ResultCache
 ) -> list[Reached]:
-    """Who got as far as each of some steps, (field, text). Raises BeyondRetention."""
+    """Return what reached each of some steps, (field, text). Raises BeyondRetention."""
     coverage = coverage_of(connection, scope)
     known: list[Step] = []
     for field, text in steps:
@@ -63,7 +63,7 @@ def funnel(
 
 
 def _days(coverage: Coverage) -> Iterator[tuple[Span, Scope]]:
-    """The range's days, or parts of them, each with its scope; those in which filters hold for everything have none."""
+    """Yield the days of the range, or parts of them, with their scopes; without filters where all events match."""
     plan = plan_of(coverage)
     for span in plan.raw:
         yield span, coverage.raw(span, filtered=True)
@@ -82,9 +82,9 @@ def _of_day(
     steps: Sequence[Step],
     cache: ResultCache,
 ) -> Iterator[tuple[int, ...]]:
-    """visits, visitors, milliseconds of each step that has a label."""
+    """Return (visits, visitors, milliseconds) of each step that has a label."""
     day = coverage.complete(span)
-    # By their texts: a label that is gone may be given to another text.
+    # By text, not label: a deleted label may be used for another text.
     key = ("funnel", coverage.website, span[0], day and day.version, scope.filters, *texts[: len(steps)])
 
     def count() -> "array[int]":
@@ -95,8 +95,8 @@ def _of_day(
     return unpacked(cache.find(key, count) if day else count(), 3)
 
 
-class _TooMany(Exception):
-    """More than MAX_VISITS: it takes more rounds."""
+class _TooManyVisits(Exception):
+    """There are more than MAX_VISITS visits: more rounds are needed."""
 
 
 def _counted(coverage: Coverage, scope: Scope, steps: Sequence[Step]) -> list[list[int]]:
@@ -106,15 +106,15 @@ def _counted(coverage: Coverage, scope: Scope, steps: Sequence[Step]) -> list[li
         try:
             for n in range(rounds):
                 _count(coverage, scope, steps, Share(n, rounds), counts)
-        except _TooMany:
+        except _TooManyVisits:
             rounds *= _TIMES_MORE
         else:
             return counts
 
 
 def _count(coverage: Coverage, scope: Scope, steps: Sequence[Step], share: Share, counts: list[list[int]]) -> None:
-    """Adds what some of the visitors did in a day, or a part of one, to visits, visitors, milliseconds of each step."""
-    places, spent = _walked(coverage, scope, steps, share)
+    """Add visits, visitors and milliseconds of some visitors on a day, or a part of one, to `counts`."""
+    places, spent = _progress(coverage, scope, steps, share)
     furthest: dict[int, int] = {}
     reached: Counter[int] = Counter()
     for visit, place in places.items():
@@ -130,15 +130,20 @@ def _count(coverage: Coverage, scope: Scope, steps: Sequence[Step], share: Share
         row[2] += spent[n - 1] if n > 1 else 0
 
 
-def _walked(coverage: Coverage, scope: Scope, steps: Sequence[Step], share: Share) -> tuple[dict[int, int], list[int]]:
-    """How far each visit gets, as the milliseconds of the day of its last step and the steps taken; and the
-    milliseconds spent on each step, of which the first one's mean nothing."""
+def _progress(
+    coverage: Coverage, scope: Scope, steps: Sequence[Step], share: Share
+) -> tuple[dict[int, int], list[int]]:
+    """Return the progress of each visit, and the milliseconds spent before each step.
+
+    Progress packs the time of the last step (milliseconds of the day) and the number of steps. The time before the
+    first step has no meaning.
+    """
     begin_ms = scope.from_ms // DAY_MS * DAY_MS
     is_day = scope.to_ms - scope.from_ms == DAY_MS
     places: dict[int, int] = {}
     some = bool(scope.filters) or not is_day
     if some:
-        places = dict.fromkeys(_wanted(coverage, scope, is_day, share), 0)
+        places = dict.fromkeys(_visits_in_scope(coverage, scope, is_day, share), 0)
     unseen = None if some else 0
     spent = [0] * (len(steps) + 1)
     for visitors, codes in _hits(
@@ -152,15 +157,17 @@ def _walked(coverage: Coverage, scope: Scope, steps: Sequence[Step], share: Shar
                 spent[place & _STEP] += ms - (place >> _STEP_BITS)
                 places[visit] = (ms << _STEP_BITS | place & _STEP) + 1
         if len(places) > MAX_VISITS:
-            raise _TooMany
+            raise _TooManyVisits
     return places, spent
 
 
-def _wanted(coverage: Coverage, scope: Scope, is_day: bool, share: Share) -> list[int]:
+def _visits_in_scope(coverage: Coverage, scope: Scope, is_day: bool, share: Share) -> list[int]:
     visitors, numbers = coverage.rows(sql.visits(scope, is_day, share, MAX_VISITS + 1))[0]
-    wanted = [who << VISIT_BITS | n for who, n in zip(orjson.loads(visitors), orjson.loads(numbers), strict=True)]
+    wanted = [
+        visitor << VISIT_BITS | n for visitor, n in zip(orjson.loads(visitors), orjson.loads(numbers), strict=True)
+    ]
     if len(wanted) > MAX_VISITS:
-        raise _TooMany
+        raise _TooManyVisits
     return wanted
 
 

@@ -1,9 +1,9 @@
-"""Heatmaps over any range of UTC days: where a page was clicked, how far down it was seen, and which pages have any.
+"""Heatmaps over any range of UTC days: clicks by cell, scroll depth by row, and the pages that have any.
 
-All counts are exact: they are sums of what tally/rollups/heatmaps.py has, packed or not.
+All counts are exact sums of the rollups (tally/rollups/heatmaps.py).
 
-A grid has one entry for each cell that was clicked. A page has 10,000 cells or so; somebody who sends clicks all over a
-page of a million pixels makes it millions, of which the hottest MAX_CELLS are told.
+A grid has one entry per clicked cell, about 10,000 for a usual page. A client that sends clicks all over a page of a
+million pixels makes it millions; the MAX_CELLS with the most clicks are returned.
 """
 
 import sqlite3
@@ -16,7 +16,7 @@ from tally.rollups import heatmaps as rollup
 from tally.rollups.heatmap_grid import BAND_ROWS, BINS_X, COLUMNS, shares
 from tally.storage.sql import measurements as sql
 
-# our choice: more than a page of 20,000 pixels that was clicked everywhere; an answer of 700 KB.
+# More than a page of 20,000 pixels with clicks everywhere has; a response of 700 KB.
 MAX_CELLS = 50_000
 
 Spot = tuple[int, int, int]
@@ -24,8 +24,11 @@ Spot = tuple[int, int, int]
 
 
 class Heatmap(NamedTuple):
-    """A page's clicks, in the order of rows and columns; how many cells there are, and clicks in all; how many views
-    told how far down they were seen, and in percent how many of these reached at least each row."""
+    """The clicks of a page, ordered by row and column.
+
+    `cells` and `clicks` count all of them; `samples` is the number of pageviews with a scroll depth, and `scroll` the
+    percentage of these that reached at least each row.
+    """
 
     grid: list[Spot]
     cells: int
@@ -35,14 +38,14 @@ class Heatmap(NamedTuple):
 
 
 class Pages(NamedTuple):
-    """(pathname, samples, clicks) of pages, and samples and clicks of what was sent without one."""
+    """Rows (pathname, samples, clicks), and samples and clicks of events without a page."""
 
     rows: list[tuple[str, int, int]]
     unset: tuple[int, int]
 
 
 def heatmap(connection: sqlite3.Connection, website: int, pathname: str, days: range, widths: Sequence[int]) -> Heatmap:
-    """The heatmap of a page ('': of no page) on some days, of some widths together."""
+    """Return the heatmap of a page ('' for events without one) on some days, summed over some widths."""
     row = connection.execute(*sql.labels([pathname])).fetchone()
     grid: list[Spot] = []
     depths: dict[int, int] = {}
@@ -71,7 +74,7 @@ def _hottest(grid: list[Spot]) -> list[Spot]:
 
 
 def pages(connection: sqlite3.Connection, website: int, days: range, widths: Sequence[int], limit: int) -> Pages:
-    """The first `limit` pages by samples and clicks together, then in the order of the texts."""
+    """Return the first `limit` pages by the sum of samples and clicks, then by text."""
     found = rollup.pages(connection, website, days.start, days.stop, widths, limit)
     unset = found.pop(0)[2:] if found and not found[0][0] else (0, 0)
     return Pages([row[1:] for row in found], unset)

@@ -1,15 +1,15 @@
-"""Plan of a day: from midnight UTC to any moment of it, or from any moment to the next midnight, to the millisecond.
+"""Figures of partial days, to the millisecond: from midnight UTC to a moment, or from a moment to the next midnight.
 
-Counting a part from raw rows takes as long as the day is large, and a range that begins "7 days ago" has one each time
-it is asked. But of a day that is over for good everything can be known beforehand: its traffic events in the order of
-time, each with the number of its value and two marks, whether it is the first and whether it is the last of its visitor
-with that value that day. Then a part is a stretch of that list; visitors from a moment on are those whose last event
-with the value lies there, visitors up to a moment those whose first does. The longer part of a day is what the shorter
-one leaves of the whole.
+Counting a partial day from raw rows takes time in proportion to the size of the day, and a range that begins "7 days
+ago" has one in every request. For a final day an index is kept instead: its traffic events in the order of time, each
+with the number of its value and two flags: whether it is the first and whether it is the last event of its visitor with
+that value on that day. A partial day is a slice of this index. Visitors from a moment on are those whose last event
+with the value lies in the slice; visitors up to a moment, those whose first one does. The longer part of a day is the
+whole day minus the shorter part.
 
-A day of 27,000 events is listed in 25 to 40 ms when it is first asked for, and counted in about 1 ms from then on; the
-lists are remembered (`ResultCache`) under the day's version. All numbers of a list come from SQLite as one text: row by
-row, the interpreter's lock would change hands 27,000 times.
+Indexing a day of 27,000 events takes 25 to 40 ms; counting a slice then takes about 1 ms. Indexes are cached
+(`ResultCache`) under the day's version. SQLite returns all numbers of an index as one text: row by row, the interpreter
+lock would be released 27,000 times.
 """
 
 import sqlite3
@@ -28,20 +28,20 @@ from tally.rollups.rollup_state import FINAL
 from tally.storage.sql import events as sql
 from tally.timestamps import DAY_MS
 
-# our choice: listing so many takes 13 MB for a moment, and all fields of five such days are remembered; larger days
-# are counted from raw rows.
+# Indexing so many takes 13 MB, and all fields of five such days fit into the cache; larger days are counted from raw
+# rows.
 MAX_EVENTS = 40_000
 _CUSTOM, _LAST, _FIRST = 1, 2, 4
 _BITS = 3
-# Taking one value's figures from another's takes as long as counting so many events.
+# Subtracting the figures of one value takes as long as counting so many events.
 _EVENTS_A_VALUE = 20
 
 Row = tuple[int, int, int, int]
-"""A value's label, its visitors, pageviews, events."""
+"""The label of a value, its visitors, pageviews and events."""
 
 
 def day_of(coverage: Coverage, cache: ResultCache, field: str, day: int) -> "Day | None":
-    """A field of a day, '' for all of its traffic, where the day is final and small enough to be listed."""
+    """Return the index of a field on a day, '' for all traffic; None if the day is not final or too large."""
     known = coverage.known.days.get(day)
     if known is None or known.state != FINAL:
         return None
@@ -51,7 +51,7 @@ def day_of(coverage: Coverage, cache: ResultCache, field: str, day: int) -> "Day
 
 
 class Day:
-    """One field of a day that is final: its number, and the version under which its lists hold."""
+    """The index of one field of a final day."""
 
     def __init__(
         self, connection: sqlite3.Connection, cache: ResultCache, website: int, field: str, day: int, version: int
@@ -63,15 +63,15 @@ class Day:
         self._values_key = ("values", website, day, version, field)
 
     def until(self, to_ms: int) -> list[Row]:
-        """A row for each value in the day up to that moment."""
+        """Return a row for each value from the day's beginning to a moment."""
         return self._part(to_ms, _FIRST)
 
     def since(self, from_ms: int) -> list[Row]:
-        """A row for each value in the day from that moment on."""
+        """Return a row for each value from a moment to the day's end."""
         return self._part(from_ms, _LAST)
 
     def _part(self, moment_ms: int, mark: int) -> list[Row]:
-        times, codes, values = self._lists()
+        times, codes, values = self._index()
         place = bisect_left(times, moment_ms - self._begin_ms)
         before, behind = codes[:place], codes[place:]
         own, other = (before, behind) if mark == _FIRST else (behind, before)
@@ -87,22 +87,22 @@ class Day:
         return rows
 
     def ended(self, from_ms: int, to_ms: int) -> int:
-        """How many of the last events of visitors, each with a value, lie in [from_ms, to_ms)."""
-        times, codes, _ = self._lists()
+        """Return how many visitors, each with a value, have their last event in [from_ms, to_ms)."""
+        times, codes, _ = self._index()
         first, end = (bisect_left(times, ms - self._begin_ms) for ms in (from_ms, to_ms))
         return sum(code & _LAST for code in codes[first:end]) // _LAST
 
-    def _lists(self) -> tuple["array[int]", "array[int]", "array[int]"]:
-        """Milliseconds of the day, codes, and a row for each value that the codes number, of the whole day."""
+    def _index(self) -> tuple["array[int]", "array[int]", "array[int]"]:
+        """Return milliseconds of the day, codes, and a row with the figures of the whole day for each value."""
         times, codes, values = map(self._cache.get, (self._times_key, self._codes_key, self._values_key))
         if times is None or codes is None or values is None:
-            times, codes, values = self._listed()
+            times, codes, values = self._build_index()
             self._cache.put(self._times_key, times)
             self._cache.put(self._codes_key, codes)
             self._cache.put(self._values_key, values)
         return times, codes, values
 
-    def _listed(self) -> tuple["array[int]", "array[int]", "array[int]"]:
+    def _build_index(self) -> tuple["array[int]", "array[int]", "array[int]"]:
         query = sql.in_order(self._website, self._field, self._begin_ms, self._begin_ms + DAY_MS)
         times, visitors, customs, values = map(orjson.loads, self._connection.execute(*query).fetchone())
         marks = _marks(list(zip(visitors, values, strict=True)), customs)
@@ -115,9 +115,9 @@ class Day:
 
 
 def _marks(pairs: Sequence[tuple[int, int]], customs: Sequence[int]) -> Sequence[int]:
-    """What is to be known of each event: is it a custom one, the last, the first of its pair."""
+    """Return the flags of each event: custom event, last and first event of its pair (visitor, value)."""
     marks = bytearray(customs)
-    # A later one takes the place of an earlier one of the same pair.
+    # In a dict the last event of a pair replaces the earlier ones.
     for place in dict(zip(pairs, count(), strict=False)).values():
         marks[place] |= _LAST
     for place in dict(zip(reversed(pairs), range(len(pairs) - 1, -1, -1), strict=True)).values():
@@ -126,7 +126,7 @@ def _marks(pairs: Sequence[tuple[int, int]], customs: Sequence[int]) -> Sequence
 
 
 def _counted(codes: "array[int]", mark: int) -> dict[int, list[int]]:
-    """By number of the value the figures of a stretch: its visitors are the events with that mark."""
+    """Return figures by the number of the value; events with the flag `mark` count as visitors."""
     found: dict[int, list[int]] = {}
     for code, times in Counter(codes).items():
         row = found.get(code >> _BITS)

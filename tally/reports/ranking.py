@@ -1,11 +1,11 @@
-"""What lists have in common: figures by label, added up piece by piece, and the first few of them by rank.
+"""Sums of figures by label, and the first rows of a list by rank.
 
-Texts decide among what ranks alike, so labels become texts before the list is cut: for those alone that may be in it.
-Figures come from whole days, parts of days and blocks of them; whoever adds them up sees to it that no piece is twice.
+Ties are decided by text, so labels are resolved before a list is cut, but only those that may be in it. Sums are added
+from whole days, partial days and blocks of days; the caller makes sure that no part is added twice.
 
-A list may have a million labels: somebody may make them up. In a dictionary each would take 300 bytes, so `Sums` puts
-by what it holds whenever that is much, as arrays of numbers; in several of them by label, of which each is added up by
-itself: in the end, and whenever they have grown to twice what that came to.
+A list may have a million labels, since clients choose the values. In a dictionary each takes 300 bytes, so `Sums` moves
+its contents to arrays of numbers when it grows: several arrays, partitioned by label. A partition is summed by itself,
+at the end and whenever the arrays have doubled.
 """
 
 import sqlite3
@@ -20,12 +20,12 @@ from tally.reports.cache import ResultCache, packed, unpacked
 from tally.rollups.counts import Counts, merge
 from tally.storage.sql import events as sql
 
-# our choice: 8 MB of the longest ones.
+# 8 MB if all of them have the maximum length.
 _TEXTS_AT_ONCE = 1_000
-# our choice: 20 MB.
+# 20 MB.
 MAX_HELD = 60_000
 _ROWS_AT_ONCE = 10_000
-# our choice: of a million labels each has half of MAX_HELD.
+# Of a million labels each partition has half of MAX_HELD.
 _PARTS = 32
 
 
@@ -38,67 +38,67 @@ class Ranked(NamedTuple):
 
 
 class Ranking(NamedTuple):
-    """The first rows of a list, and the figures of what is unset."""
+    """The first rows of a list, and the figures of the unset value."""
 
     unset: tuple[int, ...]
     rows: list[Ranked]
 
 
 class Sums:
-    """Figures by label, `columns` of them each. Walks over (label, figures), in no order, as often as one likes."""
+    """Sums of `columns` figures by label. Iterates over (label, figures) in no order, repeatedly."""
 
     def __init__(self, columns: int) -> None:
         self.columns = columns
-        self._held: Counts = {}
-        self._put_by: list[array[int]] = []
-        self._most_numbers = 4 * MAX_HELD * (1 + columns)
+        self._in_memory: Counts = {}
+        self._arrays: list[array[int]] = []
+        self._max_numbers = 4 * MAX_HELD * (1 + columns)
 
     @property
-    def are_many(self) -> bool:
-        """Whether there are too many to be held at once."""
-        return bool(self._put_by)
+    def is_large(self) -> bool:
+        """Return whether there are too many labels for a list in memory."""
+        return bool(self._arrays)
 
     def add(self, rows: Iterable[Sequence[int]]) -> None:
-        """Adds rows (label, figures)."""
+        """Add rows (label, figures)."""
         rows = iter(rows)
         while some := list(islice(rows, _ROWS_AT_ONCE)):
-            merge(self._held, some)
-            if len(self._held) > MAX_HELD:
-                self._put_all_by()
+            merge(self._in_memory, some)
+            if len(self._in_memory) > MAX_HELD:
+                self._move_to_arrays()
 
     def add_cached(self, cache: ResultCache, key: tuple[Any, ...], count: Callable[["Sums"], None]) -> None:
-        """Adds the sums of that key; where they are not cache, what `count` adds is from now on."""
+        """Add the cached sums of a key; if there are none, those that `count` adds, and cache them."""
         known = cache.get(key)
         if known is not None:
             self.add(unpacked(known, 1 + self.columns))
             return
         own = Sums(self.columns)
         count(own)
-        # One more than there is room for, which is refused.
+        # At most one row more than fits into the cache, which then does not store it.
         cache.put(key, packed(islice(own, cache.most_bytes // (8 * (1 + self.columns)) + 1)))
-        if self._held or self._put_by:
+        if self._in_memory or self._arrays:
             self.add(own)
         else:
-            self._held, self._put_by, self._most_numbers = own._held, own._put_by, own._most_numbers
+            self._in_memory, self._arrays, self._max_numbers = own._in_memory, own._arrays, own._max_numbers
 
     def __iter__(self) -> Iterator[tuple[int, ...]]:
-        if self._put_by:
-            self._put_all_by()
-        for part in self._put_by:
-            yield from _rows(self._added_up(part))
-        yield from _rows(self._held)
+        if self._arrays:
+            self._move_to_arrays()
+        for part in self._arrays:
+            yield from _rows(self._summed(part))
+        yield from _rows(self._in_memory)
 
-    def _put_all_by(self) -> None:
-        self._put_by = self._put_by or [array("q") for _ in range(_PARTS)]
-        for row in _rows(self._held):
-            self._put_by[row[0] % _PARTS].extend(row)
-        self._held.clear()
-        if sum(map(len, self._put_by)) > self._most_numbers:
-            for place, part in enumerate(self._put_by):
-                self._put_by[place] = packed(_rows(self._added_up(part)))
-            self._most_numbers = max(self._most_numbers, 2 * sum(map(len, self._put_by)))
+    def _move_to_arrays(self) -> None:
+        self._arrays = self._arrays or [array("q") for _ in range(_PARTS)]
+        for row in _rows(self._in_memory):
+            self._arrays[row[0] % _PARTS].extend(row)
+        self._in_memory.clear()
+        if sum(map(len, self._arrays)) > self._max_numbers:
+            for place, part in enumerate(self._arrays):
+                self._arrays[place] = packed(_rows(self._summed(part)))
+            self._max_numbers = max(self._max_numbers, 2 * sum(map(len, self._arrays)))
 
-    def _added_up(self, part: "array[int]") -> Counts:
+    def _summed(self, part: "array[int]") -> Counts:
         counts: Counts = {}
         merge(counts, unpacked(part, 1 + self.columns))
         return counts
@@ -111,15 +111,18 @@ def _rows(counts: Counts) -> Iterator[tuple[int, ...]]:
 def first(
     connection: sqlite3.Connection, sums: Sums, limit: int, ranks: int, among: Container[int] | None = None
 ) -> Ranking:
-    """The first `limit` by their first `ranks` figures, all descending, then by text; of some labels, or of all."""
+    """Return the first `limit` rows by their first `ranks` figures, all descending, then by text.
+
+    `among` restricts the rows to some labels.
+    """
     end = 1 + ranks
-    # Of few, the same list is walked over twice.
-    all_of_them = sums if sums.are_many else list(sums)
+    # A short list is made once and read twice.
+    all_of_them = sums if sums.is_large else list(sums)
     best = nlargest(limit, (row[1:end] for row in all_of_them if row[0] and (among is None or row[0] in among)))
     last, room = (best[-1], best.count(best[-1])) if best else ((), 0)
     unset = (0,) * sums.columns
     chosen: list[tuple[int, ...]] = []
-    # Of those that tie with the last one texts decide, looked at some at a time: there may be a million.
+    # Ties with the last row are decided by text, in batches: there may be a million of them.
     tied: list[Ranked] = []
     some: list[tuple[int, ...]] = []
     for row in all_of_them:
@@ -136,7 +139,7 @@ def first(
                 tied, some = nsmallest(room, chain(tied, _named(connection, some)), key=itemgetter(1)), []
     tied = nsmallest(room, chain(tied, _named(connection, some)), key=itemgetter(1))
     rows = sorted([*_named(connection, chosen), *tied], key=itemgetter(1))
-    # Sorting keeps the order of what is equal.
+    # The sort is stable: rows of equal rank stay ordered by text.
     return Ranking(unset, sorted(rows, key=lambda row: row.figures[:ranks], reverse=True))
 
 

@@ -1,13 +1,12 @@
-"""What counts of two or more variants allow one to conclude. Pure: numbers in, numbers out.
+"""Statistical tests for the counts of two or more variants. Pure functions.
 
-For one look that was planned beforehand: `pooled_p_value`, the usual two-sided test of two proportions. For whoever
-looks every day and stops when he likes: `sequential_p_value`, which stays valid however often it is looked at (Johari,
-Pekelis, Walsh, "Always valid inference", 2015: the mixture sequential probability ratio test), and needs more visitors
-for the same evidence. `holm` keeps the chance of any false finding among several variants at what is said for one.
-`split_p_value` asks whether visitors were split as evenly as chance allows; if not, something is broken in the
-assignment, and no other number can be trusted.
+`pooled_p_value` is the usual two-sided test of two proportions, for one look that was planned beforehand.
+`sequential_p_value` stays valid however often results are checked (Johari, Pekelis, Walsh, "Always valid inference",
+2015: the mixture sequential probability ratio test), and needs more visitors for the same evidence. `holm` limits the
+probability of any false finding among several variants to that of one. `split_p_value` tests whether visitors were
+split evenly; if not, the assignment is broken, and no other figure can be trusted.
 
-Everything is from scratch but the error function; the tests compare with scipy.
+Only the error function is taken from the standard library; the tests compare with scipy.
 """
 
 import math
@@ -15,28 +14,28 @@ from collections.abc import Sequence
 from statistics import NormalDist
 
 _Z_95 = NormalDist().inv_cdf(0.975)
-# our choice: rates that differ by 2 percentage points are what a website's experiment is made for.
+# Standard deviation of the prior: experiments on websites look for differences of about 2 percentage points.
 _SPREAD = 0.02
-# our choice, the usual one: an even split gives less than this once in a thousand experiments.
+# The usual threshold: an even split gives a smaller p-value once in a thousand experiments.
 SPLIT_IS_OFF_BELOW = 0.001
-# our choice, the usual rule of thumb: below so many of either kind a variant's rate is too uncertain for a test.
+# The usual rule of thumb: with fewer successes or failures the normal approximation is too inaccurate.
 LEAST_OF_A_KIND = 10
 
 
 def wilson(successes: int, trials: int) -> tuple[float, float] | None:
-    """The 95 % interval of a rate by Wilson's score; None without trials."""
+    """Return the 95 % Wilson score interval of a rate; None without trials."""
     if not trials:
         return None
     rate, square = successes / trials, _Z_95 * _Z_95
     middle = rate + square / (2 * trials)
     reach = _Z_95 * math.sqrt(rate * (1 - rate) / trials + square / (4 * trials * trials))
     low, high = (middle - reach) / (1 + square / trials), (middle + reach) / (1 + square / trials)
-    # Exact at the ends, where rounding would show 1e-18.
+    # Exact at 0 and 1, where rounding errors would give 1e-18.
     return (0.0 if not successes else low), (1.0 if successes == trials else high)
 
 
 def pooled_p_value(successes: Sequence[int], trials: Sequence[int]) -> float | None:
-    """Two-sided p-value of two equal rates by the pooled z-test; None where there is nothing to compare."""
+    """Return the two-sided p-value of two equal rates by the pooled z-test; None if there is nothing to compare."""
     variance, difference = _pooled(successes, trials)
     if not variance:
         return None
@@ -44,9 +43,10 @@ def pooled_p_value(successes: Sequence[int], trials: Sequence[int]) -> float | N
 
 
 def sequential_p_value(looks: Sequence[tuple[Sequence[int], Sequence[int]]]) -> float | None:
-    """A p-value that holds at every look: (successes, trials) of both variants up to each look, oldest first.
+    """Return a p-value that is valid at every look.
 
-    None where there is nothing to compare at any of them. It never grows from one look to the next.
+    `looks` are (successes, trials) of both variants up to each look, oldest first. The p-value never grows from one
+    look to the next; None if there is nothing to compare at any of them.
     """
     least = None
     for successes, trials in looks:
@@ -61,7 +61,7 @@ def sequential_p_value(looks: Sequence[tuple[Sequence[int], Sequence[int]]]) -> 
 
 
 def _pooled(successes: Sequence[int], trials: Sequence[int]) -> tuple[float, float]:
-    """The variance of the difference of two rates, were they equal, and the difference; variance 0: nothing to say."""
+    """Return the variance of the difference of two equal rates, and the difference; variance 0 if there is none."""
     if not all(trials):
         return 0.0, 0.0
     rate = sum(successes) / sum(trials)
@@ -70,7 +70,7 @@ def _pooled(successes: Sequence[int], trials: Sequence[int]) -> tuple[float, flo
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Each p-value corrected for there being several (Holm, 1979), in the same order."""
+    """Return the p-values corrected for multiple comparisons (Holm, 1979), in the same order."""
     corrected = [0.0] * len(p_values)
     least = 0.0
     for rank, n in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
@@ -79,7 +79,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def split_p_value(visitors: Sequence[int]) -> float | None:
-    """The p-value of an even split by the chi-square test; None of fewer than two variants, or of no visitors."""
+    """Return the p-value of an even split by the chi-square test; None for fewer than two variants or no visitors."""
     if len(visitors) < 2 or not sum(visitors):
         return None
     expected = sum(visitors) / len(visitors)
@@ -88,7 +88,10 @@ def split_p_value(visitors: Sequence[int]) -> float | None:
 
 
 def _gamma_q(shape: float, x: float) -> float:
-    """The regularised upper incomplete gamma function: by its series below shape + 1, by a continued fraction above."""
+    """Return the regularised upper incomplete gamma function.
+
+    By its series below shape + 1, by a continued fraction above.
+    """
     if x <= 0:
         return 1.0
     scale = math.exp(shape * math.log(x) - x - math.lgamma(shape))
@@ -116,5 +119,5 @@ def _gamma_q(shape: float, x: float) -> float:
 
 
 def has_enough(successes: int, trials: int) -> bool:
-    """Whether there is enough of a variant for the tests above to mean what they say."""
+    """Return whether a variant has enough successes and failures for these tests."""
     return min(successes, trials - successes) >= LEAST_OF_A_KIND

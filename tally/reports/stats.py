@@ -1,13 +1,13 @@
-"""Key figures and series: from totals by quarter of an hour where they are right, from raw rows where not.
+"""Key figures and time series, from quarter-hour totals where these are complete, otherwise from raw rows.
 
-Totals: a stretch is widened to whole quarters of an hour, and what lies in the two margins is taken off again, from raw
-rows: few at most, and hardly any where the range ends now. Visitors of the part before the first midnight UTC are those
-whose last event lies in it or later, those behind the last midnight whose first event lies before its end; inside one
-day, those from its beginning on without those who only came afterwards (tally/rollups/totals.py says why these add up),
-or, where less lies in it than behind it, those that are found in it.
+Totals: a stretch is widened to whole quarter hours, and the two margins are subtracted again, from raw rows: a few at
+most, and hardly any if the range ends now. Visitors before the first midnight UTC are those whose last event lies at or
+after the beginning; visitors after the last midnight, those whose first event lies before the end. Inside one day they
+are the visitors from the beginning on minus those who only came after the end (tally/rollups/totals.py explains why
+these add up); if fewer events lie in the range than after it, they are counted directly.
 
-Series: rows of whole hours, or of whole days, take one statement; buckets that are cut, and days of 23 or 25 hours, are
-stretches of their own.
+Series: runs of whole hours, or of whole days, take one statement; partial buckets and days of 23 or 25 hours are read
+one by one.
 """
 
 import sqlite3
@@ -24,12 +24,12 @@ from tally.storage.sql import events as sql
 from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS, HOUR_MS, QUARTER_MS
 
-# our choice: so many visitors who came after a range are looked at; beyond them, those in it are counted.
+# Up to so many visitors after a range are checked; beyond that those in the range are counted.
 _FEW = 2_000
 
 
 class Stats(NamedTuple):
-    """The key figures as exact sums."""
+    """Key figures as exact sums."""
 
     visitors: int = 0
     pageviews: int = 0
@@ -41,7 +41,7 @@ class Stats(NamedTuple):
 
 
 def stats(connection: sqlite3.Connection, scope: Scope, cache: ResultCache) -> Stats:
-    """The key figures of E."""
+    """Return the key figures of E."""
     coverage = coverage_of(connection, scope)
     plan = plan_of(coverage)
     found = [_rolled_stats(coverage, span, cache) for span in plan.rolled]
@@ -50,7 +50,7 @@ def stats(connection: sqlite3.Connection, scope: Scope, cache: ResultCache) -> S
 
 
 def _raw_stats(coverage: Coverage, span: Span, cache: ResultCache) -> Sequence[int]:
-    """The key figures of a day, or a part of one, from raw rows; those of whole final days are remembered."""
+    """Return the key figures of a day, or a part of one, from raw rows; whole final days are cached."""
     scope, final = coverage.raw(span, filtered=True), coverage.final(span)
     key = ("stats", coverage.website, span[0], final and final.version, scope.filters)
 
@@ -60,7 +60,7 @@ def _raw_stats(coverage: Coverage, span: Span, cache: ResultCache) -> Sequence[i
     return cache.find(key, count) if final else count()
 
 
-# --- totals of ROLLED stretches
+# --- quarter-hour totals
 
 
 def _rolled_stats(coverage: Coverage, span: Span, cache: ResultCache) -> Stats:
@@ -75,12 +75,12 @@ def _rolled_stats(coverage: Coverage, span: Span, cache: ResultCache) -> Stats:
             found = Stats(found.visitors, *(a - b for a, b in zip(found[1:], off, strict=True)))
     if to_ms < midnight_ms:
         return found._replace(visitors=_within_a_day(coverage, span, cache))
-    early = _too_early(coverage, from_ms, cache)
-    return found._replace(visitors=found.visitors - early - _too_late(coverage, to_ms))
+    early = _visitors_before(coverage, from_ms, cache)
+    return found._replace(visitors=found.visitors - early - _visitors_after(coverage, to_ms))
 
 
-def _too_early(coverage: Coverage, from_ms: int, cache: ResultCache) -> int:
-    """Visitors whose last event of the day lies in the quarter of `from_ms`, before it."""
+def _visitors_before(coverage: Coverage, from_ms: int, cache: ResultCache) -> int:
+    """Return the visitors whose last event of the day lies in the quarter hour of `from_ms`, before it."""
     first_ms = from_ms // QUARTER_MS * QUARTER_MS
     if first_ms == from_ms:
         return 0
@@ -92,8 +92,8 @@ def _too_early(coverage: Coverage, from_ms: int, cache: ResultCache) -> int:
     return coverage.number(sql.came_last(coverage.website, midnight_ms, first_ms, from_ms))
 
 
-def _too_late(coverage: Coverage, to_ms: int) -> int:
-    """Visitors whose first event of the day lies in the quarter of `to_ms`, at it or behind it."""
+def _visitors_after(coverage: Coverage, to_ms: int) -> int:
+    """Return the visitors whose first event of the day lies in the quarter hour of `to_ms`, at or after it."""
     end_ms = -(-to_ms // QUARTER_MS) * QUARTER_MS
     if end_ms == to_ms:
         return 0
@@ -102,27 +102,27 @@ def _too_late(coverage: Coverage, to_ms: int) -> int:
 
 
 def _within_a_day(coverage: Coverage, span: Span, cache: ResultCache) -> int:
-    """Visitors of a span inside one UTC day."""
+    """Return the visitors of a span inside one UTC day."""
     from_ms, to_ms = span
     midnight_ms = -(-from_ms // DAY_MS) * DAY_MS
     if to_ms - from_ms == HOUR_MS and from_ms % QUARTER_MS == 0:
         first = from_ms // QUARTER_MS
         return sum(visitors for _, visitors, *_ in coverage.rows(sql.hours(coverage.website, first, first + 4)))
     scope = coverage.raw(span)
-    is_little = _events_about(coverage, from_ms, to_ms) <= _events_about(coverage, to_ms, midnight_ms)
+    is_little = _events_at_most(coverage, from_ms, to_ms) <= _events_at_most(coverage, to_ms, midnight_ms)
     few = [] if is_little else coverage.rows(sql.visitors_between(coverage.website, to_ms, midnight_ms, _FEW))
     if is_little or len(few) == _FEW:
         return coverage.number(sql.visitors(scope))
     later = [row[0] for row in few]
     first, end = from_ms // QUARTER_MS, midnight_ms // QUARTER_MS
-    early = _too_early(coverage, from_ms, cache)
+    early = _visitors_before(coverage, from_ms, cache)
     from_then_on = coverage.number(sql.totals(coverage.website, first, end, end)) - early
     both = coverage.number(sql.how_many_of(coverage.website, from_ms, to_ms, later)) if later else 0
     return from_then_on - (len(later) - both)
 
 
-def _events_about(coverage: Coverage, from_ms: int, to_ms: int) -> int:
-    """Events of the quarters that a span touches: what looking at each of its own may cost."""
+def _events_at_most(coverage: Coverage, from_ms: int, to_ms: int) -> int:
+    """Return the events of the quarter hours that a span touches, an upper bound of its own."""
     first, end = from_ms // QUARTER_MS, -(-to_ms // QUARTER_MS)
     _, views, customs, *_ = coverage.rows(sql.totals(coverage.website, first, end, end))[0]
     return int(views) + int(customs)
@@ -134,7 +134,7 @@ def _events_about(coverage: Coverage, from_ms: int, to_ms: int) -> int:
 def series(
     connection: sqlite3.Connection, scope: Scope, edges: Sequence[Span], cache: ResultCache
 ) -> list[Sequence[int]]:
-    """For each bucket: visitors, visits, pageviews, events. The buckets tile the scope's range."""
+    """Return visitors, visits, pageviews and events of each bucket. The buckets tile the scope's range."""
     coverage = coverage_of(connection, scope)
     plan = plan_of(coverage)
     found: list[Sequence[int]] = [(0, 0, 0, 0)] * len(edges)
@@ -148,7 +148,7 @@ def series(
 
 
 def _raw_series(coverage: Coverage, span: Span, cut: Sequence[Span], cache: ResultCache) -> Iterable[tuple[int, ...]]:
-    """The rows of sql.series of a day cut into buckets; those of whole final days are remembered."""
+    """Return the rows of sql.series of a day divided into buckets; whole final days are cached."""
     scope, final = coverage.raw(span, filtered=True), coverage.final(span)
     key = ("series", coverage.website, final and final.version, scope.filters, *cut)
 
@@ -163,7 +163,7 @@ def _add(found: list[Sequence[int]], n: int, more: Sequence[int]) -> None:
 
 
 def _clipped(edges: Sequence[Span], span: Span) -> list[tuple[int, Span]]:
-    """The buckets that reach into a span, cut to it, with their numbers."""
+    """Return the buckets that overlap a span, clipped to it, with their numbers."""
     first = bisect_right(edges, span[0], key=itemgetter(0)) - 1
     end = bisect_left(edges, span[1], key=itemgetter(0))
     return [(n, (max(edges[n][0], span[0]), min(edges[n][1], span[1]))) for n in range(first, end)]
@@ -174,9 +174,9 @@ def _add_rolled(
 ) -> None:
     n = bisect_right(edges, stretch[0], key=itemgetter(0)) - 1
     while n < len(edges) and edges[n][0] < stretch[1]:
-        end = _like(edges, stretch, n)
+        end = _run_end(edges, stretch, n)
         if end > n:
-            found[n:end] = _row_of(coverage, edges[n], edges[end - 1][1], cache)
+            found[n:end] = _run_figures(coverage, edges[n], edges[end - 1][1], cache)
         else:
             end = n + 1
             of = _rolled_stats(coverage, (max(edges[n][0], stretch[0]), min(edges[n][1], stretch[1])), cache)
@@ -184,13 +184,13 @@ def _add_rolled(
         n = end
 
 
-def _row_of(coverage: Coverage, bucket: Span, end_ms: int, cache: ResultCache) -> list[Sequence[int]]:
-    """The figures of buckets as long as `bucket`, from it on up to `end_ms`; those of final days are remembered."""
+def _run_figures(coverage: Coverage, bucket: Span, end_ms: int, cache: ResultCache) -> list[Sequence[int]]:
+    """Return the figures of buckets of the length of `bucket`, from it up to `end_ms`; final days are cached."""
     length = (bucket[1] - bucket[0]) // QUARTER_MS
     first, end = bucket[0] // QUARTER_MS, end_ms // QUARTER_MS
     final = coverage.final_from(bucket[0] // DAY_MS)
     middle = first + max(0, min(final * DAY_MS // QUARTER_MS, end) - first) // length * length
-    # Of these days alone: the sum over any others could make two different rows look the same.
+    # The versions of exactly these days: a sum over other days could give two different rows the same key.
     version = coverage.version_of(first * QUARTER_MS // DAY_MS, -(-middle * QUARTER_MS // DAY_MS))
     key = ("row", coverage.website, length, first, middle, version)
     known = cache.get(key)
@@ -202,22 +202,22 @@ def _row_of(coverage: Coverage, bucket: Span, end_ms: int, cache: ResultCache) -
 
 def _counted(coverage: Coverage, first: int, end: int, length: int) -> list[Sequence[int]]:
     rows: list[Sequence[int]] = [(0, 0, 0, 0)] * ((end - first) // length)
-    ask = sql.hours if length * QUARTER_MS == HOUR_MS else sql.days
-    for place, *figures in coverage.connection.execute(*ask(coverage.website, first, end)):
+    query = sql.hours if length * QUARTER_MS == HOUR_MS else sql.days
+    for place, *figures in coverage.connection.execute(*query(coverage.website, first, end)):
         rows[place] = figures
     return rows
 
 
-def _like(edges: Sequence[Span], stretch: Span, n: int) -> int:
-    """The end of the row of whole hours, or of days of 24, that begins with bucket `n`; `n` if none does."""
+def _run_end(edges: Sequence[Span], stretch: Span, n: int) -> int:
+    """Return the end of the run of whole hours, or of 24-hour days, that begins at `n`; `n` if there is none."""
     from_ms, to_ms = edges[n]
     length = to_ms - from_ms
     if length not in (HOUR_MS, DAY_MS) or from_ms % QUARTER_MS or from_ms < stretch[0]:
         return n
     end = bisect_right(edges, stretch[1], n, key=itemgetter(1))
     if length == HOUR_MS:
-        # Where buckets are hours none is longer: if n of them last n hours, none is shorter either. Where they are days
-        # and an hour is all that the range has of the first, those behind it are longer, and so are all together.
+        # If buckets are hours, none is longer: if n of them last n hours, none is shorter either. If they are days and
+        # the range has only an hour of the first one, the following ones are longer, and so is their sum.
         return bisect_left(range(end), True, n, key=lambda m: edges[m][1] - from_ms != (m + 1 - n) * HOUR_MS)
     while n < end and edges[n][1] - edges[n][0] == length:
         n += 1

@@ -1,8 +1,7 @@
-"""Top lists: blocks of whole days from rollups; of the open day what is folded and what is not; raw rows for the rest.
+"""Top lists: blocks of whole days from rollups, the rolled up and the remaining part of today, raw rows for the rest.
 
-A day that is cut by the range, filtered or stale is counted from its raw rows. Sums of complete days are remembered
-(`ResultCache`), since the same ranges are asked for again and again: a day's version is part of what they are kept
-under, so a late event or an import makes them others.
+Partial, filtered and stale days are counted from raw rows. Sums of complete days are cached (`ResultCache`) under the
+versions of the days, so that a late event or an import invalidates them.
 """
 
 import sqlite3
@@ -20,26 +19,26 @@ from tally.storage.sql.events import Scope
 from tally.storage.visitor_values import NAMES
 from tally.timestamps import DAY_MS
 
-# SQLite takes at most 500 parts of a union.
+# SQLite allows at most 500 terms in a compound select.
 _TILES_A_STATEMENT = 400
 
 
 class Top(NamedTuple):
-    """The figures of unset, and rows (text, visitors, pageviews, events)."""
+    """Figures of the unset value, and rows (text, visitors, pageviews, events)."""
 
     unset: Sequence[int]
     rows: list[tuple[str, int, int, int]]
 
 
 def top(connection: sqlite3.Connection, scope: Scope, field: str, limit: int, cache: ResultCache) -> Top:
-    """The first `limit` values of a field by visitors, pageviews, events (descending) and text."""
+    """Return the first `limit` values of a field by visitors, pageviews, events (descending) and text."""
     unset, rows = first(connection, _sums(connection, scope, field, cache), limit, ranks=3)
     return Top(unset, [(text, visitors, views, events) for _, text, (visitors, views, events) in rows])
 
 
 def names(connection: sqlite3.Connection, scope: Scope, limit: int, cache: ResultCache) -> list[tuple[str, int, int]]:
-    """The first `limit` names of custom events (text, visitors, events) by both, descending, and text."""
-    # What is unset is all of the traffic in rollup, and left out.
+    """Return the first `limit` names of custom events (text, visitors, events) by both, descending, and text."""
+    # In the rollup the unset value stands for all traffic; it is not in the list.
     _, rows = first(connection, _sums(connection, scope, NAMES, cache), limit, ranks=3)
     return [(text, visitors, events) for _, text, (visitors, _, events) in rows]
 
@@ -56,7 +55,7 @@ def _sums(connection: sqlite3.Connection, scope: Scope, field: str, cache: Resul
         left += rest
         versions += version
     sums = Sums(3)
-    # What is most first: it is not to be held twice.
+    # The largest part first, so that it is not held in memory twice.
     _add_tiles(sums, coverage, field, tiles, versions, cache)
     _add_filtered(sums, coverage, field, plan.raw, cache)
     for span in left:
@@ -66,7 +65,7 @@ def _sums(connection: sqlite3.Connection, scope: Scope, field: str, cache: Resul
 
 
 def _complete(coverage: Coverage, stretch: Span) -> tuple[list[tuple[int, int]], int, list[Span]]:
-    """Blocks for the whole days of a stretch that are in rollup, the sum of their versions, and what is left."""
+    """Return blocks for the whole days of a stretch that are rolled up, the sum of their versions, and other days."""
     tiles: list[tuple[int, int]] = []
     rest: list[Span] = []
     version = 0
@@ -85,7 +84,7 @@ def _complete(coverage: Coverage, stretch: Span) -> tuple[list[tuple[int, int]],
 
 
 def _piece(coverage: Coverage, field: str, span: Span, cache: ResultCache) -> list[Sequence[Sequence[int]]]:
-    """The values of a day that is not complete, or of a part of one."""
+    """Return the values of a day that is not complete, or of a part of one."""
     day, number = span[0] // DAY_MS, field_number(field)
     known = coverage.known.days[day]
     if span[0] == day * DAY_MS < known.rolled_up_to_ms <= span[1]:
@@ -100,7 +99,7 @@ def _piece(coverage: Coverage, field: str, span: Span, cache: ResultCache) -> li
 
 
 def _add_filtered(sums: Sums, coverage: Coverage, field: str, spans: list[Span], cache: ResultCache) -> None:
-    """The values of days that are read raw; the sums of those that are whole and final are remembered."""
+    """Add the values of days that are read from raw rows; whole final days are cached."""
     final = [span for span in spans if coverage.final(span)]
 
     def count(own: Sums) -> None:

@@ -1,11 +1,10 @@
-"""Entry and exit pages: how many visits begin, or end, with each page, and what became of them.
+"""Entry and exit pages: how many visits begin, or end, with each page, with their bounces, views and durations.
 
-A visit counts as it does in the key figures: it belongs to the range it begins in and, where there are filters, needs
-an event in E; its views and its length are those of its whole life, and so are its first and its last view.
+A visit is counted as in the key figures: it belongs to the range it begins in and, with filters, needs an event in E;
+its views, its duration and its first and last view are those of its whole life.
 
-Whole days that are complete come from blocks where there are any (tally/rollups/visit_pages.py), the others from their
-visits and events; their sum is cache, as in tally/reports/top.py. Days cut by the range, filtered or stale are
-counted.
+Complete days are read from blocks where there are any (tally/rollups/visit_pages.py), otherwise from visits and events;
+their sum is cached, as in tally/reports/top.py. Partial, filtered and stale days are counted from raw rows.
 """
 
 import sqlite3
@@ -22,7 +21,7 @@ from tally.timestamps import DAY_MS
 
 
 class Page(NamedTuple):
-    """A page that visits begin or end with, or none: ''."""
+    """A page that visits begin or end with; '' for visits without a view."""
 
     value: str
     visits: int
@@ -34,7 +33,7 @@ class Page(NamedTuple):
 def pages(
     connection: sqlite3.Connection, scope: Scope, side: str, limit: int, cache: ResultCache
 ) -> tuple[int, list[Page]]:
-    """How many visits have no view, and the first `limit` pages of the others by visits and text."""
+    """Return how many visits have no view, and the first `limit` pages of the others by visits and text."""
     coverage = coverage_of(connection, scope)
     plan = plan_of(coverage)
     whole, rest = _complete(coverage, plan.rolled)
@@ -54,7 +53,7 @@ def pages(
 
 
 def _complete(coverage: Coverage, stretches: Iterable[Span]) -> tuple[list[Span], list[Span]]:
-    """The days of some stretches that are whole and cannot change but with their version, and the rest."""
+    """Return the complete days of some stretches, and the other days or parts of days."""
     whole: list[Span] = []
     rest: list[Span] = []
     for stretch in stretches:
@@ -67,9 +66,9 @@ def _complete(coverage: Coverage, stretches: Iterable[Span]) -> tuple[list[Span]
 
 
 def _tiles(coverage: Coverage, spans: Sequence[Span]) -> tuple[list[tuple[int, int]], list[Span]]:
-    """Blocks that hold some whole days and no other traffic, and the days that are in none."""
+    """Return blocks whose traffic lies in the given days alone, and the days that no block covers."""
     left = {begin_ms // DAY_MS for begin_ms, _ in spans}
-    # Of the traffic beyond these days nothing is known here.
+    # The coverage does not include days outside the range.
     first, end = -(-coverage.scope.from_ms // DAY_MS), coverage.scope.to_ms // DAY_MS
     built = rollup.built(coverage.connection, coverage.website, sorted(left))
     tiles: list[tuple[int, int]] = []
@@ -88,7 +87,7 @@ def _tiles(coverage: Coverage, spans: Sequence[Span]) -> tuple[list[tuple[int, i
 def _add_cached(
     sums: Sums, coverage: Coverage, side: str, spans: Sequence[Span], cache: ResultCache, filtered: bool
 ) -> None:
-    """The sums over whole days; remembered under each of them with its version."""
+    """Add the sums of whole days, cached under the days and their versions."""
 
     def count(own: Sums) -> None:
         tiles, rest = ([], spans) if filtered else _tiles(coverage, spans)
@@ -101,5 +100,5 @@ def _add_cached(
 
 
 def _raw(coverage: Coverage, side: str, span: Span, filtered: bool) -> Iterable[Sequence[int]]:
-    """The pages of a day, or of a part of one, from its visits and events."""
+    """Return the pages of a day, or of a part of one, from its visits and events."""
     return rollup.count_pages(coverage.connection, coverage.raw(span, filtered), side)

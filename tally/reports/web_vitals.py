@@ -1,13 +1,13 @@
 """Web vitals over any range: percentiles and ratings, of all events, by pathname, by device or by UTC day.
 
-Unfiltered, and filtered by one of pathname and device alone, they are read from histograms
-(tally/rollups/web_vitals.py), with raw rows for what the range cuts off; with any other filter from raw rows, each put
-into its cells here: the same histograms, so that both ways tell the same figures.
+Without filters, and filtered by pathname or device alone, they are read from histograms (tally/rollups/web_vitals.py),
+with raw rows for the margins of the range. With any other filter raw rows are put into the same histogram cells, so
+both ways give the same figures.
 
-Pages come in the order of how many poor values they have, then of their events: a slow page that many wait for comes
-before a slower one that hardly anybody opens. For that order every page of every block is looked at, 0.4 µs each: 30 ms
-over a year of 5,000 pages. So their sums over blocks that are settled are remembered (`ResultCache`), under the blocks'
-versions; what may still change is read each time. Histograms are unpacked of the chosen pages alone.
+Pages are ordered by the number of poor values, then by events: a slow page with many visitors comes before a slower one
+with few. This order needs every page of every block, 0.4 µs each: 30 ms for a year of 5,000 pages. So sums over settled
+blocks are cached (`ResultCache`) under the versions of the blocks; what may still change is read each time. Histograms
+are decoded for the chosen pages only.
 """
 
 import sqlite3
@@ -27,7 +27,7 @@ Span = tuple[int, int]
 
 
 class Row(NamedTuple):
-    """A value of what is asked by, its events (whatever metrics they have), and the summary of the metric."""
+    """A value of the field, its events (with any metric), and the summary of the metric."""
 
     value: str
     events: int
@@ -35,7 +35,7 @@ class Row(NamedTuple):
 
 
 def overall(connection: sqlite3.Connection, scope: Scope) -> Cells:
-    """One histogram of all events of a scope."""
+    """Return one histogram of all events of a scope."""
     cells: Cells = {}
     cut, values = _cut(connection, scope)
     if cut is None:
@@ -50,7 +50,7 @@ def overall(connection: sqlite3.Connection, scope: Scope) -> Cells:
 
 
 def _cut(connection: sqlite3.Connection, scope: Scope) -> tuple[int | None, list[int] | None]:
-    """Which histograms answer for a scope's filters, and of which values; None where none do."""
+    """Return which histograms match the filters of a scope, and the labels of their values; None if none do."""
     if not scope.filters:
         return ALL, None
     field, texts = scope.filters[0]
@@ -64,7 +64,7 @@ def _within(scope: Scope, span: Span) -> Scope:
 
 
 def _add_raw(connection: sqlite3.Connection, scope: Scope, cells: Cells) -> None:
-    """Counts raw rows in: 2 µs each. Raises BeyondRetention where they are gone."""
+    """Add raw rows to cells: 2 µs each. Raises BeyondRetention if they are deleted."""
     check_retention(connection, scope)
     for values in connection.execute(*sql.vitals(scope)):
         for slot in slots_of(values):
@@ -77,8 +77,10 @@ def _add_raw(connection: sqlite3.Connection, scope: Scope, cells: Cells) -> None
 def by_value(
     connection: sqlite3.Connection, scope: Scope, field: str, metric: str, limit: int, cache: ResultCache
 ) -> list[Row]:
-    """The first `limit` values of pathname or device: most poor values of the metric first, then most events, then in
-    the order of the texts. Unset is left out."""
+    """Return the first `limit` values of pathname or device: most poor values first, then most events, then by text.
+
+    The unset value is not in the list.
+    """
     cut, values = _cut(connection, scope)
     cover = Cover([], [(scope.from_ms, scope.to_ms)])
     if cut in (ALL, BREAKDOWNS[field]):
@@ -99,7 +101,7 @@ def by_value(
 def _sums(
     connection: sqlite3.Connection, scope: Scope, field: str, metric: str, cover: Cover, cache: ResultCache
 ) -> Sums:
-    """Of each value, how many poor values of the metric it has, and how many events."""
+    """Return the number of poor values of the metric and of events, by value."""
     cut, website = BREAKDOWNS[field], scope.website
     settled, rest = rollup.settled(connection, website, cover.tiles)
     sums = Sums(2)
@@ -120,7 +122,7 @@ def _sums(
 
 
 def by_day(connection: sqlite3.Connection, scope: Scope, metric: str) -> list[tuple[int, Summary]]:
-    """For each UTC day of a scope its beginning in ms, or that of the range, and the summary of the metric."""
+    """Return the beginning of each UTC day in ms, clipped to the range, and the summary of the metric."""
     first, end = scope.from_ms // DAY_MS, -(-scope.to_ms // DAY_MS)
     spans = [(max(scope.from_ms, day * DAY_MS), min(scope.to_ms, (day + 1) * DAY_MS)) for day in range(first, end)]
     cut, values = _cut(connection, scope)
