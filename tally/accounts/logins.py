@@ -1,16 +1,16 @@
-"""Who is logged in: sessions of the pages, in memory and in table `login`.
+"""Sessions of the pages and device cookies: the SQL of tables login and device_cookie.
 
-A session is a random value in a cookie. The file holds a digest of it, keyed with the file's own salt, whose it is and
-until when: nothing about the browser, and nothing that could be sent in the cookie's place. It lasts 30 days from the
-last visit; that is moved on at most once a day, so that looking at figures does not write.
+A session is a random value in a cookie. The database stores a digest of it, keyed with the file's salt, its account,
+creation time and expiry: nothing about the browser, and nothing that could be used as the cookie. A session expires 30
+days after its last use; the expiry is updated at most once a day, so that reading reports does not write.
 
-A device is a browser from which the account was opened: another random value in a cookie of its own, kept in the same
-way in table `device`, for a year from the last login. It opens nothing; it only has tries of the password counted apart
-from those of strangers (docs/sign-in.md). Another password and "log out everywhere" end sessions and devices.
+A device cookie is another random value, stored in the same way for a year after the last login in a browser. It grants
+no access: it only makes the rate limit of password attempts separate for that browser (docs/sign-in.md). A new password
+and "log out everywhere" delete sessions and device cookies.
 
-The server keeps all of them in memory with whatever else owners set up (tally/storage/account_cache.py), and reads them
-anew when another process has written: a password that is set by the command line logs every browser out. The functions
-below are the SQL, for a transaction of the caller; they are given digests, never values.
+The server caches all of them (tally/storage/account_cache.py) and reloads them when another process has written, so
+that a password set by the command line ends all sessions. The functions run in a transaction of the caller and take
+digests, never values.
 """
 
 import secrets
@@ -21,9 +21,9 @@ from typing import NamedTuple
 
 from tally.timestamps import DAY_MS
 
-# our choice, as many pages of this kind have it.
+# The usual length of "stay logged in".
 LASTS_MS = 30 * DAY_MS
-# our choice: more browsers than a person has; the oldest make room.
+# More browsers than a person uses; the oldest sessions are replaced.
 MOST_OF_ACCOUNT = 50
 
 
@@ -32,29 +32,29 @@ DEVICE_LASTS_MS = 365 * DAY_MS
 
 
 class Login(NamedTuple):
-    """A browser that is logged in, or that is known."""
+    """A session or a device cookie."""
 
     account: int
     created_ms: int
     ends_ms: int
 
     def is_worn(self, now_ms: int) -> bool:
-        """Whether its end is to be moved on."""
+        """Return whether the expiry should be updated."""
         return self.ends_ms - now_ms < LASTS_MS - DAY_MS
 
 
 def new_value() -> str:
-    """A value for a cookie: 32 random bytes."""
+    """Return a cookie value of 32 random bytes."""
     return secrets.token_urlsafe(32)
 
 
 def digest_of(value: str, salt: bytes) -> bytes:
-    """What is kept of a session cookie's value."""
+    """Return the stored digest of a session cookie."""
     return _digest(value, salt, b"login")
 
 
 def device_digest_of(value: str, salt: bytes) -> bytes:
-    """What is kept of a device cookie's value."""
+    """Return the stored digest of a device cookie."""
     return _digest(value, salt, b"device")
 
 

@@ -45,7 +45,7 @@ def _check_file(path: Path) -> None:
     id_bytes = header[_APPLICATION_ID_OFFSET : _APPLICATION_ID_OFFSET + 4]
     # 0: a file whose creation was interrupted, which opening it completes.
     if int.from_bytes(id_bytes.ljust(4, b"\0"), "big") not in (0, APPLICATION_ID):
-        raise BadDatabase(f"{path} is another program's database: name another file with --db.")
+        raise BadDatabase(f"{path} is the database of another program: name another file with --db.")
 
 
 def _check_backup_dir(folder: Path) -> None:

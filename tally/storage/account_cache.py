@@ -1,8 +1,8 @@
-"""What the server keeps in memory of what owners set up: websites, keys, accounts, links, logins, this month's usage.
+"""In-memory copy of accounts, websites, API keys, share links, sessions and this month's usage.
 
-All of it is read at once, in one snapshot: when the server starts, when it has changed something itself, and when
-another process has written, which `PRAGMA data_version` tells. Nobody changes a AccountCache but for `usage`, which the
-store moves on with every commit; whoever wants another state reads another one.
+It is read in one snapshot: when the server starts, after its own changes, and when another process has written, which
+`PRAGMA data_version` shows. An AccountCache is replaced, not modified, except for `usage`, to which the writer adds
+with every commit.
 """
 
 import sqlite3
@@ -33,7 +33,7 @@ class AccountCache(NamedTuple):
 
 
 def registry(connection: sqlite3.Connection, month: int) -> AccountCache:
-    """Everything, as the file has it now."""
+    """Read everything from the database."""
     websites = {website.id: website for website in all_websites(connection)}
     owners, shares = all_owners(connection), all_share_links(connection)
     keys, usage = all_api_keys(connection), usage_of_month(connection, month)
@@ -43,6 +43,6 @@ def registry(connection: sqlite3.Connection, month: int) -> AccountCache:
 
 
 def registry_if_changed(connection: sqlite3.Connection, known: int, month: int) -> tuple[int, AccountCache | None]:
-    """The file's data version, and everything anew where that is not the known one."""
+    """Return the file's data version, and the new contents if it differs from `known`."""
     version = int(connection.execute("pragma data_version").fetchone()[0])
     return version, None if version == known else registry(connection, month)

@@ -1,7 +1,7 @@
-"""Insert many rows in a few statements: parts of a few sizes, and the placeholders for them.
+"""Insert many rows with few statements.
 
-A statement of many rows costs less than many of one, and lets go of the interpreter once instead of each time. sqlite3
-keeps each prepared by its text, so its text must be the same each time: there are as many texts as sizes.
+A statement for many rows costs less than many statements and releases the interpreter's lock once. sqlite3 caches
+prepared statements by their text, so that row counts are split into a few sizes, each with a constant text.
 """
 
 import sqlite3
@@ -11,12 +11,12 @@ from itertools import chain
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-# our choice: up to 40 rows are one statement or two.
+# Up to 40 rows need one or two statements.
 _SIZES = (64, 48, 32, 24, 20, 16, 12, 10, 8, 7, 6, 5, 4, 3, 2, 1)
 
 
 def parts(rows: Sequence[T]) -> Iterable[Sequence[T]]:
-    """The rows in parts of at most 64."""
+    """Yield the rows in parts of at most 64."""
     start = 0
     for size in _SIZES:
         while len(rows) - start >= size:
@@ -26,7 +26,7 @@ def parts(rows: Sequence[T]) -> Iterable[Sequence[T]]:
 
 @cache
 def marks(columns: int, rows: int) -> str:
-    """`(?, ?), (?, ?)`: what stands for so many rows."""
+    """Return the placeholders of rows: `(?, ?), (?, ?)`."""
     return ", ".join(["(" + ", ".join("?" * columns) + ")"] * rows)
 
 

@@ -1,15 +1,14 @@
-"""Database connections, each with a thread of its own: the only room that knows aiosqlite.
+"""Database connections, each with its own thread: the only module that imports aiosqlite.
 
-A call is one function run on the connection's thread (`Thread.run`), not a call a statement: a hop costs 140 µs, a
-statement 3. Nothing but plain rows may come out of it: a cursor left over would pin the log as long as it lives.
+A call runs one function on the connection's thread (`Thread.run`), not one statement: a thread switch costs 140 µs, a
+statement 3 µs. The function returns plain rows only: an open cursor would keep SQLite from reusing the log.
 
-`Readers` are a few connections that cannot write. A question waits for a free one, has one snapshot for all it asks,
-and is given up when it takes too long or nobody waits for it any more. Share links have a connection of their own, so
-that a question of an account never waits for one of a link, and a shorter deadline; within each class, accounts and
-links take turns (tally/storage/fair_queue.py). All can be held at once, for the moment in which the log is emptied.
+`Readers` are a few read-only connections. A query waits for a free one, reads one snapshot, and is cancelled when it
+exceeds its deadline or the client disconnects. Share links have a connection of their own and a shorter deadline, so
+that account queries never wait for them; within each class, accounts and links take turns
+(tally/storage/fair_queue.py). All readers can be held at once while the log is truncated.
 
-A connection can be closed and opened anew on its thread; between the two every step fails as a file does that cannot be
-opened.
+A connection can be closed and reopened on its thread; in between, every call fails like a file that cannot be opened.
 """
 
 import asyncio
@@ -29,56 +28,55 @@ from tally.storage.fair_queue import FairQueue, QueueFull
 from tally.storage.health import refusal
 
 T = TypeVar("T")
-Question = Callable[[sqlite3.Connection], T]
+Query = Callable[[sqlite3.Connection], T]
 
-# our choice: on two cores a third reader only takes turns with the others.
+# On two cores a third reader only takes turns with the others.
 READERS = 2
-# One for all share links together: one more would let strangers have more of two cores than the owners have.
+# One for all share links: with two, visitors of links could use more of two cores than the owners.
 LINK_READERS = 1
-# Half of the default deadline. A dashboard's questions take milliseconds; what takes longer than this keeps other links
-# waiting.
+# Half of the default deadline. A dashboard's queries take milliseconds; longer ones delay other links.
 LINK_SECONDS = 5.0
-# A shared dashboard asks about ten questions at once; identical ones wait once (tally/api/single_flight.py).
+# A shared dashboard sends about ten queries at once; identical ones wait once (tally/api/single_flight.py).
 MAX_WAITING_OF_LINK = 64
-# Connections bound what an account can have waiting, and its bucket does.
+# Waiting queries of an account are bounded by its connections and its rate limit.
 _UNBOUNDED = 1 << 30
 _WAITS_NS = tuple(ms * 1_000_000 for ms in (1, 5, 25, 100, 500, 2_500, 10_000))
 
 
 class Shut(sqlite3.OperationalError):
-    """There is no connection just now."""
+    """The connection is closed for recovery."""
 
     sqlite_errorname = "SHUT"
 
 
 class Thread(aiosqlite.Connection):
-    """aiosqlite's connection with its thread; `run` is its own way of doing a step there (pinned in pyproject.toml)."""
+    """An aiosqlite connection with its thread. Uses aiosqlite's private methods, so pyproject.toml pins its version."""
 
-    # When the step under way began, 0 where there is none.
+    # Start of the running step, 0 if there is none.
     busy_since_ns = 0
-    # How long all steps took, and those of `start` among them.
+    # Total duration of all steps, and of those passed to `start`.
     worked_ns = started_ns = 0
     _is_shut = False
     _connect_again: Callable[[], sqlite3.Connection]
 
-    async def run(self, step: Question[T]) -> T:
-        """What `step` gives, done on the connection's thread."""
+    async def run(self, step: Query[T]) -> T:
+        """Run `step` on the connection's thread and return its result."""
         result: T = await self._execute(self._do, step)  # type: ignore[no-untyped-call]
         return result
 
-    def _do(self, step: Question[T]) -> T:
+    def _do(self, step: Query[T]) -> T:
         if self._is_shut:
             raise Shut("no connection")
         self.busy_since_ns = time.monotonic_ns()
         try:
-            # Not before: it may have become another one while the step waited.
+            # Read only now: the connection may have been reopened while the step waited.
             return step(self._conn)
         finally:
             self.worked_ns += time.monotonic_ns() - self.busy_since_ns
             self.busy_since_ns = 0
 
     async def shut(self) -> None:
-        """Closes the connection, after all steps before."""
+        """Close the connection after the steps that wait already."""
 
         def close() -> None:
             self._is_shut = True
@@ -87,7 +85,7 @@ class Thread(aiosqlite.Connection):
         await self._execute(close)  # type: ignore[no-untyped-call]
 
     async def open_again(self) -> None:
-        """Opens another connection where there is none. Raises sqlite3.Error."""
+        """Reopen the connection if it is closed. Raises sqlite3.Error."""
 
         def connect() -> None:
             if self._is_shut:
@@ -97,12 +95,12 @@ class Thread(aiosqlite.Connection):
         await self._execute(connect)  # type: ignore[no-untyped-call]
 
     def begin_snapshot(self) -> None:
-        """Begins to read what is committed now; called from another thread while this one's has nothing to do."""
+        """Start reading what is committed now. Called from another thread while this one is idle."""
         self._conn.execute("begin")
         self._conn.execute("/* connections.snapshot */ select 1 from meta limit 1").fetchall()
 
-    def start(self, step: Question[T], tell: Callable[[T | Exception], None]) -> None:
-        """Has `step` done on the connection's thread; then `tell`, on the loop, what it gives or how it fails."""
+    def start(self, step: Query[T], tell: Callable[[T | Exception], None]) -> None:
+        """Run `step` on the connection's thread, then call `tell` with its result or exception on the event loop."""
         loop = asyncio.get_running_loop()
 
         def do() -> None:
@@ -114,14 +112,14 @@ class Thread(aiosqlite.Connection):
             self.started_ns += self.worked_ns - before_ns
             loop.call_soon_threadsafe(tell, result)
 
-        # aiosqlite's queue takes steps without a future as well: so ends its own `__del__`.
+        # aiosqlite's queue accepts steps without a future, as its own `__del__` uses.
         self._tx.put_nowait((None, do))
 
 
 async def on_thread(
     connection: sqlite3.Connection, connect_again: Callable[[], sqlite3.Connection] | None = None
 ) -> Thread:
-    """An open connection with a thread of its own; open already, since aiosqlite leaves its thread where that fails."""
+    """Return an open connection with its own thread. aiosqlite would leak its thread if opening failed there."""
     thread = Thread(lambda: connection, 64)
     if connect_again is not None:
         thread._connect_again = connect_again
@@ -130,7 +128,7 @@ async def on_thread(
 
 
 class Claim(NamedTuple):
-    """Who a question is for: an account by its number (0: the server itself), or the share link of a website."""
+    """Who a query is for: an account by its number (0: the server itself), or the share link of a website."""
 
     is_link: bool
     number: int
@@ -140,7 +138,7 @@ SERVER = Claim(False, 0)
 
 
 class ReaderClass:
-    """The connections of one class of questions, and what /metrics says of it."""
+    """The connections of one class of queries, with its metrics."""
 
     def __init__(self, threads: list[Thread], query_s: float, max_waiting: int) -> None:
         self.query_s = query_s
@@ -158,7 +156,7 @@ class ReaderClass:
         return thread
 
     async def hold(self) -> Thread:
-        """The same without a deadline, for what needs all of them; it takes its turn as a claim does."""
+        """Return a thread without a deadline, to hold all of them; takes its turn like a claim."""
         return await self._free(None)
 
     async def _free(self, key: Claim | None) -> Thread:
@@ -171,7 +169,7 @@ class ReaderClass:
 
 
 class Readers:
-    """A few read-only connections to one file. `failed` is told what SQLite refused."""
+    """Read-only connections to one file. `failed` is called with errors of SQLite."""
 
     def __init__(
         self, threads: list[Thread], link_threads: list[Thread], query_s: float, failed: Callable[[Exception], None]
@@ -181,19 +179,19 @@ class Readers:
         self.links = ReaderClass(link_threads, min(query_s, LINK_SECONDS), MAX_WAITING_OF_LINK)
         self._failed = failed
         self._closing = False
-        # Two that hold would wait for each other's connections for good.
+        # Two holders would wait for each other's connections forever.
         self._holding = asyncio.Lock()
 
-    async def ask(self, question: Question[T], is_gone: Callable[[], bool], claim: Claim) -> T:
-        """Runs a question in one snapshot, until `is_gone` says that nobody waits for it. Raises ApiError 503."""
+    async def ask(self, query: Query[T], is_gone: Callable[[], bool], claim: Claim) -> T:
+        """Run a query in one snapshot; cancel it once `is_gone` returns True. Raises ApiError 503."""
         of = self.links if claim.is_link else self.accounts
         try:
             reader = await of.thread(claim)
         except (TimeoutError, QueueFull):
             of.refused += 1
-            raise ApiError(OVERLOADED, "Too many questions wait: ask it again later.", retry_after_s=10) from None
-        answer = asyncio.ensure_future(reader.run(lambda run: self._in_snapshot(run, question, is_gone, of.query_s)))
-        # The connection is free when the statement ends, not when the client has gone away.
+            raise ApiError(OVERLOADED, "Too many queries are waiting: retry later.", retry_after_s=10) from None
+        answer = asyncio.ensure_future(reader.run(lambda run: self._in_snapshot(run, query, is_gone, of.query_s)))
+        # The connection is released when the statement ends, not when the client disconnects.
         answer.add_done_callback(lambda _: of.queue.release(reader))
         try:
             return await asyncio.shield(answer)
@@ -202,11 +200,11 @@ class Readers:
             raise refusal(failure, "reading") from None
 
     def stop(self) -> None:
-        """Gives up the questions under way: the process ends."""
+        """Cancel the running queries: the process stops."""
         self._closing = True
 
     def _in_snapshot(
-        self, connection: sqlite3.Connection, question: Question[T], is_gone: Callable[[], bool], query_s: float
+        self, connection: sqlite3.Connection, query: Query[T], is_gone: Callable[[], bool], query_s: float
     ) -> T:
         end = time.monotonic() + query_s
 
@@ -214,11 +212,11 @@ class Readers:
             return self._closing or is_gone() or time.monotonic() > end
 
         with snapshot(connection), interrupted_when(connection, is_over):
-            return question(connection)
+            return query(connection)
 
     @contextlib.asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
-        """While it lasts nobody reads. Begins when the questions under way are answered."""
+        """Hold all readers: wait for the running queries, then keep new ones waiting until the block ends."""
         classes, held = (self.accounts, self.links), list[tuple[ReaderClass, Thread]]()
         async with self._holding:
             try:
@@ -234,7 +232,7 @@ class Readers:
 async def open_readers(
     path: Path, query_s: float, failed: Callable[[Exception], None], closing: contextlib.AsyncExitStack
 ) -> Readers:
-    """Readers of a file, closed with the stack."""
+    """Return the readers of a file, closed with the stack."""
     threads: list[Thread] = []
     for _ in range(READERS + LINK_READERS):
         threads.append(await on_thread(connect_reader(path), lambda: connect_reader(path)))

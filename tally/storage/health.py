@@ -1,20 +1,20 @@
-"""How it stands with the database file: what was last seen of it, and whether it may take events.
+"""The state of the database file: what was last observed, and whether it may accept events.
 
-It is `well`, or the first of these that holds:
-- `gone`: the file, or the log beside it, was deleted or replaced. What is written then is found by nobody.
-- `damaged`: SQLite came upon a page that is none. Until a check of the whole file finds nothing, nothing is taken: what
-  is added to a damaged file may be lost with it, and clients keep what they were not answered 202 for.
-- `stuck`: the writer has been at one step for long, such as an fsync that does not come back.
-- `unsure`: an fsync or the like failed, after which nobody knows what is on the disk. Nothing is taken until a write
-  went through, every connection was opened anew, and a look at the file found no damage.
+It is `well`, or the first of these that applies:
+- `gone`: the file, or its log, was deleted or replaced. What is written now would be lost.
+- `damaged`: SQLite found a malformed page. No events are accepted until a check of the whole file finds no damage: they
+  could be lost with the file, and clients retry events that were not answered 202.
+- `stuck`: the writer has been in one step for a long time, such as an fsync that does not return.
+- `unsure`: an fsync or similar call failed, so that the content of the disk is unknown. No events are accepted until a
+  write succeeded, every connection was reopened, and a check of the file found no damage.
 - `failing`: a write failed, as on a full or read-only disk, and nothing of it was kept. Events are still tried, since
-  the first that is held is the best sign that it is over; a small write every second finds out as well.
+  the first that succeeds ends the fault; a small test write every second detects it too.
 
-Apart from these, the disk may be `low`: less free space than the owner wants kept (--min-free-disk). Then events alone
-are refused; questions, deletion, sign-in and the background work go on, since they need little space or free some.
+The disk may also be `low`: less free space than --min-free-disk. Then only events are refused; queries, deletion,
+sign-in and background work continue, since they need little space or free some.
 
-This room sees and says; what is done about it is in tally/storage/recovery.py. Called from the loop, but for `Files`,
-which the writer's thread asks before and after each group: 5 us for both.
+This module observes; tally/storage/recovery.py acts. It is called from the event loop, except for `Files`, which the
+writer's thread checks before and after each group: 5 µs for both.
 """
 
 import os
@@ -26,14 +26,14 @@ from typing import NamedTuple
 from tally.errors import QUERY_TIMEOUT, STORAGE_UNAVAILABLE, ApiError, log
 from tally.storage.database import connect_reader, interrupted_when, transaction
 
-# our choice: longer than the writer waits for somebody else's lock, shorter than people wait for an answer.
+# Longer than the writer waits for a lock of another process, shorter than users wait for a response.
 STUCK_S = 5.0
-# our choice: from here on a disk is looked upon as nearly full; a request may bring 64 KB, a group more.
+# Less free space counts as nearly full: a request may have 64 KB, a group of them more.
 TIGHT_BYTES = 1_048_576
 RETRY_S = 5
-# Disk space comes back when a person frees it: clients ask less often than after a hiccup.
+# Disk space is freed by a person: clients retry less often than after a short fault.
 LOW_RETRY_S = 60
-# our choice: as much as a request may bring: a single page may still fit where nothing else does.
+# More than a request may have: a single page may still fit on a full disk.
 TRY_BYTES = 262_144
 _CHECK_INSTRUCTIONS = 10_000
 
@@ -41,33 +41,33 @@ FAILING, UNSURE, DAMAGED, LOW = "failing", "unsure", "damaged", "low"
 # A file system of less than 20 GB keeps this share of it free in place of 1 GB.
 MIN_FREE_SHARE = 0.05
 _RANK = {"": 0, FAILING: 1, UNSURE: 2, DAMAGED: 3}
-# After these nothing can have reached the file; any other failure of input or output leaves that open.
+# After these errors nothing has reached the file; after other I/O errors that is unknown.
 _KEPT_NOTHING = ("SQLITE_IOERR_WRITE", "SQLITE_IOERR_NOMEM")
 
 WORDS = {
-    "gone": "The database or the log beside it was deleted or replaced: put it back, or start the server anew.",
-    DAMAGED: "The database is damaged: stop the server and put a backup in its place.",
-    "stuck": "The disk does not answer: look at it. The server goes on by itself when it does.",
-    UNSURE: "The disk failed to keep what was written: look at it. The server goes on by itself when it is well.",
+    "gone": "The database or its log was deleted or replaced: move it back, or restart the server.",
+    DAMAGED: "The database is damaged: stop the server and restore a backup.",
+    "stuck": "The disk does not respond: check it. The server continues when the disk responds.",
+    UNSURE: "The disk failed to store data: check it. The server continues when a write succeeds.",
     LOW: "The disk has less free space than --min-free-disk: events are refused. Free space, or lower the setting.",
-    FAILING: "The database cannot be written: make room on its disk. The server goes on by itself when there is.",
+    FAILING: "The database cannot be written: free space on its disk. The server continues when a write succeeds.",
 }
-"""What is the matter and what to do, for whoever asks /healthz."""
+"""The problem and its fix by state, for /healthz."""
 
 
 class FileGone(sqlite3.OperationalError):
-    """What was written is in a file that nobody will find."""
+    """The database or its log was deleted or replaced; what was written would be lost."""
 
     sqlite_errorname = "FILE_GONE"
 
 
 def lies_in_the_file(failure: Exception) -> bool:
-    """Whether the file, the disk or somebody else's lock is at fault, rather than a statement of ours."""
+    """Return whether the file, the disk or a lock of another process is the cause, not a statement."""
     return isinstance(failure, sqlite3.OperationalError) or type(failure) is sqlite3.DatabaseError
 
 
 def refusal(failure: Exception, doing: str) -> Exception:
-    """What a client is told of a failure: 503 where it lies in the file, the failure itself (a 500) otherwise."""
+    """Return the error for the client: 503 if the file is the cause, else the exception itself (a 500)."""
     if not isinstance(failure, sqlite3.Error) or not lies_in_the_file(failure):
         return failure
     name = _name(failure)
@@ -78,7 +78,7 @@ def refusal(failure: Exception, doing: str) -> Exception:
 
 
 def fault_of(failure: Exception) -> str:
-    """FAILING, UNSURE or DAMAGED; empty where the failure says nothing about the file."""
+    """Return FAILING, UNSURE or DAMAGED; "" if the exception says nothing about the file."""
     name = _name(failure)
     if not lies_in_the_file(failure) or name == "SQLITE_INTERRUPT" or isinstance(failure, FileGone):
         return ""
@@ -94,59 +94,59 @@ def _name(failure: Exception) -> str:
 
 
 class Files:
-    """The database and what SQLite keeps beside it, its log and the log's index, as they were when they were opened."""
+    """The identities of the database, its log and the log's index at the time they were opened."""
 
     def __init__(self, path: Path) -> None:
         real = path.resolve()
         self.log = real.with_name(real.name + "-wal")
-        # As text: asking the system is a third cheaper so.
+        # os.stat of a str takes a third less time than of a Path.
         self._path, self._log, self._index = str(path.absolute()), str(self.log), f"{real}-shm"
         self._file = _identity(self._path)
         self.adopt_log()
 
     def adopt_log(self) -> None:
-        """What is there now beside the database is what was opened."""
+        """Take the present log and index as those that are open."""
         self._own_log, self._own_index = _identity(self._log), _identity(self._index)
 
     def missing(self) -> str:
-        """What was deleted or replaced since: `database`, `log`, or nothing."""
+        """Return what was deleted or replaced since: "database", "log" or ""."""
         if _identity(self._path) != self._file:
             return "database"
         log_now, index_now = _identity(self._log), _identity(self._index)
-        # SQLite makes them when it first needs them.
+        # SQLite creates them when it first needs them.
         self._own_log, self._own_index = self._own_log or log_now, self._own_index or index_now
         return "" if (log_now, index_now) == (self._own_log, self._own_index) else "log"
 
     def check_database(self) -> None:
-        """Raises FileGone where the database was deleted or replaced."""
+        """Raise FileGone if the database was deleted or replaced."""
         if _identity(self._path) != self._file:
             raise FileGone("the database was deleted or replaced")
 
     def check_log(self) -> None:
-        """Raises FileGone where its log was."""
+        """Raise FileGone if the log was deleted or replaced."""
         if _identity(self._log) != self._own_log is not None:
             raise FileGone("the log was deleted or replaced")
 
     def has_own_log(self) -> bool:
-        """Whether the log at its place is the one that was opened."""
+        """Return whether the log file is the one that is open."""
         return _identity(self._log) == self._own_log
 
     def has_own_index(self) -> bool:
-        """Whether the index at its place is the one that was opened. SQLite removes both with the last that closes."""
+        """Return whether the index file is the one that is open. The last connection that closes removes both files."""
         return _identity(self._index) == self._own_index is not None
 
 
 class Health:
-    """What was last seen."""
+    """The last observations."""
 
     def __init__(self, path: Path, min_free_bytes: int = 0) -> None:
         self.files = Files(path)
         self._min_free_bytes = min_free_bytes
-        # Whether less is free than is to be kept free.
+        # Less space is free than --min-free-disk.
         self.is_low = False
         self.missing = self.fault = ""
         self.is_stuck = False
-        # Bytes that are left on the disk; -1 where that is not known.
+        # Free bytes of the disk; -1 if unknown.
         self.free_bytes = -1
         self.is_tight = False
         self.path = path
@@ -157,7 +157,7 @@ class Health:
 
     @property
     def state(self) -> str:
-        """The one word."""
+        """Return the state in one word."""
         if self.missing:
             return "gone"
         if self.fault == DAMAGED:
@@ -166,27 +166,27 @@ class Health:
 
     @property
     def is_writable(self) -> bool:
-        """Whether everything but events may be written without a second thought."""
+        """Return whether anything but events may be written."""
         return self.state in ("well", LOW)
 
     @property
     def takes_events(self) -> bool:
-        """Whether an event may be tried."""
+        """Return whether events may be tried."""
         return not self.missing and not self.is_stuck and self.fault in ("", FAILING)
 
     def refuse(self) -> None:
-        """Raises ApiError 503 where no event may be tried."""
+        """Raise ApiError 503 if no event may be tried."""
         if not self.takes_events:
             raise ApiError(STORAGE_UNAVAILABLE, retry_after_s=RETRY_S)
 
     def refuse_events(self) -> None:
-        """Raises ApiError 503 where no event may be stored, which may be for want of disk space alone."""
+        """Raise ApiError 503 if no event may be stored, which includes a lack of disk space."""
         self.refuse()
         if self.is_low:
             raise ApiError(STORAGE_UNAVAILABLE, WORDS[LOW], retry_after_s=LOW_RETRY_S)
 
     def failed(self, failure: Exception) -> None:
-        """A step at the file has failed."""
+        """Record the failure of a step."""
         fault = fault_of(failure)
         if isinstance(failure, FileGone):
             self._look_at_the_files()
@@ -198,33 +198,33 @@ class Health:
         log.error("the database is %s: %s", fault, _name(failure))
 
     def postpone(self) -> None:
-        """At once the first time; where a cure did not last or came to nothing, later and later, up to a minute."""
+        """Delay the next attempt: none at first, then doubling up to a minute while attempts fail or do not last."""
         self.not_before_s = self._now_s() + (min(2**self._cures, 60) if self._cures else 0)
         self._cures += 1
 
     def failed_to_read(self, failure: Exception) -> None:
-        """A question has failed: only damage says something about what can be written."""
+        """Record the failure of a query: only damage affects writing."""
         if fault_of(failure) == DAMAGED:
             self.failed(failure)
 
     def held(self) -> None:
-        """Events were committed."""
+        """Record a commit of events."""
         self._cures = 0
         if self.fault == FAILING:
             self.cured()
 
     def cured(self) -> None:
-        """What was wrong is over."""
+        """Record that the fault is over."""
         if self.fault:
             log.warning("the database is no longer %s", self.fault)
         self.fault = ""
 
     def look(self, busy_since_ns: int) -> None:
-        """Looks at the files, at the disk, and at how long the writer has been at its step (0: at none)."""
+        """Check the files, the disk, and the duration of the writer's step (0: none is running)."""
         self._look_at_the_files()
         is_stuck = bool(busy_since_ns) and time.monotonic_ns() - busy_since_ns > STUCK_S * 1e9
         if is_stuck and not self.is_stuck:
-            log.error("the database's disk has not answered for %d seconds", STUCK_S)
+            log.error("the disk of the database has not responded for %d seconds", STUCK_S)
         self.is_stuck = is_stuck
         self._look_at_the_disk()
 
@@ -259,7 +259,7 @@ class Health:
 
 
 def min_free_bytes(setting_bytes: int, disk_bytes: int) -> int:
-    """How much is to stay free: the setting, or a share of the file system where that is less."""
+    """Return the space to keep free: the setting, or a share of the file system if that is less."""
     return min(setting_bytes, int(MIN_FREE_SHARE * disk_bytes))
 
 
@@ -272,7 +272,7 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 
 def try_to_write(connection: sqlite3.Connection, size_bytes: int = TRY_BYTES) -> None:
-    """Commit that much, and takes it away again. Raises sqlite3.Error where that cannot be done."""
+    """Commit a value of that size and delete it again. Raises sqlite3.Error."""
     with transaction(connection):
         connection.execute(
             "/* health.try */ insert or replace into meta values ('try', zeroblob(cast(? as integer)))", (size_bytes,)
@@ -282,15 +282,15 @@ def try_to_write(connection: sqlite3.Connection, size_bytes: int = TRY_BYTES) ->
 
 
 class Look(NamedTuple):
-    """Whether a check came upon damage, and whether it came to its end."""
+    """The result of a check: whether it found damage, and whether it was complete."""
 
     is_damaged: bool
     is_whole: bool
 
 
 def look_for_damage(path: Path, seconds: float) -> Look:
-    """SQLite's quick_check on a connection of its own, given up after a while. Raises sqlite3.Error where the file
-    cannot be read at all."""
+    """Run SQLite's quick_check for at most `seconds` on a new connection. Raises sqlite3.Error if the file is
+    unreadable."""
     end = time.monotonic() + seconds
     connection = connect_reader(path)
     try:

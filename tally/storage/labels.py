@@ -1,22 +1,22 @@
-"""Text <-> small integer. Strings that repeat are stored once; rows hold their number, 0 is unset.
+"""Mapping between texts and their ids in table label: repeated texts are stored once, 0 is the empty text.
 
-Used by the writer's thread alone, inside the transaction of a group: `numbers_of` answers for all texts of the group at
-once, from a bounded cache and for the rest in two statements a hundred texts. Numbers made in a transaction stay in
-the cache by `keep`, when it is committed: `undo` takes them out, since an undone number points nowhere.
+Used by the writer's thread only, inside the transaction of a group: `numbers_of` returns the ids of all texts of the
+group, from a bounded cache and otherwise with two statements per hundred texts. Ids created in a transaction stay in
+the cache after `keep`, when it is committed; `undo` removes them, since the rows were rolled back.
 """
 
 import sqlite3
 from collections.abc import Collection, Mapping
 
-# our choice: 20,000 texts of about 150 bytes are 3 MB; a website of 5,000 paths fits four times.
+# 20,000 texts of about 150 bytes are 3 MB, four websites of 5,000 paths.
 CACHE_SIZE = 20_000
-# our choice: nearly every path and name; 20,000 of the longest ones, 8,192 characters, would be 166 MB.
+# Covers nearly every path and name; 20,000 texts of the maximum length would be 166 MB.
 LONGEST_CACHED = 200
 _AT_ONCE = 100
 
 
 class Labels:
-    """The cache over table label."""
+    """The cache of table label."""
 
     def __init__(self, most: int = CACHE_SIZE) -> None:
         self._most = most
@@ -26,7 +26,7 @@ class Labels:
         self._is_watched = False
 
     def numbers_of(self, connection: sqlite3.Connection, texts: Collection[str]) -> Mapping[str, int]:
-        """A mapping that has a number for each of `texts`, stored where it was not yet."""
+        """Return a mapping with the id of each text; new texts are stored."""
         missing = [text for text in texts if text not in self._numbers]
         for start in range(0, len(missing), _AT_ONCE):
             some = missing[start : start + _AT_ONCE]
@@ -34,7 +34,7 @@ class Labels:
         return self._numbers
 
     def find(self, connection: sqlite3.Connection, texts: Collection[str]) -> Mapping[str, int]:
-        """Return a mapping that has a number for those of `texts` that have one; creates none."""
+        """Return a mapping with the ids of those texts that are stored; stores none."""
         missing = [text for text in texts if text not in self._numbers]
         for start in range(0, len(missing), _AT_ONCE):
             found = _found(connection, missing[start : start + _AT_ONCE])
@@ -48,27 +48,27 @@ class Labels:
             self.watched.update(number for _, number in found)
 
     def keep(self) -> None:
-        """The transaction is committed."""
+        """Keep the new ids: the transaction is committed."""
         for text in self._fresh:
             if len(text) > LONGEST_CACHED:
                 del self._numbers[text]
         self._fresh.clear()
         if len(self._numbers) > self._most:
-            # Starting over costs one lookup for each text still in use; cheaper than keeping an order at every hit.
+            # Clearing costs one lookup for each text in use, less than maintaining an order at every hit.
             self._numbers = {"": 0}
 
     def undo(self) -> None:
-        """The transaction failed."""
+        """Remove the new ids: the transaction was rolled back."""
         for text in self._fresh:
             self._numbers.pop(text, None)
         self._fresh.clear()
 
     def watch(self) -> None:
-        """From now on `watched` has every number that is given: the cache starts over, so each is looked up once."""
+        """Collect every id that is returned from now on in `watched`; clears the cache, so that each is looked up."""
         self._numbers, self.watched, self._is_watched = {"": 0}, set(), True
 
     def unwatch(self) -> None:
-        """Notes no more; from any thread."""
+        """Stop collecting; may be called from any thread."""
         self.watched, self._is_watched = set(), False
 
 

@@ -1,8 +1,8 @@
-"""What the server notes in the file about itself, for its next start and for `doctor`: rows of table `meta`.
+"""State of the server in table `meta`, for its next start and for `doctor`.
 
-The clock (tally/clock.py says what for) and which forwarded headers came from where. A few words each, as JSON, written
-every ten minutes, when something changes, and at the end. No address and nothing that came in a header is noted: of a
-proxy the private network it lies in. What cannot be read, as after a newer version, counts as not noted.
+It has the state of the clock (tally/clock.py) and which forwarded headers came from where, a few words each as JSON,
+written every ten minutes, on changes and at the end. No address and no header value is stored, only the private network
+of a proxy. A value that cannot be read, as after a newer version, counts as missing.
 """
 
 import sqlite3
@@ -18,13 +18,13 @@ DEMO = "demo"
 
 
 def write(connection: sqlite3.Connection, name: str, value: Any) -> None:
-    """Notes a value; in a transaction of the caller."""
+    """Store a value in a transaction of the caller."""
     text = orjson.dumps(value).decode()
     connection.execute("/* meta.write */ insert or replace into meta values (?, ?)", (name, text))
 
 
 def read(connection: sqlite3.Connection, name: str) -> Any:
-    """What was noted; None where nothing was."""
+    """Return a stored value; None if there is none."""
     row = connection.execute("/* meta.read */ select value from meta where name = ?", (name,)).fetchone()
     try:
         return None if row is None else orjson.loads(row[0])

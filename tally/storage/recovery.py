@@ -1,17 +1,16 @@
-"""What is done about a database that is not well (tally/storage/health.py): each second, one step towards its being
-well again.
+"""Recovery of a database that has a fault (tally/storage/health.py): one step per second until it is usable again.
 
-- Failing: a small write says whether it is over.
-- Unsure: first a write must go through; it also lies over what the failed one may have left in the log. Then every
-  connection is closed and opened anew, so that nothing is believed that only memory holds, and the file is looked at.
-- Damaged: the whole file is checked, now and then. Only where that finds nothing, the connections are opened anew.
-- The log is gone: what it holds is still open here, and is copied into the database at once: nothing that was answered
-  202 is lost. Then all connections are opened anew, with a new log.
-- The database is gone: the same copying, so that the file is whole wherever it was moved to, and so that whatever was
-  put in its place does not meet a log that is not its own. Put back, it is taken up again.
+- Failing: a small test write; the fault is over once it succeeds.
+- Unsure: a test write, which also overwrites what the failed write may have left in the log. Then every connection is
+  reopened, so that nothing is trusted that is only in memory, and the file is checked for a short time.
+- Damaged: the whole file is checked from time to time. If no damage is found, the connections are reopened.
+- Log missing: the open connections still have it. It is copied into the database at once, so that no event that was
+  answered 202 is lost; then all connections are reopened with a new log.
+- Database missing: the same copy, so that the moved file is complete and a file put in its place does not meet a
+  foreign log. If the file is moved back, it is used again.
 
-Nothing works in the background meanwhile. And where nothing is wrong and nobody sends anything, a small write now and
-then says whether a disk has become full or read-only: so that somebody hears of it before an event does.
+Background work stops meanwhile. Without a fault and without events, a small test write from time to time detects a disk
+that has become full or read-only before an event does.
 """
 
 import asyncio
@@ -25,30 +24,30 @@ from tally.storage.connections import Readers, Thread
 from tally.storage.health import DAMAGED, FAILING, TRY_BYTES, Health, look_for_damage, try_to_write
 from tally.storage.wal import truncate_wal
 
-# our choice: a file in which damage was found is not read through again and again.
+# A damaged file is not read continuously.
 CHECK_AGAIN_S = 300.0
 MOST_CHECK_S = 600.0
-# our choice: nothing is taken while it lasts; 50 to 200 MB of a file.
+# No events are accepted during this check; it reads 50 to 200 MB.
 SHORT_CHECK_S = 1.0
-# our choice: a few pages a minute, and a fault is known within one; a disk that is nearly full is watched closer.
+# A few pages per minute, and a fault is detected within one minute; within seconds on a nearly full disk.
 IDLE_S = 60.0
 TIGHT_S = 5.0
 IDLE_BYTES = 1_000
 
 
 class Work(Protocol):
-    """The work in the background."""
+    """The background work."""
 
     def start(self) -> None:
-        """Begins it where it is not under way."""
+        """Start it unless it is running."""
 
     async def stop(self) -> None:
-        """Ends it where it is."""
+        """Stop it if it is running."""
 
 
 class Recovery:
-    """Takes the steps. `threads` are all connections there are: writer, looker, readers; `work` is the work in the
-    background, `opened_anew` is told when the connections are others, `commits` gives how many there have been."""
+    """Takes the steps. `threads` are all connections: writer, background reader, readers. `opened_anew` is called after
+    the connections were reopened, `commits` returns the number of commits so far."""
 
     def __init__(
         self,
@@ -62,20 +61,20 @@ class Recovery:
         self._path, self._health = path, health
         self._writer, self._looker, self._readers = threads
         self._work, self._opened_anew, self._commits = work, opened_anew, commits
-        self._is_at_it = self._is_shut = False
-        self._commits_before, self._quiet_since_s = 0, time.monotonic()
+        self._is_running = self._is_shut = False
+        self._commits_before, self._idle_since_s = 0, time.monotonic()
 
     async def heal(self) -> None:
-        """Takes the step that can be taken now, if it is not under way; health says what came of it."""
-        if self._is_at_it or self._health.is_stuck:
+        """Take the next step unless one is in progress; the result shows in health."""
+        if self._is_running or self._health.is_stuck:
             return
-        self._is_at_it = True
+        self._is_running = True
         try:
             await self._step()
         except sqlite3.Error as failure:
             self._health.failed(failure)
         finally:
-            self._is_at_it = False
+            self._is_running = False
 
     async def _step(self) -> None:
         health = self._health
@@ -86,12 +85,12 @@ class Recovery:
         elif self._is_shut:
             await self._open_all()
         elif health.fault:
-            await self._mend()
+            await self._fix()
         else:
             self._work.start()
-            await self._try_where_it_is_quiet()
+            await self._test_when_idle()
 
-    async def _mend(self) -> None:
+    async def _fix(self) -> None:
         health = self._health
         if time.monotonic() < health.not_before_s:
             return
@@ -113,12 +112,12 @@ class Recovery:
             health.cured()
 
     async def _looks_damaged(self) -> bool:
-        """Opens every connection anew and looks at the file for a short while."""
+        """Reopen every connection, check the file for a short time, and return whether it is damaged."""
         await self._open_anew()
         return not self._is_shut and (await asyncio.to_thread(look_for_damage, self._path, SHORT_CHECK_S)).is_damaged
 
     async def _save(self) -> None:
-        """Copies the log into the database. Where only the log is gone, everything is then opened with a new one."""
+        """Copy the log into the database. If only the log is missing, reopen everything with a new one."""
         files = self._health.files
         is_saved = files.has_own_log() and files.log.stat().st_size == 0
         if not is_saved and not self._is_shut:
@@ -140,7 +139,7 @@ class Recovery:
 
     async def _open_all(self) -> None:
         files = self._health.files
-        # With another process still at the old log, a new one would stand beside an index that is not its own.
+        # While another process uses the old log, a new log would not match the index file.
         if files.missing() == "database" or (not files.has_own_log() and files.has_own_index()):
             return
         async with self._readers.held():
@@ -151,12 +150,12 @@ class Recovery:
         self._health.missing = ""
         self._opened_anew()
 
-    async def _try_where_it_is_quiet(self) -> None:
+    async def _test_when_idle(self) -> None:
         now_s, commits, is_tight = time.monotonic(), self._commits(), self._health.is_tight
         if commits != self._commits_before:
-            self._commits_before, self._quiet_since_s = commits, now_s
-        if now_s - self._quiet_since_s < (TIGHT_S if is_tight else IDLE_S):
+            self._commits_before, self._idle_since_s = commits, now_s
+        if now_s - self._idle_since_s < (TIGHT_S if is_tight else IDLE_S):
             return
-        self._quiet_since_s = now_s
+        self._idle_since_s = now_s
         size_bytes = TRY_BYTES if is_tight else IDLE_BYTES
         await self._writer.run(lambda connection: try_to_write(connection, size_bytes))
