@@ -1,4 +1,4 @@
-// #tally-ignore leaves the visits of this browser out, #tally-count counts them again; a box says so.
+// #tally-ignore excludes the visits of this browser, #tally-count includes them again; a box confirms it.
 const say = (text) => {
   const box = document.createElement("div");
   box.setAttribute("role", "status");
@@ -25,12 +25,12 @@ const say = (text) => {
 export default () => {
   const { hash, host } = location,
     isIgnored = hash === "#tally-ignore";
-  // One change of the address is announced by several events; the first has taken the fragment away.
+  // Several events announce one change of the address; the first call has removed the fragment.
   if (!isIgnored && hash !== "#tally-count") return;
   history.replaceState(history.state, "", location.pathname + location.search);
   try {
     if (isIgnored) {
-      // What still waits to be sent is not to be counted either.
+      // Waiting events are dropped as well.
       for (const key of Object.keys(localStorage)) if (key.startsWith("tally.")) localStorage.removeItem(key);
       localStorage.setItem("tally.ignore", "1");
     } else localStorage.removeItem("tally.ignore");
@@ -40,6 +40,6 @@ export default () => {
         : `Visits to ${host} with this browser are counted again, from the next page on.`,
     );
   } catch {
-    say(`This browser does not let ${host} remember anything, so its visits cannot be left out.`);
+    say(`This browser blocks storage for ${host}, so its visits cannot be excluded.`);
   }
 };

@@ -1,5 +1,5 @@
-// data-heatmap="0.1": where a sample of page views was clicked, and how far down it was seen.
-const MOST_POINTS = 100; // of one event, by the server's rule
+// data-heatmap="0.1": clicks and scroll depths of a sample of pageviews.
+const MAX_POINTS = 100; // the server's limit of an event
 
 export default (push, flush, { heatmap }, here) => {
   if (Math.random() >= (heatmap ? Number(heatmap) : 0.1)) return;
@@ -16,7 +16,7 @@ export default (push, flush, { heatmap }, here) => {
     points = [];
   };
 
-  // A single-page app has gone on: what was seen belongs to the page before.
+  // A single-page app has changed its page: send the data of the previous one.
   const turn = () => {
     if (here() === url) return;
     send();
@@ -30,16 +30,16 @@ export default (push, flush, { heatmap }, here) => {
 
   const click = ({ pageX, pageY, detail }) => {
     turn();
-    // detail 0: a key or a script has clicked, nowhere on the page.
-    if (!detail || ++clicks > MOST_POINTS) return;
+    // detail 0: a key or a script clicked, without a position.
+    if (!detail || ++clicks > MAX_POINTS) return;
     const width = Math.max(document.documentElement.scrollWidth, 1);
     const x = Math.round(Math.min(Math.max(pageX / width, 0), 1) * 1e3) / 1e3;
     const y = Math.round(Math.min(Math.max(pageY, 0), 1e6));
-    // Clicks again and again at one place are one.
+    // Repeated clicks at one position count once.
     const before = points[points.length - 1];
     if (before && before.x === x && before.y === y) return;
     points.push({ kind: "click", x, y });
-    if (points.length > MOST_POINTS - 2) send();
+    if (points.length > MAX_POINTS - 2) send();
   };
 
   const leave = () => {

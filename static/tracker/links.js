@@ -11,7 +11,7 @@ export default (push, flush, { links }) => {
     const link = target.closest?.("a[href], area[href]");
     if (!link || !/^https?:$/.test(link.protocol)) return;
     const isFile = link.hasAttribute("download") || FILES.test(link.pathname);
-    // The query and the fragment may hold what is nobody's business.
+    // The query and the fragment may contain personal data.
     const event_data = { url: (link.origin + link.pathname).slice(0, 1000) };
     if (isFile && wants("downloads")) push({ type: "event", event_name: "download", event_data });
     else if (link.hostname !== location.hostname && wants("outbound")) {

@@ -1,11 +1,11 @@
-// data-vitals: Core Web Vitals, one event a page, when it is left or hidden for the first time.
+// data-vitals: Core Web Vitals, one event per page, when the page is left or hidden for the first time.
 // @ts-expect-error: the server serves web-vitals beside this file.
 import { onCLS, onFCP, onINP, onLCP, onTTFB } from "./web-vitals.js";
 
 export default (push, flush, dataset, here) => {
   let vitals = {},
     isSent = false;
-  // The figures are those of the page that was loaded, wherever a single-page app has gone since.
+  // Values belong to the page that was loaded, also after a single-page app has changed its page.
   const loaded = "hash" in dataset ? here() : performance.getEntriesByType("navigation")[0].name.split("#")[0];
 
   const keep = ({ name, value }) => {
@@ -19,9 +19,9 @@ export default (push, flush, dataset, here) => {
     push({ type: "vitals", vitals, url: loaded });
     flush(true);
   };
-  // Not while capturing, as web-vitals listens: it looks at its last figures first.
+  // In the bubbling phase: web-vitals listens in the capturing phase and reports its last values first.
   addEventListener("visibilitychange", () => document.hidden && send());
   addEventListener("pagehide", send);
-  // A page that comes back whole is measured anew.
+  // A page restored from the back/forward cache is measured again.
   addEventListener("pageshow", (event) => event.persisted && ((vitals = {}), (isSent = false)));
 };

@@ -475,7 +475,7 @@ def test_where_nothing_can_be_remembered_the_link_says_so(stage: Stage, visit: V
     stage.put("/")
     page.goto(stage.origin + "/#tally-ignore")
     page.get_by_role("status").wait_for()
-    assert "cannot be left out" in page.get_by_role("status").inner_text()
+    assert "cannot be excluded" in page.get_by_role("status").inner_text()
 
 
 def test_names_of_the_owners_choice(serve: Serve, pages: Pages, tmp_path: Path, visit: Visit) -> None:
