@@ -15,7 +15,9 @@ from zoneinfo import reset_tzpath
 import hypothesis
 import pytest
 
+from tally.ingest.sqlite_reports import SqliteReports
 from tally.settings import Settings
+from tally.web.components import Engine
 from tests.support.app import ROOT, App, MakeApp, ManualClock, unpacked_countries
 from tests.support.process import Command, Serve, Server, clean_environment
 from tests.support.selection import Amount, amount, is_worker, seconds_of, set_amount
@@ -104,13 +106,20 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
+@pytest.fixture(scope="session")
+def engine() -> Engine:
+    """Return the analytics engine of applications; tests/api runs with each engine there is."""
+    return SqliteReports
+
+
 @pytest.fixture
-async def make_app(tmp_path: Path, clock: ManualClock) -> AsyncIterator[MakeApp]:
+async def make_app(tmp_path: Path, clock: ManualClock, engine: Engine) -> AsyncIterator[MakeApp]:
     """Return a function that starts applications with given settings; close them after the test."""
     apps: list[App] = []
 
-    async def make(**settings: Any) -> App:
-        app = App(Settings(**{"db": tmp_path / "analytics.db", "geoip_db": unpacked_countries()} | settings), clock)
+    async def make(engine: Engine = engine, **settings: Any) -> App:
+        own = {"db": tmp_path / "analytics.db", "geoip_db": unpacked_countries()} | settings
+        app = App(Settings(**own), clock, engine)
         await app.open()
         apps.append(app)
         return app

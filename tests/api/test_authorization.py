@@ -9,7 +9,7 @@ Routes are those of aiohttp's own router, in a server with the owner's choice of
 asks for nothing, and no other method is there.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import pytest
@@ -17,6 +17,7 @@ import pytest
 from analytics_server import build_app
 from tally.accounts.api_keys import revoke_api_key
 from tally.api.auth import AUTH
+from tally.api.reports import REPORTS
 from tally.settings import Settings
 from tally.web.routes import ROUTES
 from tests.support.app import Answer, App, MakeApp
@@ -42,26 +43,33 @@ OWN_WEBSITE = (401, 401, 401, 404, 200, 401)
 PAGE = {"type": "pageview", "url": "https://example.com/a"}
 LOGIN = {"email": OTHER, "password": "not the password"}
 
+# The only reports that a share link shows, written out: a row of REPORTS alone must not open another one.
+SHOWN_BY_LINKS = {
+    *("stats", "timeseries", "top", "event-names", "entry-pages", "exit-pages", "events", "realtime"),
+}
+# What reports with required parameters are asked.
+QUERIES = {
+    "funnel": "?step=pathname:/&step=pathname:/a",
+    "event-data": "?event_name=signup",
+    "heatmap": "?pathname=/",
+}
+
+
+def report_rows() -> Iterator[Row]:
+    """Return the rows of all reports: each answers a key and a session, and some a share link."""
+    for report in REPORTS:
+        query = QUERIES.get(report.name, "")
+        yield Row(f"GET /api/v1/websites/{{id}}/{report.path}", READING, query=query)
+        yield Row(f"GET /api/account/websites/{{id}}/{report.path}", OWN_WEBSITE, query=query)
+        if report.name in SHOWN_BY_LINKS:
+            yield Row(f"GET /api/share/{{token}}/{report.path}", (404, 404, 404, 404, 404, 200), query=query)
+
+
 TABLE = (
+    *report_rows(),
     Row("POST /api/collect", (202,) * 6, PAGE),
     Row("POST /api/v1/collect", (202,) * 6, PAGE),
     Row("GET /api/v1/websites", (401, 200, 200, 401, 401, 401)),
-    Row("GET /api/v1/websites/{id}/stats", READING),
-    Row("GET /api/v1/websites/{id}/timeseries", READING),
-    Row("GET /api/v1/websites/{id}/top/{field}", READING),
-    Row("GET /api/v1/websites/{id}/event-names", READING),
-    Row("GET /api/v1/websites/{id}/entry-pages", READING),
-    Row("GET /api/v1/websites/{id}/exit-pages", READING),
-    Row("GET /api/v1/websites/{id}/events", READING),
-    Row("GET /api/v1/websites/{id}/realtime", READING),
-    Row("GET /api/v1/websites/{id}/vitals", READING),
-    Row("GET /api/v1/websites/{id}/experiments", READING),
-    # Asked without a pathname: whoever may ask is told so.
-    Row("GET /api/v1/websites/{id}/heatmap", (401, 400, 404, 401, 401, 401)),
-    Row("GET /api/v1/websites/{id}/heatmap-pages", READING),
-    Row("GET /api/v1/websites/{id}/funnel", READING, query="?step=pathname:/&step=pathname:/a"),
-    Row("GET /api/v1/websites/{id}/event-data", READING, query="?event_name=signup"),
-    Row("GET /api/v1/websites/{id}/rejected", READING),
     Row("GET /api/account/state", OPEN),
     Row("GET /api/account/setup", (404,) * 6),
     Row("POST /api/account/setup", (404,) * 6, {"token": "used", "email": "a@b.c", "password": PASSWORD}),
@@ -81,31 +89,8 @@ TABLE = (
     Row("DELETE /api/account/websites/{id}", (401, 401, 401, 404, 202, 401), {"domain": "example.com"}),
     Row("POST /api/account/websites/{id}/share", (401, 401, 401, 404, 201, 401)),
     Row("DELETE /api/account/websites/{id}/share", (401, 401, 401, 404, 204, 401)),
-    Row("GET /api/account/websites/{id}/stats", OWN_WEBSITE),
-    Row("GET /api/account/websites/{id}/timeseries", OWN_WEBSITE),
-    Row("GET /api/account/websites/{id}/top/{field}", OWN_WEBSITE),
-    Row("GET /api/account/websites/{id}/event-names", OWN_WEBSITE),
-    Row("GET /api/account/websites/{id}/entry-pages", OWN_WEBSITE),
-    Row("GET /api/account/websites/{id}/exit-pages", OWN_WEBSITE),
-    Row("GET /api/account/websites/{id}/events", OWN_WEBSITE),
-    Row("GET /api/account/websites/{id}/realtime", OWN_WEBSITE),
-    Row("GET /api/account/websites/{id}/vitals", OWN_WEBSITE),
-    Row("GET /api/account/websites/{id}/experiments", OWN_WEBSITE),
-    Row("GET /api/account/websites/{id}/heatmap", (401, 401, 401, 404, 400, 401)),
-    Row("GET /api/account/websites/{id}/heatmap-pages", OWN_WEBSITE),
-    Row("GET /api/account/websites/{id}/funnel", OWN_WEBSITE, query="?step=pathname:/&step=pathname:/a"),
-    Row("GET /api/account/websites/{id}/event-data", OWN_WEBSITE, query="?event_name=signup"),
-    Row("GET /api/account/websites/{id}/rejected", OWN_WEBSITE),
     # The path is the authorisation: everybody else names a link that was never made.
     Row("GET /api/share/{token}", (404, 404, 404, 404, 404, 200)),
-    Row("GET /api/share/{token}/stats", (404, 404, 404, 404, 404, 200)),
-    Row("GET /api/share/{token}/timeseries", (404, 404, 404, 404, 404, 200)),
-    Row("GET /api/share/{token}/top/{field}", (404, 404, 404, 404, 404, 200)),
-    Row("GET /api/share/{token}/event-names", (404, 404, 404, 404, 404, 200)),
-    Row("GET /api/share/{token}/entry-pages", (404, 404, 404, 404, 404, 200)),
-    Row("GET /api/share/{token}/exit-pages", (404, 404, 404, 404, 404, 200)),
-    Row("GET /api/share/{token}/events", (404, 404, 404, 404, 404, 200)),
-    Row("GET /api/share/{token}/realtime", (404, 404, 404, 404, 404, 200)),
     Row("GET /", OPEN),
     Row("GET /login", OPEN),
     Row("GET /setup", OPEN),

@@ -9,6 +9,7 @@ import pytest
 from tally.reports import event_data as properties
 from tally.rollups.rollup_state import KEPT
 from tally.storage.database import open_database
+from tally.web.components import Engine
 from tests.support.app import App
 from tests.support.cases import cases
 from tests.support.page_client import logged_in
@@ -18,8 +19,8 @@ FUNNEL = "funnel?step=pathname:/&step=pathname:/pricing&step=event_name:signup"
 
 
 @pytest.fixture(scope="module")
-def sync_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SyncApp]:
-    with sync_app_at(tmp_path_factory.mktemp("behaviour") / "analytics.db") as sync_app:
+def sync_app(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Iterator[SyncApp]:
+    with sync_app_at(tmp_path_factory.mktemp("behaviour") / "analytics.db", engine) as sync_app:
         yield sync_app
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from tally.clock import Clock
 from tally.settings import Settings
+from tally.web.components import Engine
 from tests.support.app import NOON_MS, SAFARI_IPHONE, App
 from tests.support.read_api import (
     DAY,
@@ -37,8 +38,8 @@ ALL_DAY = f"from={DAY}&to={DAY}"
 
 
 @pytest.fixture(scope="module")
-def sync_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SyncApp]:
-    with sync_app_at(tmp_path_factory.mktemp("read") / "analytics.db") as opened:
+def sync_app(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Iterator[SyncApp]:
+    with sync_app_at(tmp_path_factory.mktemp("read") / "analytics.db", engine) as opened:
         yield opened
 
 

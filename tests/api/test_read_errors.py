@@ -14,6 +14,7 @@ import yaml
 
 from tally.accounts.accounts import set_plan
 from tally.accounts.api_keys import revoke_api_key
+from tally.web.components import Engine
 from tally.web.routes import ROUTES
 from tests.support.app import NOON_MS, OWNER, Answer, App, MakeApp
 from tests.support.cases import cases
@@ -24,8 +25,8 @@ RATE = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
 
 
 @pytest.fixture(scope="module")
-def sync_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SyncApp]:
-    with sync_app_at(tmp_path_factory.mktemp("read") / "analytics.db") as opened:
+def sync_app(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Iterator[SyncApp]:
+    with sync_app_at(tmp_path_factory.mktemp("read") / "analytics.db", engine) as opened:
         yield opened
 
 

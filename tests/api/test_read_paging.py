@@ -16,6 +16,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from tally.storage.connections import READERS
+from tally.web.components import Engine
 from tests.support.app import NOON_MS, Answer, App, MakeApp
 from tests.support.cases import cases
 from tests.support.read_api import DAY, FIELDS, HOUR_MS, Site, SyncApp, custom, event, filters, sync_app_at, view
@@ -28,8 +29,8 @@ COLUMNS = [
 
 
 @pytest.fixture(scope="module")
-def sync_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SyncApp]:
-    with sync_app_at(tmp_path_factory.mktemp("read") / "analytics.db") as opened:
+def sync_app(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Iterator[SyncApp]:
+    with sync_app_at(tmp_path_factory.mktemp("read") / "analytics.db", engine) as opened:
         yield opened
 
 

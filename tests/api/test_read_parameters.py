@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tally.web.components import Engine
 from tests.support.app import NOON_MS
 from tests.support.cases import cases
 from tests.support.read_api import DAY, ENDPOINTS, FIELDS, Site, SyncApp, filters, ms, request, sync_app_at, view
@@ -36,8 +37,8 @@ TAKEN = {
 
 
 @pytest.fixture(scope="module")
-def sync_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SyncApp]:
-    with sync_app_at(tmp_path_factory.mktemp("read") / "analytics.db") as opened:
+def sync_app(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Iterator[SyncApp]:
+    with sync_app_at(tmp_path_factory.mktemp("read") / "analytics.db", engine) as opened:
         yield opened
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tally.web.components import Engine
 from tests.support.app import NOON_MS
 from tests.support.read_api import MINUTE_MS, NOON, Site, SyncApp, custom, event, ms, sync_app_at, view
 
@@ -15,8 +16,8 @@ Pages = list[tuple[str, int]]
 
 
 @pytest.fixture(scope="module")
-def sync_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SyncApp]:
-    with sync_app_at(tmp_path_factory.mktemp("read") / "analytics.db") as opened:
+def sync_app(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Iterator[SyncApp]:
+    with sync_app_at(tmp_path_factory.mktemp("read") / "analytics.db", engine) as opened:
         yield opened
 
 

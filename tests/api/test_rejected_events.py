@@ -39,6 +39,7 @@ from tally.ingest.rejected_events import (
 )
 from tally.maintenance import deletion
 from tally.storage.database import connect_writer, open_database
+from tally.web.components import Engine
 from tests.support.app import NOON_MS, App, MakeApp, ManualClock
 from tests.support.cases import cases
 from tests.support.page_client import logged_in
@@ -441,8 +442,8 @@ def test_a_running_server(serve: Serve, tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def sync_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SyncApp]:
-    with sync_app_at(tmp_path_factory.mktemp("left_out") / "analytics.db") as one:
+def sync_app(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Iterator[SyncApp]:
+    with sync_app_at(tmp_path_factory.mktemp("left_out") / "analytics.db", engine) as one:
         yield one
 
 

@@ -309,11 +309,11 @@ async def test_markup_in_what_owners_name_is_data(app: App) -> None:
 SECRET = re.compile(r"(?:^|_)(?:token|secret|digest|hash|salt|cookie|seal|signature|password|setup)s?(?:_|$)")
 # Comparisons of what nobody from outside sends, and why.
 HARMLESS = {
-    "gate.py: password_hash_of(connection, account) != password_hash": "two hashes out of the file",
-    "account_api.py: password_hash_of(connection, number) != stored": "two hashes out of the file",
-    "commands.py: getpass.getpass('Again: ') != password": "one person types both",
-    "backups.py: _salt(path) == salt": "two files of the owner's own",
-    "importing.py: self._value(self._token_name) != self._token": "a mark that an import left in the file itself",
+    "changes.py: password_hash_of(connection, account) != password_hash": "two hashes out of the file",
+    "changes.py: password_hash_of(connection, account) != stored": "two hashes out of the file",
+    "accounts.py: getpass.getpass('Again: ') != password": "one person types both",
+    "backup.py: _salt(path) == salt": "two files of the owner's own",
+    "importer.py: self._value(self._token_name) != self._token": "a mark that an import left in the file itself",
 }
 
 

@@ -12,7 +12,7 @@ import lzma
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,15 @@ from analytics_server import build_app
 from tally.accounts.accounts import Account, AccountError, create_account, find_account
 from tally.accounts.api_keys import create_api_key
 from tally.accounts.websites import add_website
+from tally.api.reports import REPORTS, Report
 from tally.clock import Clock
 from tally.events.geoip import BUNDLED
 from tally.ingest.collector import COLLECTOR
+from tally.ingest.sqlite_reports import SqliteReports
 from tally.resources import asset
 from tally.settings import Settings
 from tally.storage.database import open_database
+from tally.web.components import Engine
 from tally.web.runner import RUNNER_OPTIONS, Runner
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -102,14 +105,21 @@ class _LikeTheProcess(TestServer):
 
 
 class App:
-    """An application in this process, with its own database file."""
+    """An application in this process, with its own database file, an analytics engine and a table of reports."""
 
-    def __init__(self, settings: Settings, clock: ManualClock) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        clock: ManualClock,
+        engine: Engine = SqliteReports,
+        reports: Sequence[Report[Any]] = REPORTS,
+    ) -> None:
         self.settings, self.clock, self.db = settings, clock, settings.db
+        self.engine, self.reports = engine, reports
         self.client: TestClient[Any, Any]
 
     async def open(self) -> None:
-        self.application = build_app(self.settings, self.clock)
+        self.application = build_app(self.settings, self.clock, engine=self.engine, reports=self.reports)
         # No cookie jar: tests decide which cookies are sent.
         self.client = TestClient(_LikeTheProcess(self.application), cookie_jar=aiohttp.DummyCookieJar())
         await self.client.start_server()

@@ -19,7 +19,9 @@ from urllib.parse import quote
 from multidict import CIMultiDict
 from yarl import URL
 
+from tally.ingest.sqlite_reports import SqliteReports
 from tally.settings import Settings
+from tally.web.components import Engine
 from tests.support.app import CHROME, NOON_MS, OWNER, Answer, App, ManualClock
 
 T = TypeVar("T")
@@ -69,10 +71,10 @@ def filters(**values: str) -> str:
 class SyncApp:
     """An application that is called without await."""
 
-    def __init__(self, db: Path) -> None:
+    def __init__(self, db: Path, engine: Engine = SqliteReports) -> None:
         limits = {"client_per_minute": NO_LIMIT, "website_per_minute": NO_LIMIT, "key_per_minute": NO_LIMIT}
         self.clock = ManualClock()
-        self.app = App(Settings(db=db, **limits), self.clock)
+        self.app = App(Settings(db=db, **limits), self.clock, engine)
         self._loop = asyncio.new_event_loop()
         self.run(self.app.open())
         self.key = self.run(self.app.key())
@@ -140,9 +142,9 @@ class Site:
 
 
 @contextlib.contextmanager
-def sync_app_at(db: Path) -> Iterator[SyncApp]:
+def sync_app_at(db: Path, engine: Engine = SqliteReports) -> Iterator[SyncApp]:
     """Yield a SyncApp for a module's fixture."""
-    sync_app = SyncApp(db)
+    sync_app = SyncApp(db, engine)
     try:
         yield sync_app
     finally:

@@ -1,0 +1,146 @@
+"""The table of reports: a row is enough for routes, parameters, CSV, metrics and openapi.yaml.
+
+A report that exists in this file alone shows that adding one takes a dataclass, a function and a row.
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tally.api import params
+from tally.api.context import Answer, Question, ReadApi
+from tally.api.params import Ranged
+from tally.api.reports import EVERYONE, OWNER, REPORTS, Report
+from tally.settings import Settings
+from tally.web.components import Engine
+from tally.web.routes import report_routes
+from tests.support.app import ROOT, App, ManualClock
+from tests.support.cases import cases
+from tests.support.page_client import PageClient, logged_in
+from tests.support.read_api import view
+
+DAY = "from=2026-11-17&to=2026-11-17"
+DOCUMENT = yaml.safe_load((ROOT / "static" / "openapi.yaml").read_text())
+
+
+@dataclass(frozen=True, slots=True)
+class BounceParameters(Ranged):
+    """Of the report of this file."""
+
+    limit: int = params.limit(10)
+    unit: str = params.choice("unit", ("percent", "visits"), "percent")
+
+
+async def bounces(api: ReadApi, asked: Question[BounceParameters]) -> Answer:
+    """Return the visits with one pageview."""
+    (found,) = await api.reports.stats([asked.scope], asked.requester)
+    share = 100 * found.bounces // found.visits if asked.parameters.unit == "percent" else found.bounces
+    return Answer(asked.meta() | {"limit": asked.parameters.limit}, [("bounces", share)])
+
+
+ADDED = Report("bounces", BounceParameters, bounces, ("value", "share"), OWNER)
+SHARED = Report("shared-bounces", BounceParameters, bounces, ("value", "share"), EVERYONE)
+
+
+@pytest.fixture
+async def app(tmp_path: Path, clock: ManualClock, engine: Engine) -> AsyncIterator[App]:
+    """An application whose table has two more reports."""
+    app = App(Settings(db=tmp_path / "analytics.db"), clock, engine, (*REPORTS, ADDED, SHARED))
+    await app.open()
+    yield app
+    await app.close()
+
+
+async def asked(app: App) -> tuple[str, str, PageClient, str]:
+    """Return a website with two visits, one of them a bounce; a key, a session and a share link."""
+    website, key = await app.website(), await app.key()
+    events = [view("10:00:00", "/", "ann"), view("10:00:00", "/", "bob"), view("10:01:00", "/a", "bob")]
+    assert (await app.collect({"website_id": website, "events": events})).json["accepted"] == 3
+    session = await logged_in(app)
+    link = (await session("POST", f"/api/account/websites/{website}/share")).json["data"]["share"]
+    return website, key, session, f"/api{link}"
+
+
+async def test_a_row_makes_an_endpoint(app: App) -> None:
+    website, key, session, link = await asked(app)
+    path = f"/api/v1/websites/{website}/bounces?{DAY}"
+    found = await app.get(path, key)
+    assert found.json["data"] == [{"value": "bounces", "share": 50}]
+    assert found.json["meta"]["limit"] == 10
+    assert (await app.get(f"{path}&unit=visits", key)).json["data"][0]["share"] == 1
+    assert (await app.get(f"{path}&filter_pathname=/a", key)).json["data"][0]["share"] == 0
+    assert (await app.get(f"{path}&format=csv", key)).text == "value,share\r\nbounces,50\r\n"
+    again = await app.get(path, key, headers={"If-None-Match": found.headers["ETag"]})
+    assert again.status == 304
+    assert (await session("GET", f"/api/account/websites/{website}/bounces?{DAY}")).status == 200
+    assert (await app.get(f"{link}/bounces?{DAY}")).status == 404
+    assert (await app.get(f"{link}/shared-bounces?{DAY}")).json["data"] == found.json["data"]
+    assert 'endpoint="shared-bounces"' in (await app.get("/metrics")).text
+
+
+@cases(
+    ("query", "field"),
+    [
+        ("unit=visitors", "unit"),
+        ("unit=visits&unit=visits", "unit"),
+        ("limit=0", "limit"),
+        ("interval=day", "interval"),
+        ("filter_x=1", "filter_x"),
+        ("from=x", "from"),
+        ("format=xml", "format"),
+    ],
+)
+async def test_its_parameters_are_checked(app: App, query: str, field: str) -> None:
+    website, key = await app.website(f"{field}.example.com"), await app.key()
+    answer = await app.get(f"/api/v1/websites/{website}/bounces?{query}", key)
+    assert (answer.status, answer.json["error"]["field"]) == (400, field), answer.text
+
+
+async def test_who_is_asked_for_a_key(app: App) -> None:
+    website, _, _, _ = await asked(app)
+    for path in (f"/api/v1/websites/{website}/bounces", f"/api/account/websites/{website}/bounces"):
+        assert (await app.get(path)).status == 401
+
+
+def test_routes_follow_from_the_table() -> None:
+    paths = [route.path for route in report_routes((ADDED, SHARED))]
+    assert paths == [
+        "/api/v1/websites/{id}/bounces",
+        "/api/v1/websites/{id}/shared-bounces",
+        "/api/account/websites/{id}/bounces",
+        "/api/account/websites/{id}/shared-bounces",
+        "/api/share/{token}/shared-bounces",
+    ]
+
+
+def documented(report: Report[Any]) -> dict[str, Any]:
+    operation: dict[str, Any] = DOCUMENT["paths"][f"/api/v1/websites/{{id}}/{report.path}"]["get"]
+    return operation
+
+
+def test_the_document_has_the_reports_of_the_table() -> None:
+    prefix = "/api/v1/websites/{id}/"
+    paths = {path.removeprefix(prefix) for path in DOCUMENT["paths"] if path.startswith(prefix)}
+    assert paths == {report.path for report in REPORTS}
+
+
+@cases("report", REPORTS, ids=lambda report: report.name)
+def test_the_document_has_the_parameters_of_the_table(report: Report[Any]) -> None:
+    described = []
+    for parameter in documented(report)["parameters"]:
+        while "$ref" in parameter:
+            parameter = DOCUMENT["components"]["parameters"][parameter["$ref"].rsplit("/", 1)[-1]]
+        if parameter["in"] == "query":
+            described.append(parameter["name"])
+    filters = {f"filter_{field}" for field in params.filters_of(report.parameters)}
+    assert sorted(described) == sorted(report.allowed | filters)
+
+
+@cases("report", REPORTS, ids=lambda report: report.name)
+def test_the_document_has_csv_where_the_table_has_columns(report: Report[Any]) -> None:
+    content = documented(report)["responses"]["200"]["content"]
+    assert ("text/csv" in content) is bool(report.columns)
