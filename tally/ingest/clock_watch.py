@@ -1,10 +1,10 @@
-"""Watches the system's clock for the store: says when it jumped, and notes in the file what the next start must know.
+"""Watch the system clock: log jumps, and record in the database what the next start needs.
 
-tally/clock.py decides what is believed; this room tells it once a second to look, logs what it found, once a minute at
-the most, and writes its note every ten minutes, after a jump, and at the end. A file that takes no note, full or
-damaged, costs nothing but the note: it is tried again.
+tally/clock.py decides which time is used. This class makes it check once a second, logs the result at most once a
+minute, and writes the record every ten minutes, after a jump, and at shutdown. Where the file cannot be written, the
+record is tried again later.
 
-Which forwarded headers came from where (tally/events/sender.py) is noted along with it, for `doctor`.
+Which forwarded headers arrived (tally/events/sender.py) is recorded with it, for `doctor`.
 """
 
 import sqlite3
@@ -18,14 +18,14 @@ from tally.storage.connections import Thread
 from tally.storage.database import transaction
 from tally.timestamps import HOUR_MS, in_words
 
-# our choice: a killed server loses no more than this of its note, far less than a stop that is believed at once.
+# A killed server loses at most this much of its record, far less than a gap that is accepted at once.
 NOTE_NS = 600_000_000_000
 _MINUTE_NS = 60_000_000_000
 HELD = f"{CONFIRMED_AFTER_MS // HOUR_MS} hours"
 
 
 class ClockWatch:
-    """Used by the event loop alone. `proxies` gives what is to be noted of forwarded headers."""
+    """Used by the event loop alone. `proxies` returns what is recorded about forwarded headers."""
 
     def __init__(self, clock: Clock, writer: Thread) -> None:
         self._clock, self._writer = clock, writer
@@ -36,7 +36,7 @@ class ClockWatch:
         self._is_away = False
 
     async def begin(self) -> None:
-        """Goes on from the file's note. Raises sqlite3.Error."""
+        """Continue from the record in the file. Raises sqlite3.Error."""
         noted = await self._writer.run(notes.clock_state)
         if noted is None:
             return
@@ -55,7 +55,7 @@ class ClockWatch:
             )
 
     def look(self, now_ms: int) -> None:
-        """To be called every second."""
+        """Check the clock; call every second."""
         clock, before_ms = self._clock, self._clock.ahead_ms
         has_jumped = clock.check()
         is_away = abs(clock.ahead_ms) > MAX_STEP_MS
@@ -77,14 +77,14 @@ class ClockWatch:
         self._is_away = is_away
 
     async def note_if_due(self) -> None:
-        """Write a note when one is due; to be called every second."""
+        """Write the record when it is due; call every second."""
         proxies = self.proxies()
         if self._clock.monotonic_ns() - self._noted_ns >= NOTE_NS or proxies != self._noted_proxies:
             self._noted_ns, self._noted_proxies = self._clock.monotonic_ns(), proxies
             await self.note()
 
     async def note(self) -> None:
-        """Writes down what the next start is to know, if the file takes it."""
+        """Write the record for the next start, if the file can be written."""
         noted, proxies = self._clock.state(), self.proxies()
 
         def write(connection: sqlite3.Connection) -> None:
@@ -95,5 +95,5 @@ class ClockWatch:
         try:
             await self._writer.run(write)
         except sqlite3.Error:
-            # The store says so, and finds out when it is over.
+            # The store reports the failure and notices when it is over.
             self._noted_ns -= NOTE_NS - _MINUTE_NS

@@ -1,19 +1,19 @@
-"""The line of requests before the one writer, and the groups in which it commits them.
+"""Group commit: the queue of write requests, and the groups in which the one writer commits them.
 
-Group commit without a timer: the writer takes all that is queued, writes it in one transaction, commits with fsync,
-then everyone is told. While it commits, the next group gathers. Nobody is told before the commit. There is no task
-between loop and thread: one call hands a group over, one comes back with what became of it.
+There is no timer. The writer takes all that is queued, writes it in one transaction, commits with fsync, and then every
+request of the group is answered; while it commits, the next group gathers. No request is answered before the commit.
+There is no task between event loop and writer thread: one call hands a group over, one call brings the result back.
 
-Loop and writer share one interpreter, and where both have work they take turns at it, which costs more than the work
-itself. So a group that follows another is handed over once the loop has found nothing new several times in a row: who
-was just answered has mostly sent the next by then, and the loop has read it before the writer begins. 32 clients that
-wait for their answers come in groups of 30 rather than 23, and up to a tenth faster. A request alone waits for nobody.
+Event loop and writer share one interpreter, and switching between them costs more than the work itself. So a group that
+follows another is handed over only after several turns of the loop without a new request: clients that were just
+answered have mostly sent the next one by then. 32 clients that wait for their responses come in groups of 30 rather
+than 23, and are up to a tenth faster. A single request is written at once.
 
-If a group fails for a reason that lies in the file or the disk, everyone in it is told 503 and nothing is kept; so are
-those who wait while the file takes nothing (tally/storage/health.py). Before and after each group, and before anybody
-is told, the writer's thread looks whether the file is still where it was: what a deleted one took in between is told
-503 too. If a group fails for any other reason, its requests are written one by one, so that only the one that causes it
-fails.
+If a group fails because of the file or the disk, all its requests are answered 503 and nothing is stored; so are those
+that wait while the file cannot be written (tally/storage/health.py). Before and after each group, before the response,
+the writer's thread checks that the database file is still in its place; requests that were written to a deleted file
+are answered 503. If a group fails for any other reason, its requests are written one by one, so that only the one that
+causes it fails.
 """
 
 import asyncio
@@ -29,22 +29,22 @@ from tally.latency_histogram import Histogram
 from tally.storage.connections import Thread
 from tally.storage.health import RETRY_S, Health, lies_in_the_file, refusal
 
-# our choice: what one transaction holds; 2,000 events take 50 to 90 ms, twice that with event_ids.
-MOST_EVENTS_A_GROUP = 2_000
-# our choice: of 1, 4, 8, 16 and 30 looks 8 were fastest or as fast. A look is a turn of the loop, 3 us where it has
-# nothing else to do; so many events, or so long, are enough in any case.
-MOST_LOOKS = 8
+# 2,000 events take 50 to 90 ms, twice that with event_ids.
+MAX_GROUP_EVENTS = 2_000
+# Turns of the loop without a new request: of 1, 4, 8, 16 and 30 turns, 8 were fastest or as fast. A turn takes 3 µs
+# where the loop has nothing else to do. A group of so many events, or after so long, is written in any case.
+QUIET_TURNS = 8
 ENOUGH_EVENTS = 64
-MOST_GATHER_NS = 2_000_000
-# our choice: about a second's worth of writing.
-MOST_EVENTS_WAITING = 20_000
-# our choice: what is usual lies in the middle of them.
+MAX_GATHER_NS = 2_000_000
+# About a second of writing.
+MAX_QUEUED_EVENTS = 20_000
+# Typical values lie in the middle of the buckets.
 _TOOK_NS = tuple(round(ms * 1e6) for ms in (1, 2.5, 5, 10, 25, 50, 100, 500, 2_500))
 _SIZES = (1, 5, 20, 100, 500, 2_000)
 
 
 class Counters:
-    """What the metrics tell of the writer."""
+    """Counters of the writer, for the metrics."""
 
     def __init__(self) -> None:
         self.failed_commits = 0
@@ -53,7 +53,7 @@ class Counters:
 
 
 class GroupCommit:
-    """The line. `held` is told of each group that was committed."""
+    """The SQLite engine behind engine.Ingest. `published` is called with each group that was committed."""
 
     def __init__(
         self,
@@ -61,15 +61,15 @@ class GroupCommit:
         event_writer: EventWriter,
         clock: Clock,
         health: Health,
-        held: Callable[[list[WriteRequest], WriteResult], None],
+        published: Callable[[list[WriteRequest], WriteResult], None],
     ) -> None:
         self.counters = Counters()
         # Events that wait for a commit.
         self.queue = 0
         self._writer, self._event_writer, self._clock = writer, event_writer, clock
-        self._health, self._held = health, held
+        self._health, self._published = health, published
         self._waiting: deque[tuple[WriteRequest, OnWritten]] = deque()
-        # How many of those that wait are written each by itself.
+        # How many of the waiting requests are written each in a transaction of its own.
         self._alone = 0
         self._is_stopped = False
         self._is_idle = asyncio.Event()
@@ -77,8 +77,8 @@ class GroupCommit:
 
     @property
     def is_full(self) -> bool:
-        """Whether so much waits that nothing is queued behind it."""
-        return self.queue >= MOST_EVENTS_WAITING
+        """Whether so many events wait that no request is accepted."""
+        return self.queue >= MAX_QUEUED_EVENTS
 
     def append(self, request: WriteRequest, on_written: OnWritten) -> None:
         """As engine.Ingest."""
@@ -91,7 +91,7 @@ class GroupCommit:
         self.queue += len(request.events)
         if self._is_idle.is_set():
             self._is_idle.clear()
-            # After whatever else the loop has at hand: what comes in together goes together.
+            # After all else that the loop has to do now: requests that arrive together are committed together.
             asyncio.get_running_loop().call_soon(self._write_group)
 
     def stop(self) -> None:
@@ -103,8 +103,8 @@ class GroupCommit:
         await self._is_idle.wait()
 
     def _gather(self, looks: int, left: int, before: int, end_ns: int) -> None:
-        """Hands a group over after so many `looks` without anybody new, or at `end_ns`; so many are `left`, and so many
-        waited `before`, at the last look."""
+        """Hand a group over after `looks` turns without a new request, or at `end_ns`. `left`: turns that are left;
+        `before`: requests that waited at the last turn."""
         found = len(self._waiting)
         left = looks if found > before else left - 1
         if left > 0 and self.queue < ENOUGH_EVENTS and self._clock.monotonic_ns() < end_ns:
@@ -120,7 +120,7 @@ class GroupCommit:
         events = len(group[0][0].events)
         is_alone = self._alone > 0
         self._alone -= is_alone
-        while self._waiting and events < MOST_EVENTS_A_GROUP and not is_alone:
+        while self._waiting and events < MAX_GROUP_EVENTS and not is_alone:
             group.append(self._waiting.popleft())
             events += len(group[-1][0].events)
         if not self._health.takes_events:
@@ -139,16 +139,16 @@ class GroupCommit:
             self.counters.took.add(now_ns - begun_ns)
             self.counters.sizes.add(events)
             self._health.held()
-            self._held(requests, result)
+            self._published(requests, result)
             for (_, tell), outcome in zip(group, result.outcomes, strict=True):
                 tell(outcome)
-            looks = min(len(group) - 1, MOST_LOOKS)
-            loop.call_soon(self._gather, looks, looks, 0, now_ns + MOST_GATHER_NS)
+            looks = min(len(group) - 1, QUIET_TURNS)
+            loop.call_soon(self._gather, looks, looks, 0, now_ns + MAX_GATHER_NS)
 
         self._writer.start(lambda connection: self._write(connection, requests), written)
 
     def _write(self, connection: sqlite3.Connection, requests: list[WriteRequest]) -> WriteResult:
-        """On the writer's thread. The second look is for what is answered 202, the first keeps the refused out."""
+        """On the writer's thread. The second check is for events that are answered 202, the first for refused ones."""
         files = self._health.files
         files.check_database()
         written = self._event_writer.write(connection, requests)
@@ -157,7 +157,7 @@ class GroupCommit:
         return written
 
     def _refuse(self, group: list[tuple[WriteRequest, OnWritten]], events: int) -> None:
-        """For who stood in line when the file ceased to take events."""
+        """Refuse requests that were queued before the file stopped accepting events."""
         self.queue -= events
         for _, tell in group:
             tell(ApiError(STORAGE_UNAVAILABLE, retry_after_s=RETRY_S))

@@ -1,10 +1,10 @@
-"""The store at work: its file opened and closed, what it does each second, the work in the background.
+"""Opening and closing of the store, its periodic tasks, and its background work.
 
-Opening refuses a file that cannot be used before anybody listens, a damaged one too, as far as a short look at it finds
-damage. Each chore is a task of its own, so that one that waits for the writer holds up no other: to look how it stands
-with the file, the chores of the store, emptying the log, mending, the clock's notes, and the background work on rollups
-and deleted websites (tally/maintenance/scheduler.py). The last can be ended and begun anew, since that is done while
-the file is not well (tally/storage/recovery.py).
+Opening refuses a file that cannot be used, or that a short check finds damaged, before the server listens. Each
+periodic task is an asyncio task of its own, so that one that waits for the writer does not delay the others: checking
+the file, the tasks of the store, truncating the log, recovery, the clock's record, and the background work on rollups
+and deleted websites (tally/maintenance/scheduler.py). The background work can be stopped and started again, as recovery
+does (tally/storage/recovery.py).
 """
 
 import asyncio
@@ -26,31 +26,31 @@ from tally.storage.database import SERVER_BUSY_S, BadDatabase, connect_reader, c
 from tally.storage.health import Health, look_for_damage
 from tally.storage.recovery import Recovery
 
-# our choice: 30 MB of a file; a start takes half a second as it is.
+# Checks about 30 MB of a file; the rest of a start takes half a second.
 START_CHECK_S = 0.2
-# our choice: counting a day reads its rows once; a large cache would hold nothing that is read again.
+# Counting a day reads its rows once, so a large cache would hold nothing that is read again.
 BUILDER_CACHE_KIB = 1_000
 FAILED_PAUSE_S = 10.0
 
 Chore = tuple[str, Callable[[], Awaitable[object]], Callable[[Exception], None]]
-"""What is done every second, how, and what its failures are reported to."""
+"""A task of every second: its name in the log, the function, and what its failures are reported to."""
 
 
 class _Work:
-    """The work in the background, which can be ended and begun anew."""
+    """The background work, which can be stopped and started again."""
 
     def __init__(self, store: Store, make: Callable[[], None]) -> None:
         self._store, self._make = store, make
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begins it where it is not under way."""
+        """Start it unless it runs."""
         if self._task is None:
             self._make()
             self._task = asyncio.create_task(_work_forever(self._store))
 
     async def stop(self) -> None:
-        """Ends it, in the middle of whatever it does: it can be killed at any point."""
+        """Stop it at once: it can be cancelled at any point."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -62,7 +62,7 @@ class _Work:
 async def opened(
     path: Path, event_writer: EventWriter, clock: Clock, query_s: float, keep_days: int = 0, min_free_bytes: int = 0
 ) -> AsyncIterator[Store]:
-    """The store over the database at `path`, made where there is none, with its writer at work."""
+    """Yield the store of the database at `path`, which is created where there is none."""
     async with contextlib.AsyncExitStack() as closing:
         writer = await on_thread(
             open_database(path, create=True, busy_s=SERVER_BUSY_S), lambda: connect_writer(path, SERVER_BUSY_S)
@@ -121,20 +121,20 @@ def _chores(store: Store) -> Sequence[Chore]:
 
 
 async def _forever(what: str, step: Callable[[], Awaitable[object]], failed: Callable[[Exception], None]) -> None:
-    """Run a chore every second, whatever becomes of it: a chore that failed once is not to be missing from then on."""
+    """Run a task every second, also after it has failed."""
     while True:
         await asyncio.sleep(TICK_S)
         try:
             await step()
         except ApiError:
-            pass  # it was logged where it came from
+            pass  # logged where it was raised
         except Exception as failure:
             failed(failure)
             log.error("%s failed: %s", what, where_it_failed(failure))
 
 
 def _ignored(failure: Exception) -> None:
-    """For a failure that says nothing about the file, or that its chore has reported."""
+    """For failures that are no fault of the file, or that the task has reported itself."""
 
 
 async def _work_forever(store: Store) -> None:

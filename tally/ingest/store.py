@@ -1,16 +1,16 @@
-"""The database in use: one writer with group commit, read-only connections, and what is kept in memory of both.
+"""The open database of a running server: one writer, read-only readers, and what is kept in memory of the file.
 
-Its rules:
-- One connection writes, on one thread; all commits and checkpoints of this process are its own. What is collected
-  stands in line for it (tally/ingest/group_commit.py).
-- Another process may write too (the command line). `PRAGMA data_version` on the writing connection tells when; then
-  websites, keys and usage are read anew. It is asked every second, and when somebody names an unknown website or key.
+- One connection writes, on one thread; all commits and checkpoints of this process are its own. Collected events are
+  queued for it (tally/ingest/group_commit.py).
+- Another process, such as the command line, may write too. `PRAGMA data_version` on the writing connection shows when;
+  websites, keys and usage are then read again. It is checked every second, and when a request has an unknown website or
+  key.
 
-What is seen of the file's health is in tally/storage/health.py, what is done about it in tally/storage/recovery.py.
-Whatever opens a connection to the file in this process for longer than one transaction is to be listed there.
+The health of the file is observed by tally/storage/health.py and restored by tally/storage/recovery.py. Anything in
+this process that keeps a connection open for longer than one transaction has to be registered there.
 
-SQLite starts its log over only in a moment in which nobody reads. Where questions leave none and the log has grown, the
-readers are held for that moment.
+SQLite can restart its write-ahead log only at a moment without readers. Where reports leave no such moment and the log
+has grown, the readers are held for one.
 """
 
 import asyncio
@@ -45,22 +45,22 @@ P = ParamSpec("P")
 T = TypeVar("T")
 SQLITE_VERSION = sqlite3.sqlite_version
 TICK_S = 1.0
-# our choice: a stranger naming random websites makes the writer look at most ten times a second.
-LOOK_AGAIN_S = 0.1
-# our choice: `key list` shows the last use to the minute.
+# Requests with random website ids make the writer check the file at most ten times a second.
+REFRESH_S = 0.1
+# `key list` shows the last use to the minute.
 NOTE_USE_NS = 60_000_000_000
 EMPTY_LOG_NS = 10_000_000_000
-# CONTRACT: the end within 10 seconds; our choice.
+# The contract: the process ends within 10 seconds.
 CLOSE_S = 2.0
-# our choice: where commits take more than this of the time that other steps leave them, the work in the background
-# waits: at full speed it is 0.4 and more, at 1,000 single events a second 0.2. It asks before each of its steps, but in
-# a shorter span than this a few commits would look like many.
+# Background work pauses where commits take more than this share of the time that other steps leave them. At full speed
+# the share is 0.4 and more, at 1,000 single events a second 0.2. It is measured over at least BUSY_OVER_NS: a shorter
+# span would show a few commits as many.
 BUSY_SHARE = 0.3
 BUSY_OVER_NS = 100_000_000
 
 
-class Work(NamedTuple):
-    """How long the writer's thread has worked at a moment: at everything, and at commits."""
+class WorkTime(NamedTuple):
+    """The time that the writer's thread has worked by a moment: in all, and on commits."""
 
     at_ns: int
     all_ns: int
@@ -78,13 +78,13 @@ class Store:
         self.counters = self.ingest.counters
         self.event_writer = event_writer
         self.registry = AccountCache({}, {}, {}, {}, {}, {}, {})
-        # The newest id committed; every lower one is committed too, or never used. The first page of events ends here.
+        # The newest committed id, where the first page of events ends. Every lower one is committed or never used.
         self.last_id = 0
         self.readers = readers
         self.live = Realtime()
         self.clock_watch = ClockWatch(clock, writer)
         self.rejected_events = RejectedEvents(clock)
-        # Chores of other rooms; they are told the time.
+        # Functions to call every second, with the wall time in milliseconds.
         self.each_second: list[Callable[[int], None]] = [self.clock_watch.look, self.live.sweep]
         self._writer = writer
         self.path, self.health = health.path, health
@@ -100,21 +100,21 @@ class Store:
         self._noted_ns = -NOTE_USE_NS
         self.builder: RollupBuilder
         self.deletion_worker: DeletionWorker
-        # As it was when the writer's work was looked at last, and what was found.
-        self._work = Work(0, 0, 0)
+        # The writer's work time at the last check of `is_busy`, and its result.
+        self._work = WorkTime(0, 0, 0)
         self._is_busy = False
 
     def note_change(self, website: int) -> None:
-        """What may be read of a website has changed."""
+        """Record that the data of a website has changed."""
         self._changes[website] = self._changes.get(website, 0) + 1
 
     def is_busy(self) -> bool:
-        """Whether commits kept the writer busy since it was asked last; within BUSY_OVER_NS, what was found then."""
-        now, before = Work(time.monotonic_ns(), self._writer.worked_ns, self._writer.started_ns), self._work
+        """Return whether commits kept the writer busy since the last call; within BUSY_OVER_NS, the last result."""
+        now, before = WorkTime(time.monotonic_ns(), self._writer.worked_ns, self._writer.started_ns), self._work
         if now.at_ns - before.at_ns >= BUSY_OVER_NS:
             commits_ns = now.commits_ns - before.commits_ns
             others_ns = now.all_ns - before.all_ns - commits_ns
-            # A step counts where it ends, and may have begun long before.
+            # A step counts at its end and may have begun long before.
             self._is_busy = commits_ns > BUSY_SHARE * max(0, now.at_ns - before.at_ns - others_ns)
             self._work = now
         return self._is_busy
@@ -125,23 +125,23 @@ class Store:
         return self.ingest.queue
 
     def version_of(self, website: int) -> tuple[int, int]:
-        """The website's change counter: another value after every change of what may be read of it."""
+        """Return the website's change counter: another value after every change of its data."""
         return self._changes.get(website, 0), self._changes_elsewhere
 
     def website(self, id: str) -> Website | None:
-        """The website of that id."""
+        """Return the website with that id, None where there is none."""
         return self.registry.websites.get(id)
 
     def key(self, value: str) -> ApiKey | None:
-        """The API key of that value."""
+        """Return the API key of that value, None where there is none."""
         return self.registry.keys.get(key_digest(value, self.key_salt))
 
     def note_use(self, key: ApiKey, now_ms: int) -> None:
-        """Remembers that a key was used; written now and then."""
+        """Record that a key was used; written once a minute."""
         self._used_keys[key.number] = now_ms
 
     def used(self, account: int, now_ms: int) -> int:
-        """This month's accepted events of an account."""
+        """Return the events that an account has used this month."""
         return self.registry.usage.get((account, month_of(now_ms)), 0)
 
     def event_limit(self, plan: str) -> int | None:
@@ -150,25 +150,25 @@ class Store:
 
     @property
     def log_bytes(self) -> int:
-        """The size of SQLite's log beside the database."""
+        """The size of SQLite's write-ahead log."""
         return _size(self.health.files.log)
 
     @property
     def file_bytes(self) -> int:
-        """The size of the database itself."""
+        """The size of the database file."""
         return _size(self.path)
 
     async def look_at_the_file(self) -> None:
-        """`look`, as a chore."""
+        """`look`, as a task of every second."""
         self.look()
 
     def look_writable(self) -> bool:
-        """Look at the file; whether everything but events may be written."""
+        """Check the file; return whether everything but events may be written."""
         self.look()
         return self.health.is_writable
 
     def look(self) -> str:
-        """How it stands with the file just now, in one word of tally/storage/health.py."""
+        """Check the file; return its state, a word of tally/storage/health.py."""
         self.health.look(self._writer.busy_since_ns)
         return self.health.state
 
@@ -178,17 +178,17 @@ class Store:
         is_gone: Callable[[], bool] = lambda: False,
         claim: Claim = SERVER,
     ) -> T:
-        """Runs a question on a read-only connection, in one snapshot, until `is_gone`. Raises ApiError 503."""
+        """Run a function on a read-only connection, in one snapshot, until `is_gone`. Raises ApiError 503."""
         return await self.readers.ask(question, is_gone, claim)
 
     async def look_again(self) -> None:
-        """Reads websites, keys and usage anew if another process has written, unless that was looked at just now."""
+        """`refresh`, unless that was done within REFRESH_S."""
         now_ns = self._clock.monotonic_ns()
-        if now_ns - self._looked_ns >= LOOK_AGAIN_S * 1e9:
+        if now_ns - self._looked_ns >= REFRESH_S * 1e9:
             await self.refresh()
 
     async def refresh(self) -> None:
-        """Reads websites, keys and usage anew if another process has written."""
+        """Read websites, keys and usage again if another process has written. Raises ApiError 503."""
         self._looked_ns = self._clock.monotonic_ns()
         month, changes = month_of(self._clock.wall_ms()), self._changes_here
         try:
@@ -200,7 +200,7 @@ class Store:
         except sqlite3.Error as failure:
             self.health.failed_to_read(failure)
             raise refusal(failure, "reading websites and keys") from None
-        # What was changed here meanwhile is newer than what was found: then the next look finds both.
+        # A change made here meanwhile is newer than what was read; the next refresh then reads both.
         if found is not None and changes == self._changes_here:
             self._data_version, self.registry = version, found
             self._changes_elsewhere += 1
@@ -215,7 +215,7 @@ class Store:
 
     async def _catch_up(self) -> None:
         last_id = await self._writer.run(self.event_writer.catch_up)
-        # A group that was committed right afterwards may have been published before this.
+        # A group that was committed right afterwards may already have been published.
         self.last_id = max(self.last_id, last_id or 0)
 
     async def lookup(
@@ -252,12 +252,12 @@ class Store:
         return result
 
     async def tick(self) -> None:
-        """Run all chores of a second, one after another."""
+        """Run all tasks of a second, one after another."""
         await self.chores()
         await self.empty_log()
 
     async def chores(self) -> None:
-        """Run the chores of every second but `empty_log`. Each is bounded: the next one is not kept waiting."""
+        """Run the tasks of every second except `empty_log`. Each is bounded in time."""
         await self.refresh()
         now_ms, now_ns = self._clock.wall_ms(), self._clock.monotonic_ns()
         for chore in self.each_second:
@@ -274,7 +274,7 @@ class Store:
         now_ns = self._clock.monotonic_ns()
         is_wanted = self.log_bytes > MAX_WAL_BYTES or self.deletion_worker.wants_empty_log
         if is_wanted and self.health.takes_events and now_ns >= self._empty_again_ns:
-            # Where it fails, or another process reads, such as a backup, ours are not to be held all the time for that.
+            # If it fails, for example because another process reads, the readers are not held again at once.
             self._empty_again_ns = now_ns + EMPTY_LOG_NS
             async with self.readers.held():
                 if await self._writer.run(truncate_wal):
@@ -290,14 +290,14 @@ class Store:
         await self._writer.run(note)
 
     async def _write_rejected_events(self) -> None:
-        """What was left out goes to the file; while that takes nothing, it waits in memory."""
+        """Write the counts of rejected events; while the file cannot be written, they stay in memory."""
         if not self.health.is_writable:
             return
         try:
             await self.rejected_events.write(self._writer)
         except sqlite3.Error as failure:
             self.health.failed(failure)
-            raise refusal(failure, "counting what was left out") from None
+            raise refusal(failure, "counting rejected events") from None
 
     def _publish(self, requests: list[WriteRequest], written: WriteResult) -> None:
         for number in {event.website.number for request in requests for event in request.events}:
@@ -308,7 +308,7 @@ class Store:
         self.live.hand_over(written.visits)
 
     def _warn_of_usage(self, used: dict[tuple[int, int], int]) -> None:
-        """Logs once that an account has used so much of its month: when a commit passes the mark."""
+        """Log that an account has used a share of its month's events, once, when a commit passes the mark."""
         for account, events in used.items():
             owner = self.registry.owners.get(account[0])
             limit = None if owner is None else self.event_limit(owner.plan)
@@ -320,22 +320,22 @@ class Store:
                     log.warning("account %d has used %d percent of its month's %d events", account[0], percent, limit)
 
     def accounts_past(self, percent: int, now_ms: int) -> int:
-        """How many accounts have used at least so much of their month."""
+        """Return how many accounts have used at least so many percent of their month's events."""
         limits = [(self.event_limit(owner.plan), number) for number, owner in self.registry.owners.items()]
         return sum(limit is not None and self.used(number, now_ms) * 100 >= percent * limit for limit, number in limits)
 
     def forget_what_was_read(self) -> None:
-        """The writer's connection is another one: what it said of the file's version means nothing any more."""
+        """Discard the known data_version: it belongs to the writer's previous connection."""
         self._data_version = -1
 
     def stop(self) -> None:
-        """Takes no more jobs; those that wait are written."""
+        """Accept no more requests; those that wait are written."""
         self._closing = True
         self.ingest.stop()
         self.readers.stop()
 
     async def close(self) -> None:
-        """Ends the writer once what waits is written; notes what is still to be noted."""
+        """Write all that waits in the queue and in memory."""
         self.stop()
         await self.ingest.empty()
         state = self.look()
@@ -346,7 +346,7 @@ class Store:
             if is_writable:
                 await self._write_rejected_events()
             if state == "gone":
-                # Else it is found beside whatever has taken the database's place. Who still reads soon ends.
+                # Otherwise the log would be found beside another database in its place. Readers end soon.
                 async with self.readers.held(), asyncio.timeout(CLOSE_S):
                     while not await self._writer.run(truncate_wal):
                         await asyncio.sleep(0.02)

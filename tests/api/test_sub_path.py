@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tally import base_path as paths
-from tally.ingest.fast_path import Lines, openings_below, read_plain
+from tally.ingest.fast_path import HeaderCache, read_plain, request_lines
 from tally.settings import BadSetting, settings_from
 from tests.support.app import OWNER, App, MakeApp
 from tests.support.cases import cases
@@ -147,10 +147,10 @@ async def test_the_next_page_of_a_list_is_below_the_prefix(make_app: MakeApp) ->
 
 
 def test_events_below_the_base_path_take_the_short_way() -> None:
-    openings = openings_below("/stats")
+    openings = request_lines("/stats")
     rest = b" HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
-    for path, is_short in ((b"/stats/api/collect", True), (b"/stats/api/v1/collect", True), (b"/api/collect", False)):
-        assert (read_plain(b"POST " + path + rest, Lines(), openings) is not None) is is_short, path
+    for path, is_fast in ((b"/stats/api/collect", True), (b"/stats/api/v1/collect", True), (b"/api/collect", False)):
+        assert (read_plain(b"POST " + path + rest, HeaderCache(), openings) is not None) is is_fast, path
 
 
 def test_the_start_names_the_base_path(serve: Serve) -> None:

@@ -232,7 +232,7 @@ def _range(asked: timerange.Range) -> None:
 # What a fuzzer can hardly guess: the length of what follows the head.
 _LENGTH = b"{length}"
 # As the server does, over all that comes.
-_LINES = shortcut.Lines()
+_LINES = shortcut.HeaderCache()
 
 
 def plain(data: bytes) -> None:

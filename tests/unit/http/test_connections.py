@@ -326,7 +326,7 @@ async def test_overload_is_told_before_the_body_is_read(
     assert (answers[0][0], json.loads(answers[0][1])["error"]["code"]) == (503, "overloaded")
     short[1].write(request)
     assert (await answer(short))[0] == 202
-    ways = [way.is_short for way in connections(app).all if way.has_requested]  # type: ignore[attr-defined]
+    ways = [way.is_fast for way in connections(app).all if way.has_requested]  # type: ignore[attr-defined]
     assert True in ways, "it stayed on the short way"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tally.ingest.fast_path import MOST_FIELDS, MOST_HEAD_BYTES, MOST_LINES, Lines, read_plain
+from tally.ingest.fast_path import MAX_FIELDS, MAX_HEAD_BYTES, MAX_LINES, HeaderCache, read_plain
 from tests.support.app import App, MakeApp
 from tests.support.cases import cases
 
@@ -19,7 +19,7 @@ HEAD = b"POST /api/collect HTTP/1.1\r\nHost: x\r\nUser-Agent: a b\r\nContent-Len
 
 def test_a_plain_request() -> None:
     fields = {"host": "x", "user-agent": "a b", "content-length": "20"}
-    assert read_plain(HEAD + BODY, Lines()) == (fields, BODY)
+    assert read_plain(HEAD + BODY, HeaderCache()) == (fields, BODY)
 
 
 VALUES = (
@@ -36,7 +36,7 @@ def test_lines_that_differ_each_time_are_read_as_all_others_are(value: str) -> N
             (HEAD.replace(b"User-Agent: a b", f"{name}{gap}{value}".encode("latin-1")) + BODY)
             for name in ("X-Forwarded-By", "X-Forwarded-For")
         )
-        expected, got = read_plain(usual, Lines()), read_plain(quick, Lines())
+        expected, got = read_plain(usual, HeaderCache()), read_plain(quick, HeaderCache())
         assert (got is None) == (expected is None)
         if expected is not None and got is not None:
             assert got[0]["x-forwarded-for"] == expected[0]["x-forwarded-by"]
@@ -56,7 +56,7 @@ def test_lines_that_differ_each_time_are_read_as_all_others_are(value: str) -> N
     ids=str,
 )
 def test_plain(old: bytes, new: bytes) -> None:
-    assert read_plain((HEAD + BODY).replace(old, new, 1), Lines()) is not None
+    assert read_plain((HEAD + BODY).replace(old, new, 1), HeaderCache()) is not None
 
 
 @cases(
@@ -83,7 +83,7 @@ def test_plain(old: bytes, new: bytes) -> None:
         (b"Host: x", b"Host: x\r\nExpect: 100-continue"),
         (b"Host: x", b"Host: x\r\nUpgrade: h2c"),
         (b"Host: x", b"Host: x\r\nProxy-Connection: close"),
-        (b"Host: x", b"Host: x" + b"".join(b"\r\nX-%d: y" % n for n in range(MOST_FIELDS))),
+        (b"Host: x", b"Host: x" + b"".join(b"\r\nX-%d: y" % n for n in range(MAX_FIELDS))),
         (b"Host: x", b"Host: x\r\nno colon"),
         (b"Host: x", b"Host: x\r\n: no name"),
         (b"a b", b"a\0b"),
@@ -92,7 +92,7 @@ def test_plain(old: bytes, new: bytes) -> None:
         (b"a b", b""),
         (b"a b", b" a"),
         (b"a b", b"a "),
-        (b"a b", b"a" * MOST_HEAD_BYTES),
+        (b"a b", b"a" * MAX_HEAD_BYTES),
         (b"Content-Length: 20\r\n", b""),
         (b": 20", b": 19"),
         (b": 20", b": 21"),
@@ -110,11 +110,11 @@ def test_plain(old: bytes, new: bytes) -> None:
 def test_not_plain(old: bytes, new: bytes) -> None:
     sent = HEAD + BODY
     assert old in sent
-    assert read_plain(sent.replace(old, new, 1), Lines()) is None
+    assert read_plain(sent.replace(old, new, 1), HeaderCache()) is None
 
 
 def test_a_line_that_comes_again_says_the_same() -> None:
-    lines = Lines()
+    lines = HeaderCache()
     first = read_plain(HEAD + BODY, lines)
     assert lines[b"User-Agent: a b"] == ("user-agent", "a b")
     assert read_plain(HEAD + BODY, lines) == first
@@ -123,17 +123,17 @@ def test_a_line_that_comes_again_says_the_same() -> None:
 
 
 def test_no_line_that_tells_of_somebody_is_kept() -> None:
-    lines = Lines()
+    lines = HeaderCache()
     told = b"\r\nX-Forwarded-For: 203.0.113.7\r\nReferer: https://a.example/?q=1\r\nCookie: a=b\r\nAuthorization: c"
     assert read_plain(HEAD.replace(b"Host: x", b"Host: x" + told) + BODY, lines) is not None
     assert sorted(lines) == [b"Content-Length: 20", b"Host: x", b"User-Agent: a b"]
 
 
 def test_kept_lines_are_bounded() -> None:
-    lines = Lines()
-    for number in range(3 * MOST_LINES):
+    lines = HeaderCache()
+    for number in range(3 * MAX_LINES):
         assert read_plain(HEAD.replace(b"a b", b"a %d" % number) + BODY, lines) is not None
-        assert len(lines) <= MOST_LINES
+        assert len(lines) <= MAX_LINES
     assert read_plain(HEAD.replace(b"a b", b"long" * 100) + BODY, lines) is not None
     assert not any(b"long" in line for line in lines)
 
@@ -141,7 +141,7 @@ def test_kept_lines_are_bounded() -> None:
 def test_more_than_a_body_may_hold_is_not_plain() -> None:
     for length, is_plain in ((65_536, True), (65_537, False)):
         sent = HEAD.replace(b": 20", b": %d" % length) + b" " * length
-        assert (read_plain(sent, Lines()) is not None) is is_plain
+        assert (read_plain(sent, HeaderCache()) is not None) is is_plain
 
 
 class Client:
@@ -159,7 +159,7 @@ class Client:
     def ways(self) -> tuple[int, int]:
         """How many connections are aiohttp's, and how many are not."""
         everybody = self._app.client.server.runner.server.connections.all
-        short = sum(way.is_short for way in everybody)
+        short = sum(way.is_fast for way in everybody)
         return len(everybody) - short, short
 
     async def answer(self) -> tuple[str, list[str], bytes]:

@@ -192,7 +192,7 @@ async def test_a_question_that_takes_too_long_is_given_up(make_app: MakeApp) -> 
 
 async def test_what_waits_is_bounded(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     """503 `overloaded` with Retry-After; what waited before it is stored."""
-    monkeypatch.setattr("tally.ingest.group_commit.MOST_EVENTS_WAITING", 30)
+    monkeypatch.setattr("tally.ingest.group_commit.MAX_QUEUED_EVENTS", 30)
     website = await app.website()
     batch = {"website_id": website, "events": [view(website)] * 10}
     with write_lock(app):
