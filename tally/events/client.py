@@ -1,18 +1,17 @@
-"""Who is calling: the page a web request comes from, and the address of the client.
+"""The client of a request: the page that it comes from, and its address.
 
-Whom we believe about the page. A web request has an Origin, a Referer or a Sec-Fetch-Site header; browsers
-set these and no script can change them, so they keep a stranger's page from counting for a website. Origin
-decides; only where there is none does Referer. What names no host (`null`, a list, two headers, an unreadable
-text) belongs to nobody. A request with none of the three is an app or a server and is not checked: whoever
-writes his own client can forge every header, and no check here would stop him.
+The page. A web request has an Origin, a Referer or a Sec-Fetch-Site header. Browsers set these and no script can change
+them, so other people's pages cannot send events for a website. Origin decides; Referer only where there is no Origin. A
+header that names no host (`null`, a list, two headers, an unreadable text) matches no website. A request with none of
+the three comes from an app or a server and is not checked: a client that is no browser can forge every header.
 
-Whom we believe about the address. The socket's peer, and nobody else, unless the peer is a trusted proxy.
-Then the forwarded header is read from the right, where our own proxy wrote, and left as soon as an address is
-not a trusted proxy: what stands further left was written by strangers. An entry that is no address, an empty
-one too, ends the walk at the last address believed. IPv4-mapped addresses are IPv4, zone ids are dropped.
+The address. It is the socket's peer, unless the peer is a trusted proxy. Then the forwarded header is read from the
+right, where the proxy wrote, up to the first address that is not a trusted proxy; what stands further left can be
+forged. An entry that is no address, also an empty one, ends the search at the last address found. IPv4-mapped addresses
+become IPv4, zone ids are dropped.
 
-This room keeps nothing: no cache, no store of addresses, no log. In step with it: CONTRACT's "Web request"
-and "Client address", the settings trusted_proxy and forwarded_header.
+Nothing is kept or logged here. Keep in step: "Web request" and "Client address" in docs/reference/, the settings
+trusted_proxy and forwarded_header.
 """
 
 import re
@@ -43,8 +42,8 @@ PRIVATE_NETWORKS: tuple[Network, ...] = (
 
 # Any scheme, for the exact extra origins; no userinfo, since an origin has none.
 _REFERER = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^/?#@\\\s\x00-\x1f\x7f]+)(?:[/?#][^\x00-\x1f\x7f]*)?")
-# our choice: an address with port and zone is under 70 characters; the patterns below take the square of a length.
-_MOST_ENTRY = 256
+# An address with port and zone has under 70 characters; the patterns below take time quadratic in the length.
+_MAX_ENTRY = 256
 _PORT = r"(?::(?:[0-9]{1,5}|_[A-Za-z0-9._-]+))?"  # RFC 7239 6: a number or an obfuscated name
 _NODE = re.compile(rf'("?)(?:([0-9.]+){_PORT}|\[([^\[\]"]*:[^\[\]"]*)\]{_PORT}|([^\[\]"]*:[^\[\]"]*))\1')
 _PAIR = r'([A-Za-z]+)=("[^"\\]*"|[^";,\s\\]+)'
@@ -63,7 +62,7 @@ _NAMELESS = PageOrigin("", "")
 
 
 def page_origin(headers: Mapping[str, str]) -> PageOrigin | None:
-    """The page a web request comes from; None where it is no web request.
+    """Return the page that a web request comes from; None where it is no web request.
 
     A plain mapping must spell the names as here; aiohttp's, which ignores case, also shows repeated headers.
     """
@@ -73,7 +72,7 @@ def page_origin(headers: Mapping[str, str]) -> PageOrigin | None:
 
 
 def page_origin_of(origin: str | None, referer: str | None, fetch_site: str | None) -> PageOrigin | None:
-    """The same by the three headers themselves, None where one was not sent."""
+    """The same for the three headers themselves, None where one was not sent."""
     if origin is not None:
         return _from_origin(origin)
     if referer is not None:
@@ -103,7 +102,7 @@ def _from_referer(text: str) -> PageOrigin:
 
 
 def allows(page: PageOrigin | None, domain: str, extra_origins: Collection[str]) -> bool:
-    """Whether a website of this domain takes events from the page; None, no web request, is always taken."""
+    """Return whether a website of this domain accepts events from a page; always true for None, no web request."""
     if page is None:
         return True
     if extra_origins and _is_extra(page.origin, extra_origins):
@@ -119,7 +118,7 @@ def _is_extra(origin: str, extra_origins: Collection[str]) -> bool:
 
 
 def parse_proxies(texts: Iterable[str]) -> tuple[Network, ...]:
-    """The networks of trusted proxies; `none` alone trusts nobody. Raises ValueError with what to write."""
+    """Return the networks of trusted proxies; `none` alone gives none. Raises ValueError with the fix."""
     given = [text.strip() for text in texts]
     if [text.lower() for text in given] == ["none"]:
         return ()
@@ -128,7 +127,7 @@ def parse_proxies(texts: Iterable[str]) -> tuple[Network, ...]:
 
 def _network(text: str) -> Network:
     if text.lower() == "none":
-        raise ValueError("--trusted-proxy none trusts nobody: leave out the others, or leave out none.")
+        raise ValueError("--trusted-proxy none stands alone: remove the other networks, or remove none.")
     try:
         network = ip_network(text, strict=False)
         if "%" in text:
@@ -144,7 +143,7 @@ def _network(text: str) -> Network:
 
 
 def _unmapped(network: Network) -> Network:
-    """An IPv4-mapped network as IPv4: clients are compared as IPv4, so the mapped one would never match."""
+    """Return an IPv4-mapped network as IPv4: clients are compared as IPv4, so the mapped one would never match."""
     mapped = network.network_address.ipv4_mapped if isinstance(network, IPv6Network) else None
     if mapped is None or network.prefixlen < 96:  # RFC 4291 2.5.5.2: ::ffff:0:0/96
         return network
@@ -154,9 +153,9 @@ def _unmapped(network: Network) -> Network:
 def client_address(
     peer: str | None, forwarded: Sequence[str], trusted: tuple[Network, ...], header: str = "X-Forwarded-For"
 ) -> Address:
-    """The client's address: the peer, or what trusted proxies say in the header's lines, as sent in order.
+    """Return the client's address: the peer, or what trusted proxies wrote in the header's lines, in the order sent.
 
-    A peer that is no address (None, a Unix socket's path) is this machine. `Forwarded` is read by RFC 7239,
+    A peer that is no address (None, the path of a Unix socket) counts as loopback. `Forwarded` is parsed by RFC 7239,
     any other header as a list of addresses.
     """
     believed = _plain_address(peer) if peer else LOOPBACK
@@ -166,7 +165,7 @@ def client_address(
         return believed
     read = _element_address if header.lower() == "forwarded" else _node_address
     for line in reversed(forwarded):
-        # A comma inside quotes is cut too: no address has one, and the halves end the walk.
+        # A comma inside quotes splits too: no address has one, and the halves end the search.
         for entry in reversed(line.split(",")):
             address = read(entry)
             if address is None:
@@ -178,12 +177,12 @@ def client_address(
 
 
 def is_proxy(peer: str | None, trusted: tuple[Network, ...]) -> bool:
-    """Whether the socket's peer is a proxy whose headers are believed."""
+    """Return whether the socket's peer is a trusted proxy."""
     return _is_trusted(client_address(peer, (), trusted), trusted)
 
 
 def _is_trusted(address: Address, trusted: tuple[Network, ...]) -> bool:
-    # A loop, not any(): half the cost, and this runs twice a request.
+    # A loop, not any(): half the time, and this runs twice a request.
     for network in trusted:  # noqa: SIM110
         if address in network:
             return True
@@ -191,8 +190,8 @@ def _is_trusted(address: Address, trusted: tuple[Network, ...]) -> bool:
 
 
 def _plain_address(text: str) -> Address | None:
-    """An address and nothing else, IPv4-mapped as IPv4, without its zone id; None for any other text."""
-    # inet_pton takes what ipaddress takes (a test compares them) in a quarter of the time, 0.4 us.
+    """Return an address, IPv4-mapped as IPv4, without its zone id; None for any other text."""
+    # inet_pton accepts what ipaddress accepts (a test compares them) in a quarter of the time, 0.4 µs.
     try:
         if ":" not in text:
             return IPv4Address(inet_pton(AF_INET, text))
@@ -203,8 +202,8 @@ def _plain_address(text: str) -> Address | None:
 
 
 def _node_address(text: str) -> Address | None:
-    """The address of one entry: 192.0.2.7, 192.0.2.7:80, 2001:db8::7, [2001:db8::7]:80, quoted or not."""
-    if len(text) > _MOST_ENTRY:
+    """Return the address of one entry: 192.0.2.7, 192.0.2.7:80, 2001:db8::7, [2001:db8::7]:80, quoted or not."""
+    if len(text) > _MAX_ENTRY:
         return None
     entry = text.strip(" \t")
     address = _plain_address(entry)
@@ -215,13 +214,13 @@ def _node_address(text: str) -> Address | None:
 
 
 def _element_address(text: str) -> Address | None:
-    """The address of the one `for` of a Forwarded element; None where it is hidden, missing or doubled."""
-    if len(text) > _MOST_ENTRY or _ELEMENT.fullmatch(text) is None:
+    """Return the address of the `for` of a Forwarded element; None where it is hidden, missing or repeated."""
+    if len(text) > _MAX_ENTRY or _ELEMENT.fullmatch(text) is None:
         return None
     nodes = [value for name, value in _PAIRS.findall(text) if name.lower() == "for"]
     return _node_address(nodes[0]) if len(nodes) == 1 else None
 
 
 def bucket_key(address: Address) -> bytes:
-    """What a client's bucket is kept under: an IPv4 address's 4 bytes, an IPv6 one's first 8 (its /64)."""
+    """Return a client's rate limit key: the 4 bytes of an IPv4 address, the first 8 (the /64) of an IPv6 one."""
     return address.packed[:8]

@@ -1,17 +1,14 @@
-"""Who is here now: identity -> visitor and visits. In memory only, bounded, never on disk.
+"""In-memory map from visitor identity to visitor and visits of the current day. Bounded, never on disk.
 
-Rules: this room never sees an address, a User-Agent or a session_id but to hash them, under a random salt of the UTC
-day that itself lives in memory only. What leaves it is a random number (the visitor) and small counts (the visits).
-`Salts` is used by the event loop alone, `Sessions` by the writer's thread alone, so neither needs a lock: no await
-and no other thread stands between reading and changing them.
+Identities (tally/events/identity.py) are hashes. What leaves this module is a random number (the visitor) and small
+counts (the visits). `Sessions` is used by the writer's thread alone, so it needs no lock.
 
-A visit is a maximal run of one visitor's traffic events without a gap over 30 minutes: a function of the set of their
-times, whatever the order of arrival. So all visits of a visitor's day are kept (there cannot be more than 48), and a
-late event may lengthen one, bring its begin forward, or join two; `touch` says which rows that changes on disk.
+A late event may lengthen a visit, move its start forward, or join two (tally/events/visits.py has the rule), so all
+visits of a visitor's day are kept; there cannot be more than 48. `touch` returns which rows on disk that changes.
 
-An identity is one bytes object: 22 bytes (12 of them say in which quarters of an hour of its day it has events, which
-tally/rollups/totals.py needs) and 25 for each visit (8 of them say which page it is on, which tally/ingest/realtime.py
-needs). Values are replaced, never changed, so undoing a failed transaction is putting the old ones back.
+An identity's value is one bytes object: 22 bytes (12 of them a bit for each quarter-hour of the day with an event, for
+tally/rollups/totals.py) and 25 for each visit (8 of them the page of its latest view, for tally/ingest/realtime.py).
+Values are replaced, never changed, so a failed transaction is undone by putting the old ones back.
 """
 
 import secrets
@@ -24,9 +21,9 @@ from tally.events.identity import is_over
 from tally.events.visits import Visit, belongs_to_visit
 from tally.timestamps import DAY_MS, QUARTER_MS
 
-# visitor, UTC day, a bit for each of its 96 quarters with an event: the first 64, the others
+# Visitor, UTC day, a bit for each of its 96 quarter-hours with an event: the first 64, the others.
 _HEAD = struct.Struct("<QHQI")
-# ordinal, begin and end in ms of the day, views, custom events; the latest view's ms of the day and its page
+# Ordinal, start and end in ms of the day, pageviews, events; the latest view's ms of the day and its page.
 _VISIT = struct.Struct("<BIIIIII")
 _SINGLE = struct.Struct("<QHQIBIIIIII")  # the usual case: one visit
 _LOW = (1 << 64) - 1
@@ -34,8 +31,8 @@ _make = tuple.__new__
 
 
 class SessionUpdate(NamedTuple):
-    """What a traffic event did: its visit as it is now, the visits as they were that it replaced (none to two), and in
-    which quarters of the day its visitor had events before, as a mask."""
+    """The effect of a traffic event: its visit as it is now, the visits that this replaces as they were (none to two),
+    and the quarter-hours of the day in which the visitor had events before, as a bit mask."""
 
     visitor: int
     visit: Visit
@@ -44,7 +41,7 @@ class SessionUpdate(NamedTuple):
 
 
 def _visit(day_ms: int, ordinal: int, begin: int, end: int, views: int, events: int, view: int, page: int) -> Visit:
-    # As Visit(...), in half the time; so below.
+    # As Visit(...), in half the time.
     return _make(Visit, (ordinal, day_ms + begin, day_ms + end, views, events, day_ms + view, page))
 
 
@@ -55,9 +52,9 @@ def _opened(far: list[Visit], ts_ms: int, is_view: bool, page: int) -> Visit:
 
 def _joined(near: list[Visit], ts_ms: int, is_view: bool, page: int) -> Visit:
     shown = [(visit.view_ms, visit.page) for visit in near if visit.views]
-    # Of views at one moment the one that arrived last has the greater id.
+    # Of views at the same time the one that arrived last has the greater id.
     last = max([(ts_ms, page), *shown] if is_view else shown, key=itemgetter(0), default=(ts_ms, page))
-    # The events of the others are renumbered on disk: the fewer the better.
+    # The longest visit keeps its number: the events of the others are renumbered on disk.
     kept = max(near, key=lambda visit: (visit.end_ms - visit.begin_ms, -visit.ordinal))
     return Visit(
         kept.ordinal,
@@ -81,7 +78,7 @@ def _pack(visitor: int, day: int, mask: int, visits: list[Visit]) -> bytes:
 
 
 class Sessions:
-    """Identities with their visits, least recently seen first. `keep` makes changes hold, `undo` takes them back."""
+    """Identities with their visits, least recently seen first. `keep` confirms changes, `undo` reverts them."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -94,7 +91,7 @@ class Sessions:
         return len(self._packed)
 
     def visitor(self, identity: bytes, ts_ms: int) -> int:
-        """The visitor of an identity, drawn if new; opens no visit."""
+        """Return the visitor of an identity, a new one if it is not known; opens no visit."""
         packed = self._packed.get(identity)
         if packed is None:
             packed = self._new(ts_ms)
@@ -109,11 +106,11 @@ class Sessions:
         return None if packed is None else int(_HEAD.unpack_from(packed)[0])
 
     def touch(self, identity: bytes, ts_ms: int, is_view: bool, page: int = 0) -> SessionUpdate:
-        """Counts a traffic event in: lengthens, joins or opens visits. `page`: a view's pathname, as a label."""
+        """Add a traffic event: lengthen, join or open visits. `page`: a view's pathname, as a label."""
         old = self._packed.get(identity)
         packed = old or self._new(ts_ms)
         if len(packed) == _SINGLE.size:
-            # Nearly always, and then nearly always it is lengthened: the same as below, in half the time.
+            # The usual case, a visitor with one visit that is lengthened: the same as below, in half the time.
             visitor, day, low, high, ordinal, begin, end, views, events, view, latest = _SINGLE.unpack(packed)
             day_ms = day * DAY_MS
             at, mask = ts_ms - day_ms, low | high << 64
@@ -148,7 +145,7 @@ class Sessions:
         return _make(SessionUpdate, (visitor, now, tuple(near), mask))
 
     def keep(self, deletion_time_ms: int) -> None:
-        """The transaction is committed: changes hold. Once a UTC day, forgets what is surely over."""
+        """Confirm all changes after the commit. Once a UTC day, delete the identities of days that are over."""
         self._before.clear()
         day = deletion_time_ms // DAY_MS
         if day != self._swept_day:
@@ -157,7 +154,7 @@ class Sessions:
                 del self._packed[identity]
 
     def undo(self) -> None:
-        """The transaction failed: every identity is as it was after the last `keep` (but for who was seen last)."""
+        """Revert all changes since the last `keep`, except for the order of eviction."""
         for identity, packed in self._before.items():
             if packed is None:
                 self._packed.pop(identity, None)
@@ -166,7 +163,7 @@ class Sessions:
         self._before.clear()
 
     def _new(self, ts_ms: int) -> bytes:
-        # 62 bits: two of a website's visitors meet with a chance of 1 in 1,480,000 at 2.5 million of them.
+        # 62 bits: among 2.5 million visitors of a website, the chance of a collision is 1 in 1,480,000.
         return _HEAD.pack(secrets.randbits(62), ts_ms // DAY_MS, 0, 0)
 
     def _put(self, identity: bytes, packed: bytes, old: bytes | None) -> None:

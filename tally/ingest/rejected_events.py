@@ -1,18 +1,18 @@
-"""What was left out: how many events of a website were not taken, when and why, and a few examples of each reason.
+"""Counts of rejected events: how many events of a website were not stored, when and why, with a few samples.
 
-An event counts where its website is known and it was not taken, each time that it is sent: what is sent again and
-refused again counts twice. It counts by the quarter of an hour of its arrival, so that days of every time zone add up.
-What belongs to no website (an unknown id, a body that is no JSON, a client over its bucket before its body is read) is
-in no website's count; whole requests that were refused are counted for the server, by code, in `requests`.
+An event counts where its website is known and it was not stored, each time it is sent: an event that is sent again and
+rejected again counts twice. It counts in the quarter-hour of its arrival, so that days of every time zone add up. What
+belongs to no website (an unknown id, a body that is no JSON, a client over its rate limit before the body is read) is
+not counted for a website; requests that were refused whole are counted for the server, by code, in `requests`.
 
-Counting is an addition to a dict on the loop; accepted events are not seen here at all. Once a second the writer adds
-what was counted to the file, in transactions of its own. Killed, the server loses what it counted since, a second or
-so; ended in good order, nothing. While the file cannot be written the counts wait in memory; those of a second in which
-the disk failed at the very commit may count twice.
+Counting is an addition to a dict on the event loop; accepted events are not seen here. Once a second the writer adds
+the counts to the file, in transactions of its own. A killed server loses the counts since then, about a second; an
+orderly end loses none. While the file cannot be written, counts wait in memory. Those of a second in which the disk
+failed at the commit itself may count twice.
 
-Its rules: only registered websites are counted, so made-up ids and hosts leave nothing behind. An example says when (to
-the second), which type and field by our own names, a refused page's host, a crawler's name from our own list; never an
-address, a User-Agent, a session_id, a path or a value. Of each website and reason the newest ten different ones are
+Only registered websites are counted, so random ids and hosts leave nothing behind. A sample has the time to the second,
+type and field by names of the API, the host of a refused page, and a crawler's name from a fixed list; never an
+address, a User-Agent, a session_id, a path or a value. Of each website and reason the newest ten different samples are
 kept, for 30 days; counts for 400 days.
 """
 
@@ -56,20 +56,20 @@ REASONS: tuple[tuple[str, str], ...] = (
     ("overloaded", "unavailable"),
     ("storage_unavailable", "unavailable"),
 )
-"""Code of collect's answer, and the reason it belongs to. A place here is the reason's number in the database: new ones
-go to the end."""
+"""Code in the response, and the reason that it belongs to. The place is its number in the database, so new ones go to
+the end."""
 NUMBER_OF = {code: number for number, (code, _) in enumerate(REASONS)}
 SAMPLES_KEPT = 10
-# our choice: a year and what is compared with it.
+# A year, and the days that are compared with it.
 KEPT_DAYS = 400
 SAMPLES_KEPT_DAYS = 30
-# our choice: websites x reasons x quarters that wait; reached only where the disk has been full for long, 10 MB.
-MOST_WAITING = 50_000
-# our choice: what one transaction holds, under 20 ms of the writer's time; and what is written of examples in a second.
-MOST_A_STEP = 1_000
-MOST_SAMPLES = 500
-# our choice: how many events of a second are looked at for examples, of each website and reason.
-LOOKS = 20
+# Counts (website, reason, quarter-hour) in memory, 10 MB; reached only after the disk has been full for long.
+MAX_PENDING = 50_000
+# Counts of one transaction, under 20 ms of the writer's time; and samples that are written in a second.
+MAX_STEP_COUNTS = 1_000
+MAX_STEP_SAMPLES = 500
+# Events of a second that are considered as samples, for each website and reason.
+MAX_CANDIDATES = 20
 _ROWS_A_STEP = 500
 _FORGET_NS = 3_600_000_000_000
 _FIELDS = frozenset(
@@ -77,12 +77,12 @@ _FIELDS = frozenset(
 )
 
 Source = tuple[Website | None, int | None]
-"""Whose an event is and of which type, None where that is not known."""
+"""An item's website and the number of its type, None where unknown."""
 
 
 class Sample(NamedTuple):
-    """An example: the type's number or None where it is none of ours, the field to blame or "", the refused page's host
-    or the crawler's name or ""."""
+    """A sample: the number of the type (None where unknown), the field at fault or "", and the refused page's host, the
+    crawler's name or ""."""
 
     type: int | None
     field: str
@@ -90,21 +90,21 @@ class Sample(NamedTuple):
 
 
 class Pending(NamedTuple):
-    """A step's worth of what is to be written: events by (website, quarter, reason); by (website, reason) examples, the
-    newest last, each with when it came (milliseconds, of a whole second)."""
+    """What one transaction writes: events by (website, quarter-hour, reason), and samples by (website, reason), newest
+    last, each with its time in milliseconds, rounded down to the second."""
 
     counts: dict[tuple[int, int, int], int]
     samples: dict[tuple[int, int], dict[Sample, int]]
 
 
 class RejectedEvents:
-    """What has been counted since it was last written. For the event loop alone; no await between look and change."""
+    """The counts since the last write. Used by the event loop alone; no await stands between check and change."""
 
     def __init__(self, clock: Clock) -> None:
         # Since the start, by code: events of websites, and requests that were refused whole.
         self.events: Counter[str] = Counter()
         self.requests: Counter[str] = Counter()
-        # Events that could not be counted by website for want of room.
+        # Events that were not counted for their website, because MAX_PENDING was reached.
         self.uncounted = 0
         self._counts: dict[tuple[int, int, int], int] = {}
         self._samples: dict[tuple[int, int], dict[Sample, int]] = {}
@@ -116,11 +116,11 @@ class RejectedEvents:
         self._forgot_ns = clock.monotonic_ns() - _FORGET_NS
 
     def version_of(self, website: int) -> int:
-        """Another value after every change of what is in the file of a website."""
+        """Return another value after every change of a website's stored counts."""
         return self._versions.get(website, 0)
 
     def note(self, source: Source, code: str, field: str, sender: Sender, now_ms: int) -> None:
-        """An event was not taken; one of no website, or for a reason that is none of REASONS, is passed over."""
+        """Count a rejected event; one without a website, or with a code that is not in REASONS, is ignored."""
         website, type_ = source
         reason = NUMBER_OF.get(code)
         if reason is None or website is None:
@@ -130,14 +130,14 @@ class RejectedEvents:
             self.origins.record(website.number, sender.page.origin, sender.client.key, now_ms)
         key = (website.number, now_ms // QUARTER_MS, reason)
         known = self._counts.get(key)
-        if known is None and len(self._counts) >= MOST_WAITING:
+        if known is None and len(self._counts) >= MAX_PENDING:
             self.uncounted += 1
             return
         self._counts[key] = (known or 0) + 1
-        # Looking at more than these of a flood would cost more than counting it.
+        # More candidates would cost more than the counting itself in a flood.
         place = website.number, reason
         looks = self._looks[place]
-        if looks < LOOKS and (looks or len(self._looks) < MOST_SAMPLES // SAMPLES_KEPT):
+        if looks < MAX_CANDIDATES and (looks or len(self._looks) < MAX_STEP_SAMPLES // SAMPLES_KEPT):
             self._looks[place] += 1
             self._keep(place, _sample(type_, code, field, sender), now_ms)
 
@@ -145,25 +145,25 @@ class RejectedEvents:
         kept = self._samples.setdefault(place, {})
         kept.pop(sample, None)
         if len(kept) < SAMPLES_KEPT:
-            # To the second: no other row of the file is to be recognised by it.
+            # To the second, so that it identifies no other row of the file.
             kept[sample] = now_ms // 1000 * 1000
 
     def note_all(self, sources: Iterable[Source], code: str, sender: Sender, now_ms: int) -> None:
-        """A request was refused whole: each of its events whose website is known was not taken."""
+        """Count the events of a request that was refused whole."""
         for source in sources:
             self.note(source, code, "", sender, now_ms)
 
     async def write(self, writer: Thread) -> None:
-        """Adds what was counted to the file. Raises sqlite3.Error, and then it waits for the next time.
+        """Add the counts to the file. Raises sqlite3.Error; the counts are then kept for the next time.
 
-        Once begun it goes on, whoever waits for it: a step that was handed to the writer must not be counted again.
+        Not cancelled with its caller: a step that was handed to the writer must not be counted again.
         """
         await asyncio.shield(asyncio.ensure_future(self._write(writer)))
 
     async def _write(self, writer: Thread) -> None:
         async with self._is_writing:
-            # What is counted meanwhile waits for the next second: a flood would hold up the other chores for ever.
-            for _ in range(-(-len(self._counts) // MOST_A_STEP)):
+            # Only the counts of now: in a flood this would otherwise never end.
+            for _ in range(-(-len(self._counts) // MAX_STEP_COUNTS)):
                 pending = self._taken()
                 try:
                     await writer.run(partial(_in_transaction, add, pending))
@@ -173,7 +173,7 @@ class RejectedEvents:
                 self._have_changed({website for website, _, _ in pending.counts})
             now_ns = self._clock.monotonic_ns()
             if now_ns - self._forgot_ns >= _FORGET_NS:
-                # One step a second, until there is nothing left for an hour.
+                # One step a second until nothing is left, then again after an hour.
                 changed = await writer.run(partial(_in_transaction, forget_old, self._clock.deletion_time_ms()))
                 self._have_changed(changed)
                 if not changed:
@@ -182,9 +182,9 @@ class RejectedEvents:
     def _taken(self) -> Pending:
         counts, samples = self._counts, self._samples
         self._samples, self._looks = {}, Counter()
-        if len(counts) > MOST_A_STEP:
+        if len(counts) > MAX_STEP_COUNTS:
             some = list(counts.items())
-            counts, self._counts = dict(some[:MOST_A_STEP]), dict(some[MOST_A_STEP:])
+            counts, self._counts = dict(some[:MAX_STEP_COUNTS]), dict(some[MAX_STEP_COUNTS:])
         else:
             self._counts = {}
         return Pending(counts, samples)
@@ -211,7 +211,7 @@ def _sample(type_: int | None, code: str, field: str, sender: Sender) -> Sample:
 
 
 def _shown_host(host: str) -> str:
-    """A page's host; an address in its place is not told, since it may be a person's."""
+    """Return a page's host; an address is replaced, since it may be a person's."""
     try:
         ip_address(host.strip("[]"))
     except ValueError:
@@ -228,7 +228,7 @@ def _in_transaction(step: Callable[[sqlite3.Connection, W], T], what: W, connect
 
 
 def add(connection: sqlite3.Connection, pending: Pending) -> None:
-    """Adds counts and examples of the websites that are still there."""
+    """Add counts and samples of the websites that still exist."""
     connection.executemany(
         "/* rejected_events.add */ insert into rejected_event select ?1, ?2, ?3, ?4"
         " where exists (select 1 from website where number = ?1)"
@@ -289,7 +289,7 @@ def forget_old(connection: sqlite3.Connection, deletion_time_ms: int) -> set[int
 def days(connection: sqlite3.Connection, website: int, edges: Sequence[tuple[int, int]]) -> list[dict[int, int]]:
     """For each span [from_ms, to_ms), whose ends are full quarters: events by the reason's number."""
     first, last = edges[0][0] // QUARTER_MS, edges[-1][1] // QUARTER_MS
-    # What is asked about may be decades: only where there is anything is it counted.
+    # The range may be decades: only the part that has rows is counted.
     oldest = connection.execute(
         "/* rejected_events.oldest */ select quarter from rejected_event where website = ? and quarter >= ?"
         " and quarter < ?"
@@ -321,7 +321,7 @@ def _counts(connection: sqlite3.Connection, website: int, first: int, end: int) 
 
 
 def samples(connection: sqlite3.Connection, website: int, from_ms: int, to_ms: int) -> list[tuple[int, int, Sample]]:
-    """The examples of a range that are kept, newest first, each with the reason's number and when it came last."""
+    """Return the samples of a range, newest first: the reason's number, when it was last seen, the sample."""
     rows = connection.execute(
         "/* rejected_events.samples */ select reason, arrived_ms, type, field, detail from rejected_sample"
         " where website = ? and arrived_ms >= ? and arrived_ms < ? order by arrived_ms desc, reason, id desc",
@@ -330,7 +330,7 @@ def samples(connection: sqlite3.Connection, website: int, from_ms: int, to_ms: i
     return [(reason, ms, Sample(*sample)) for reason, ms, *sample in rows]
 
 
-# --- told
+# --- presentation
 
 COLUMNS = ("time", "reason", "code", "events")
 
@@ -338,7 +338,7 @@ COLUMNS = ("time", "reason", "code", "events")
 def told(
     times: Sequence[str], days: Sequence[dict[int, int]], found: Sequence[tuple[int, int, Sample]], tz: ZoneInfo
 ) -> Any:
-    """What the endpoint answers: sum, reasons by events descending, days in order, examples newest first."""
+    """Return the content of the response: sum, reasons by events descending, days in order, newest samples first."""
     sums: Counter[int] = Counter()
     for day in days:
         sums.update(day)
@@ -362,7 +362,7 @@ def told(
 
 
 def rows(told: Any) -> list[tuple[str, str, str, int]]:
-    """The days of what is told as rows of COLUMNS, those reasons that occurred."""
+    """Return the days as rows of COLUMNS, with the reasons that occurred."""
     return [
         (day["time"], REASONS[NUMBER_OF[code]][1], code, events)
         for day in told["days"]

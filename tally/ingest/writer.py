@@ -1,25 +1,24 @@
-"""The one transaction of a group of requests: what is taken, what is a duplicate, and the rows of both.
+"""The transaction of a group of write requests: which events are stored, and the rows that they become.
 
-Everything that must hold exactly once is decided here, on the writer's thread, between BEGIN IMMEDIATE and COMMIT:
-event_id duplicates, the monthly limit, new values beyond a day's limits, the assignment a conversion needs, visitors
-and visits. `EventWriter.write` either commits the whole group with fsync or changes nothing, neither in the file nor in
+All that must hold exactly once is decided here, on the writer's thread, between BEGIN IMMEDIATE and COMMIT: duplicates
+by event_id, the monthly limit, the daily limits of new values, the assignment that a conversion needs, visitors and
+visits. `EventWriter.write` either commits the whole group with fsync or changes nothing, neither in the file nor in
 memory (sessions, labels, ids).
 
-How it works: `write` reads what the file knows of the group's event_ids, assignments and usage in a few statements,
-then decides on the rows in order of arrival (`_Group.decide`): for a row that is not stored nothing is written, neither
-a label nor a new value. It walks those that are stored (`_Group.take`), gathering rows by table, then writes each table
-in as few statements as possible: a statement of 64 rows lets the interpreter lock go once where 64 statements let it go
-64 times.
+`write` reads the stored event_ids, assignments and usage of the group in a few statements, then decides event by event
+in order of arrival (`_Group.decide`); an event that is not stored writes nothing, neither a label nor a new value. The
+stored ones are then collected as rows by table (`_Group.take`), and each table is written in as few statements as
+possible: each statement releases the interpreter lock once.
 
-A visit's row is written as it is after the group; where its begin moved or two visits became one, the old rows go, and
-the events of the one that was swallowed are renumbered (rare: only an event that arrives late can join visits).
+A visit's row is written as it is after the group. Where its start moved, or two visits became one, the old rows are
+deleted and the events of the visit that ended are renumbered. That is rare: only a late event can join visits.
 
-Totals of quarters of an hour follow every commit (tally/rollups/totals.py); top lists follow a little later, but for
-late events (tally/rollups/rollup_state.py).
+Quarter-hour totals are updated by every commit (tally/rollups/totals.py); the values of dimensions follow in the
+background, except for late events (tally/rollups/rollup_state.py).
 
-Ids are taken from the file in blocks, so that they grow over restarts without a write each time. Another process that
-writes takes its ids behind the block and uses them in the same transaction (tally/transfer/import_writer.py); the
-server then leaves the rest of its block unused (`catch_up`), at the latest when it has to show what was written. So at
+Ids are reserved in the file in blocks, so that they grow over restarts without a write for each event. Another process
+that writes reserves its ids after that block and uses them in the same transaction (tally/transfer/import_writer.py);
+the server then leaves the rest of its block unused (`catch_up`), at the latest before it shows what was written. So at
 every moment all ids up to the last one (`WriteResult.last_id`) are committed or will never be used.
 """
 
@@ -63,11 +62,11 @@ from tally.storage.labels import Labels
 from tally.storage.value_limits import EXPERIMENT, OTHER, Check, Limits, ValueLimits, is_used
 from tally.timestamps import DAY_MS
 
-# our choice: at most this many ids are skipped by a restart.
+# A restart skips at most this many ids.
 ID_BLOCK = 10_000
 
 _NO_URL = ("", "", "")
-# Event's fields from here on are those of measurements.
+# The fields of Event from here on are those of measurements.
 _MEASUREMENT = Event._fields.index("vitals")
 
 
@@ -82,7 +81,7 @@ class WriteResult(NamedTuple):
 
 
 class EventWriter:
-    """Writes groups of requests; keeps sessions, labels and ids. For the writer's thread alone."""
+    """Writes groups of requests; holds sessions, labels and ids. Used by the writer's thread alone."""
 
     def __init__(
         self,
@@ -93,19 +92,19 @@ class EventWriter:
     ) -> None:
         self.sessions, self.labels, self.clock = sessions, Labels(), clock
         self.value_limits = ValueLimits(value_limits)
-        # Events a month on a plan; None without limit.
+        # Plan -> events per month, None where unlimited.
         self.limit_of = limit_of
         self._next_id = self.ids_end = 0
         self._salt = b""
 
     def start(self, connection: sqlite3.Connection) -> int:
-        """Goes on after the ids that the file has given out; the last of them."""
+        """Continue after the ids that the file has reserved; return the last of them."""
         self._salt = key_salt(connection)
         self._next_id = self.ids_end = ids_end(connection)
         return self._next_id - 1
 
     def catch_up(self, connection: sqlite3.Connection) -> int | None:
-        """Continue behind the ids that another process has taken; return the last of them, None where it took none."""
+        """Continue after the ids that another process has reserved; return the last, None where there are none."""
         end = ids_end(connection)
         if end == self.ids_end:
             return None
@@ -113,7 +112,7 @@ class EventWriter:
         return end - 1
 
     def write(self, connection: sqlite3.Connection, requests: Sequence[WriteRequest]) -> WriteResult:
-        """Commit the requests. Raises sqlite3.Error, and then nothing has happened."""
+        """Commit the requests. Raises sqlite3.Error; then nothing has changed."""
         ids = self._next_id, self.ids_end
         try:
             with transaction(connection):
@@ -133,7 +132,7 @@ class EventWriter:
         return WriteResult(outcomes, group.used, self._next_id - 1, group.visits)
 
     def take_id(self, connection: sqlite3.Connection) -> int:
-        """The next id; ids grow with arrival."""
+        """Return the next id; ids grow with arrival."""
         if self._next_id == self.ids_end:
             connection.execute("/* writer.ids */ update meta set value = value + ? where name = 'next_id'", (ID_BLOCK,))
             self.ids_end = ids_end(connection)
@@ -142,29 +141,28 @@ class EventWriter:
         return self._next_id - 1
 
     def numbers_of(self, connection: sqlite3.Connection, texts: set[str]) -> Callable[[str], int]:
-        """The label number of each text."""
+        """Return a function from each of the texts to its label number."""
         return self.labels.numbers_of(connection, texts).__getitem__
 
     def digest(self, event: Event) -> bytes:
-        """Return what is stored of an event's event_id: 16 bytes, keyed, of the event_id and the event's content.
+        """Return what is stored of an event_id: 16 bytes, a keyed hash of the event_id and the event's content.
 
-        The content is what makes it another event: type, url, name, event_name, event_data by value, and the
-        fields of measurements. So a guessed event_id with other content claims nothing. Time, visitor, referrer and
-        labels such as app_version are not content: a client may resend an event later, after an update, from another
-        network. 1 to 2 µs.
+        Content is type, url, name, event_name, event_data by value, and the fields of measurements: an event with a
+        guessed event_id and other content is no duplicate. Time, visitor, referrer and labels such as app_version are
+        not content, because a client may resend an event later, after an update, from another network. 1 to 2 µs.
         """
         host, path, query = (event.url or _NO_URL)[:3]
         data = event.event_data
         if data:
             data = canonical(data).decode()
-        # No text holds NUL, so no two events give the same bytes.
+        # No text contains NUL, so different events give different bytes.
         content = f"{event.event_id}\0{event.type}\0{host}\0{path}\0{query}\0{event.name}\0{event.event_name}\0{data}"
         if event.type not in TRAFFIC:
             content += f"\0{event[_MEASUREMENT:]}"
         return blake2b(content.encode(), digest_size=16, key=self._salt).digest()
 
     def chores(self, connection: sqlite3.Connection) -> None:
-        """Forgets what is over, also where nobody sends anything: identities, and event_ids in small steps."""
+        """Delete expired identities, and some expired event_ids; call every second."""
         self.sessions.keep(self.clock.deletion_time_ms())
         forget_old(connection, self.clock.deletion_time_ms())
 
@@ -175,7 +173,7 @@ class _Group:
     def __init__(self, writer: EventWriter, connection: sqlite3.Connection, requests: Sequence[WriteRequest]) -> None:
         self._writer = writer
         self._connection = connection
-        # Not by the wall, which may jump: an event_id is neither to be forgotten early nor to be kept for years.
+        # Not the wall clock, which may jump: an event_id must expire neither early nor years late.
         self._steady_ms, self._oldest_ms = writer.clock.monotonic_wall_ms(), writer.clock.deletion_time_ms() - OLDEST_MS
         rows = [row for request in requests for row in request.events]
         self._months = _months(requests)
@@ -191,11 +189,11 @@ class _Group:
         self._keys = {id(row): (row.website.number, writer.digest(row.event)) for row in rows if row.event.event_id}
         self._arrivals = _arrivals(connection, list(self._keys.values()))
         self._experiments = _experiments(rows)
-        # Looked up, not created: what is refused leaves no label.
+        # Looked up, not created: a rejected event leaves no label.
         self._found = writer.labels.find(connection, self._experiments) if self._experiments else {}
         # (website, UTC day, experiment, identity) of assignments in this group.
         self._announced: set[tuple[int, int, str, bytes]] = set()
-        # The rows that are stored and their clients.
+        # The events that are stored, and their clients' rate limit keys.
         self._kept: list[PreparedEvent] = []
         self._clients: list[bytes] = []
         # Events whose experiment was replaced by `(other)` before values are checked, by website and field.
@@ -210,7 +208,7 @@ class _Group:
         self._vitals: list[tuple[object, ...]] = []
         self._ab: list[tuple[object, ...]] = []
         self._heat: dict[tuple[int, ...], int] = {}
-        # Events of (website, month), of those whose account's plan has a limit.
+        # Events by (website, month), where the account's plan has a limit.
         self._of_website: dict[tuple[int, int], int] = {}
         self.visits: dict[tuple[int, int, int], Visit] = {}
         self._replaced: set[tuple[int, int, int, int]] = set()
@@ -229,7 +227,7 @@ class _Group:
         website, event = row.website, row.event
         key = self._keys.get(id(row))
         if key is not None and self._arrivals.get(key, self._oldest_ms - 1) >= self._oldest_ms:
-            # Each copy renews the 72 hours, once a group: a row written, less than what a new event costs.
+            # A copy renews the 72 hours, once a group: one row, less than a new event costs.
             self._renewed[key] = self._steady_ms
             return DUPLICATE
         limit, used = self._writer.limit_of(website.plan), (website.account, month)
@@ -257,8 +255,11 @@ class _Group:
         return None
 
     def _assigned_experiment(self, row: PreparedEvent) -> str:
-        """The experiment that a conversion without a variant counts for: its own where the visitor's assignment is
-        stored; `(other)` where the assignment was folded, which only a new experiment's can be; else ``."""
+        """Return the experiment that a conversion without a variant counts for, "" where there is no assignment.
+
+        Its own where the visitor's assignment is stored; `(other)` where that was stored as `(other)`, which happens to
+        new experiments only.
+        """
         website, event = row.website.number, row.event
         visitor = self._writer.sessions.known_visitor(row.identity)
         if visitor is None:
@@ -272,7 +273,7 @@ class _Group:
         return "" if number and is_used(self._connection, website, EXPERIMENT, number) else OTHER
 
     def take(self) -> None:
-        """Check the values of the rows that are stored, and gather what they write."""
+        """Apply the limits of new values to the events that are stored, and collect their rows."""
         rows: Sequence[PreparedEvent] = self._kept
         limits, replaced = self._writer.value_limits, self._replaced_experiments
         known = list(map(limits.is_known, rows))
@@ -296,13 +297,13 @@ class _Group:
         elif event.type == HEATMAP and event.points and event.viewport_width:
             self._take_points(row)
         elif event.type == HEATMAP:
-            # Kept as a row, and in no statistic; no visitor, like web vitals.
+            # Stored as a row, counted in no statistic; without a visitor, like web vitals.
             self._ab.append((*self._place(row), HEATMAP, 0, *self._dimensions(row), 0, 0, 0, None))
         else:
             self._take_ab(row)
 
     def store(self) -> None:
-        """Writes what was gathered."""
+        """Write the collected rows."""
         run = self._connection
         if self.check is not None:
             self.check.store(lambda texts: self._writer.numbers_of(run, texts))
@@ -359,7 +360,7 @@ class _Group:
         )
 
     def _roll(self) -> None:
-        """Takes up new days; folds those events in that came after their moment was folded."""
+        """Open new days; add late events to the values of days that are already rolled up."""
         of_day: dict[tuple[int, int], list[tuple[Any, ...]]] = {}
         for row in self._events:
             of_day.setdefault((row[0], row[1] // DAY_MS), []).append(row)
@@ -375,7 +376,7 @@ class _Group:
             elif now.state == rollup_state.FINAL or (
                 now.state == rollup_state.STALE and any(row[1] < now.rolled_up_to_ms for row in rows)
             ):
-                # Only where the system's clock was set back by days.
+                # Happens only after the system clock was set back by days.
                 rollup_state.mark_stale(self._connection, website, (day,))
 
     def _place(self, row: PreparedEvent) -> tuple[int, int, int]:
@@ -392,7 +393,7 @@ class _Group:
         visitor, visit = touch.visitor, touch.visit
         ordinal = visit.ordinal
         for old in touch.before:
-            # Nearly always it is the same visit with the same begin, whose row is only written over.
+            # Nearly always it is the same visit with the same start, whose row is replaced.
             if old.ordinal != ordinal:
                 self.visits.pop((website, visitor, old.ordinal), None)
                 self._joined.append((ordinal, website, old.begin_ms, old.end_ms, visitor, old.ordinal))
@@ -413,7 +414,7 @@ class _Group:
             self._heat[bin] = self._heat.get(bin, 0) + 1
 
     def _take_ab(self, row: PreparedEvent) -> None:
-        """Only what names an experiment counts in one, and of assignments only what names a variant."""
+        """Collect an experiment event. It counts where it names an experiment, an assignment only with a variant."""
         website, event = row.website.number, row.event
         visitor = self._writer.sessions.visitor(row.identity, event.ts_ms)
         experiment, variant = self._number(event.experiment), self._number(event.variant)
@@ -430,7 +431,7 @@ class _Group:
         self._ab.append((*place, event.type, visitor, *dimensions, experiment, variant, goal, event.value))
 
     def _variant_of(self, key: trials.Key) -> int:
-        """Return the variant that was assigned by now; 0 where the visitor was forgotten within the group."""
+        """Return the assigned variant; 0 where the visitor's identity was evicted within the group."""
         stored, new = trials.assignment_of(self._connection, key), self._assigned.get(key)
         first = min(filter(None, (stored, new)), default=None)
         return first.variant if first else 0
@@ -455,7 +456,7 @@ def ids_end(connection: sqlite3.Connection) -> int:
 
 
 def _experiments(rows: Sequence[PreparedEvent]) -> set[str]:
-    """The experiments of conversions without a variant, and where there are any, `(other)`."""
+    """Return the experiments of conversions without a variant and, where there are any, `(other)`."""
     texts = {row.event.experiment for row in rows if row.event.type == AB_CONVERT and not row.event.variant}
     texts.discard("")
     return texts | {OTHER} if texts else texts
@@ -471,7 +472,7 @@ def _texts(rows: Sequence[PreparedEvent]) -> set[str]:
 
 
 def _months(requests: Sequence[WriteRequest]) -> list[int]:
-    """Of each request; a group may hold requests from both sides of a month's end."""
+    """Return the month of each request; a group may contain both sides of a month's end."""
     arrivals = [request.arrived_ms for request in requests]
     first, last = month_of(min(arrivals)), month_of(max(arrivals))
     return [first] * len(requests) if first == last else list(map(month_of, arrivals))
@@ -486,7 +487,7 @@ def _arrivals(connection: sqlite3.Connection, keys: Sequence[tuple[int, bytes]])
     """Return when the last copy of each event_id arrived, for those that are stored."""
     found: dict[tuple[int, bytes], int] = {}
     for part in parts(keys):
-        # Asked of a list by `in`, SQLite would walk the whole table for it.
+        # With `in (list)` SQLite would scan the whole table.
         statement = (
             f"/* writer.arrivals */ with sent (website, digest) as (values {marks(2, len(part))})"
             " select id.website, id.digest, arrived_ms from sent cross join event_id as id using (website, digest)"
@@ -497,6 +498,6 @@ def _arrivals(connection: sqlite3.Connection, keys: Sequence[tuple[int, bytes]])
 
 
 def _each(connection: sqlite3.Connection, statement: str, rows: Collection[tuple[object, ...]]) -> None:
-    # Without rows it would still let go of the interpreter, which the loop may then hold for a while.
+    # Without rows, executemany would still release the interpreter lock, and wait to get it back.
     if rows:
         connection.executemany(statement, rows)

@@ -29,9 +29,9 @@ from tally.events.validation import RULES, TYPES
 from tally.ingest import rejected_events as left_out
 from tally.ingest.rejected_events import (
     KEPT_DAYS,
-    LOOKS,
-    MOST_SAMPLES,
-    MOST_WAITING,
+    MAX_CANDIDATES,
+    MAX_PENDING,
+    MAX_STEP_SAMPLES,
     QUARTER_MS,
     REASONS,
     SAMPLES_KEPT,
@@ -308,11 +308,11 @@ async def test_what_waits_is_bounded(app: App) -> None:
     """For as long as nothing can be written; beyond it only the sum goes on."""
     website = app.store.website(await app.website())
     noted = app.store.rejected_events
-    for quarter in range(MOST_WAITING + 5):
+    for quarter in range(MAX_PENDING + 5):
         noted.note((website, 0), "invalid_url", "url", sender(), NOON_MS + quarter * QUARTER_MS)
     noted.note((website, 0), "invalid_url", "url", sender(), NOON_MS)
-    assert (len(noted._counts), noted.uncounted, noted._counts[1, NOON_MS // QUARTER_MS, 9]) == (MOST_WAITING, 5, 2)
-    assert noted.events["invalid_url"] == MOST_WAITING + 6
+    assert (len(noted._counts), noted.uncounted, noted._counts[1, NOON_MS // QUARTER_MS, 9]) == (MAX_PENDING, 5, 2)
+    assert noted.events["invalid_url"] == MAX_PENDING + 6
 
 
 async def test_examples_differ(app: App, clock: ManualClock) -> None:
@@ -340,22 +340,22 @@ async def test_examples_differ(app: App, clock: ManualClock) -> None:
     [(newest,)] = app.sql("select max(arrived_ms) from rejected_sample")
     assert newest == clock.wall_ms() // 1000 * 1000
     # Of a flood so many are looked at in a second; the first of the next one are.
-    for n in range(LOOKS + 5):
+    for n in range(MAX_CANDIDATES + 5):
         app.store.rejected_events.note((app.store.website(website), 0), "crawler", "", sender(), NOON_MS + n)
-    assert app.store.rejected_events._looks.total() == LOOKS
+    assert app.store.rejected_events._looks.total() == MAX_CANDIDATES
     await app.store.tick()
     assert app.store.rejected_events._looks.total() == 0
 
 
 async def test_examples_of_a_second_are_bounded(app: App) -> None:
     """Over all websites: more than so many are only counted."""
-    numbers = range(1, MOST_SAMPLES // SAMPLES_KEPT + 20)
+    numbers = range(1, MAX_STEP_SAMPLES // SAMPLES_KEPT + 20)
     noted = app.store.rejected_events
     one = app.store.website(await app.website())
     for number, n in itertools.product(numbers, range(SAMPLES_KEPT + 1)):
         refused = sender()._replace(page=PageOrigin("", f"{n}.example"))
         noted.note((one._replace(number=number), 0), "origin_not_allowed", "", refused, NOON_MS)
-    assert sum(map(len, noted._samples.values())) == MOST_SAMPLES
+    assert sum(map(len, noted._samples.values())) == MAX_STEP_SAMPLES
     assert waiting(app) == len(numbers) * (SAMPLES_KEPT + 1)
     await app.store.tick()
     # Only one of them is registered.

@@ -373,7 +373,7 @@ def test_another_header_is_a_list_of_addresses() -> None:
     ],
 )
 def test_trusted_proxies(texts: list[str], networks: list[str]) -> None:
-    """ "`--trusted-proxy` (repeatable CIDR) replaces the default, loopback; `none` trusts nobody"."""
+    """ "`--trusted-proxy` (repeatable CIDR) replaces the default, loopback; `none` trusts no proxy"."""
     assert parse_proxies(texts) == tuple(ip_network(network) for network in networks)
 
 
@@ -388,7 +388,7 @@ def test_trusted_proxies(texts: list[str], networks: list[str]) -> None:
         pytest.param("fe80::1%eth0", "write an address", id="zone"),
         pytest.param("10.1.2.3/8", r"write 10\.0\.0\.0/8", id="host-bits"),
         pytest.param("2001:db8::1/32", r"write 2001:db8::/32", id="host-bits-v6"),
-        pytest.param("none", "leave out", id="none-among-others"),
+        pytest.param("none", "remove the other networks", id="none-among-others"),
     ],
 )
 def test_bad_proxies_say_what_to_write(text: str, advice: str) -> None:
