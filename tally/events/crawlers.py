@@ -1,17 +1,14 @@
-"""The names that crawlers, link previews, monitors and other machines give themselves: data, no rules.
+"""Names of crawlers, link previews, monitors and other automated clients. Data only.
 
-Who reads it: tally/events/user_agent.py, which alone decides how a name is matched (any case, never in a longer
-word).
-What is in it: names whose operators write them in public documentation; the page is named above each
-group.
-What is not in it:
-- names that end in bot, crawler or spider (Googlebot, AhrefsBot, Baiduspider): the general rule finds
-  them without a list. They stand in tests/unit/events/test_user_agent.py, so that the rule is held to them;
-- HTTP libraries (curl, python-requests, okhttp): CONTRACT.md, they are the clients of apps and servers;
-- in-app browsers (Instagram, Pinterest, WhatsApp inside an app): people. The link previews of the same
+tally/events/user_agent.py decides how a name is matched: in any case, never within a longer word. Each name is from its
+operator's public documentation; the page is named above each group. Not listed are:
+- names that end in bot, crawler or spider (Googlebot, AhrefsBot, Baiduspider), which the general rule matches;
+  tests/unit/events/test_user_agent.py has them;
+- HTTP libraries (curl, python-requests, okhttp): they are the clients of apps and servers;
+- in-app browsers (Instagram, Pinterest, WhatsApp inside an app): they are people. The link previews of the same
   companies have a User-Agent that begins with their name, hence OPENINGS.
 
-The test holds every name to the rule, and every User-Agent of a person to stay a person's.
+The tests check every name, and that no User-Agent of a person matches.
 """
 
 from typing import Final
@@ -148,16 +145,16 @@ NAMES: Final[tuple[str, ...]] = (
     "Qualys",
 )
 
-# A User-Agent that begins so is the company's machine that fetches a page; the same word later, in the
-# User-Agent of a browser, is a person inside that company's app.
+# A User-Agent that begins so is the company's server that fetches a page. The same word later in the User-Agent of a
+# browser is a person inside that company's app.
 OPENINGS: Final[tuple[str, ...]] = (
     "WhatsApp/",  # WhatsApp FAQ, link previews
     "Pinterest/",  # Pinterest Help, "Pinterest crawler"
     "Feedly/",  # Feedly, "Feedly fetcher"
 )
 
-# Usual ones that the general rule finds: here so that an owner can be told their names (tally/events/user_agent.py
-# crawler_name), since what they wrote themselves is kept nowhere.
+# Common crawlers that the general rule matches. They are listed for their names (tally/events/user_agent.py
+# crawler_name), because the User-Agent that was sent is not stored.
 BOTS: Final[tuple[str, ...]] = (
     *("AdsBot-Google", "AhrefsBot", "Amazonbot", "Applebot", "archive.org_bot", "AwarioBot", "Baiduspider", "BLEXBot"),
     *("bingbot", "Bytespider", "CCBot", "ClaudeBot", "Claude-SearchBot", "coccocbot", "DataForSeoBot", "Discordbot"),

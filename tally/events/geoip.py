@@ -1,20 +1,18 @@
-"""Which country an address lies in, by a database on this machine.
+"""Country of an address, by a database on this machine.
 
-Rules of this room:
-- No lookup leaves the process and no address is kept: no cache of addresses, nothing logged (CONTRACT.md,
-  "country" and "visitor"). A lookup takes 1 µs: there is nothing to gain from remembering.
-- A country is an upper-case ISO 3166-1 alpha-2 code, or '' where the database does not know one.
-  Stand-ins that databases use (XX, ZZ, T1, A1, EU, AP) are no countries.
-- Any MMDB of countries or cities will do: {"country_code": "DE"} as well as {"country":
+- No lookup leaves the process and no address is kept or logged (the contract, "country" and "visitor"). A lookup
+  takes 1 µs, so a cache would gain nothing.
+- A country is an upper-case ISO 3166-1 alpha-2 code, or '' where the database has none.
+  Placeholders that databases use (XX, ZZ, T1, A1, EU, AP) are no countries.
+- Any MMDB of countries or cities can be used: {"country_code": "DE"} as well as {"country":
   {"iso_code": "DE"}}.
 
 The database that comes with the code is DB-IP Country Lite (see data/README.md), packed with xz to a
-quarter of its size. It is unpacked into a temporary folder that is gone as soon as the reader has mapped
-the file, so nothing is left behind after a crash. Another file is read where it lies. It is mapped into
-memory: replace it by renaming a new one into its place, never by writing into it, then open a new
-Countries and close this one.
+quarter of its size. It is unpacked into a temporary directory that is deleted as soon as the reader has mapped
+the file, so nothing is left after a crash. Another file is mapped where it is: replace it by renaming a new
+one into its place, never by writing into it, then open a new Countries and close this one.
 
-Addresses are taken as they are: who calls has turned IPv4-mapped addresses into IPv4.
+IPv4-mapped addresses have to be converted to IPv4 by the caller.
 """
 
 import lzma
@@ -31,10 +29,10 @@ import maxminddb
 from tally.resources import asset
 
 BUNDLED: Final = "data/dbip-country-lite.mmdb.xz"
-PIECE_BYTES: Final = 65_536  # our choice: small beside the 8 MB that unpacking takes and gives back
-PROBED: Final = 1_000  # our choice: networks looked at for a first country, in 1 ms; mostly the first has one
+PIECE_BYTES: Final = 65_536  # small beside the 8 MB that unpacking takes for a moment
+PROBED: Final = 1_000  # networks that are checked for a first country, in 1 ms; mostly the first has one
 
-# ISO 3166-1 alpha-2 as assigned in 2026, and XK: user-assigned, but what databases and browsers call Kosovo.
+# ISO 3166-1 alpha-2 as assigned in 2026, and XK: user-assigned, used by databases and browsers for Kosovo.
 _CODES: Final = """
 AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ BL BM BN BO BQ BR BS BT BV
 BW BY BZ CA CC CD CF CG CH CI CK CL CM CN CO CR CU CV CW CX CY CZ DE DJ DK DM DO DZ EC EE EG EH ER ES
@@ -49,7 +47,7 @@ COUNTRIES: Final = frozenset(_CODES.split())
 
 
 class CountryDataError(ValueError):
-    """A country database that cannot be used; the message says which file and what to do."""
+    """A country database that cannot be used; the message has the file and the fix."""
 
 
 class Countries:
@@ -58,7 +56,7 @@ class Countries:
     built: date  # the day the data was made (UTC)
 
     def __init__(self, path: Path | None = None) -> None:
-        """Opens the MMDB file at path; None opens the one that comes with the code, unpacking it (0.2 s).
+        """Open the MMDB file at path; None opens the one that comes with the code and unpacks it (0.2 s).
 
         Raises CountryDataError where the file is missing, is no MMDB, or knows no countries.
         """
@@ -79,7 +77,7 @@ class Countries:
             )
 
     def of(self, address: IPv4Address | IPv6Address) -> str:
-        """Says which country an address lies in; '' where the database does not know."""
+        """Return the country of an address, '' where the database has none."""
         if address.version > self._ip_version:
             return ""  # an IPv4-only database
         try:
@@ -88,15 +86,15 @@ class Countries:
             return ""  # a damaged spot in the file costs one country, not the event
 
     def close(self) -> None:
-        """Lets go of the file; of() must not be called any more."""
+        """Close the file; of() must not be called afterwards."""
         self._reader.close()
 
 
 def country_of(record: object) -> str:
-    """Reads the country out of one record of any known shape; '' where there is none."""
+    """Return the country in a record of any known shape, '' where there is none."""
     if not isinstance(record, dict):
         return ""
-    # GeoLite2 knows only registered_country where it does not know in which country an address is used.
+    # GeoLite2 has only registered_country where the country in which an address is used is not known.
     places = (record.get("country"), record.get("registered_country"))
     nested = (place.get("iso_code") for place in places if isinstance(place, dict))
     codes = (record.get("country_code"), *nested)
@@ -118,7 +116,7 @@ def _open(path: Path) -> maxminddb.Reader:
 
 def _unpack_and_open(packed: Path) -> maxminddb.Reader:
     try:
-        # Where a mapped file cannot be removed (Windows), the folder stays for the system to clear.
+        # Where a mapped file cannot be removed (Windows), the directory stays until the system clears it.
         with tempfile.TemporaryDirectory(prefix="tally-country-", ignore_cleanup_errors=True) as folder:
             unpacked = Path(folder, "country.mmdb")
             with lzma.open(packed) as source, unpacked.open("wb") as target:

@@ -1,9 +1,9 @@
-"""JSON's scalars as bytes whose order is that of the values, and numbers as JSON has them.
+"""JSON scalars as bytes in the order of the values, and the shortest JSON of numbers.
 
-Equal values are the same bytes, and no others are: the text "1", the number 1 and true differ, 1 and 1.0 do not. The
-order is null, false, true, numbers by size, texts by code point; SQLite compares blobs as Python does bytes. Numbers
-are what tally/events/validation.py lets through: doubles, and integers of 64 bits, signed or not, which are compared
-exactly.
+Equal values give the same bytes, and different ones different bytes: the text "1", the number 1 and true differ, 1 and
+1.0 do not. The order is null, false, true, numbers by size, texts by code point; SQLite compares blobs as Python does
+bytes. Numbers are those that tally/events/validation.py accepts: doubles, and 64-bit integers, signed or unsigned,
+which are compared exactly.
 """
 
 import struct
@@ -15,16 +15,16 @@ from typing import Any
 import orjson
 
 NULL, FALSE, TRUE, NUMBER, TEXT = (bytes((kind,)) for kind in range(5))
-"""What the bytes of each kind begin with."""
+"""The first byte of each kind."""
 _ORDERED = struct.Struct(">QH")
 _DOUBLE, _BITS = struct.Struct(">d"), struct.Struct(">Q")
 _SIGN, _ALL_BITS = 1 << 63, (1 << 64) - 1
-# Up to here every whole number is a double; of greater ones the integer may have more digits than the double needs.
+# Up to here every whole number is a double; greater integers may have more digits than the double has.
 _EXACT = 1 << 53
 
 
 def written(value: Any) -> bytes:
-    """A JSON scalar as bytes: the same for equal values alone, and in the order of the values."""
+    """Return a JSON scalar as bytes: equal for equal values only, in the order of the values."""
     if value is None:
         return NULL
     if isinstance(value, bool):
@@ -33,7 +33,7 @@ def written(value: Any) -> bytes:
 
 
 def _ordered(number: float) -> bytes:
-    """The bits of the greatest double that is no greater, in an order of their own, and how much the number is more."""
+    """Return the ordered bits of the greatest double that is not greater, and the difference to the number."""
     near = float(number) + 0.0  # no -0.0
     if near > number:
         near = nextafter(near, -sys.float_info.max)
@@ -43,7 +43,7 @@ def _ordered(number: float) -> bytes:
 
 
 def read(value: bytes) -> Any:
-    """The value again: a number without a fraction as an int, where JSON has one for it (64 bits)."""
+    """Return the value of bytes: a number without a fraction as an int, where it fits into 64 bits."""
     kind = value[:1]
     if kind == TEXT:
         return value[1:].decode()
@@ -70,7 +70,7 @@ def compact(values: dict[str, Any]) -> bytes:
 
 
 def _shortest(number: float) -> int | float | orjson.Fragment:
-    """What orjson writes as the shortest JSON number that is read as the same value; -0.0 becomes 0."""
+    """Return what orjson writes as the shortest JSON number of the same value; -0.0 becomes 0."""
     if not number.is_integer():
         # From 0.01 on no exponent is shorter: 0.012 and 12e-3.
         if not -0.01 < number < 0.01:
@@ -102,7 +102,7 @@ def canonical(text: str) -> bytes:
 
 
 def nearest(number: Fraction) -> float | None:
-    """The number that JSON has for it, rounded once; None beyond the greatest double."""
+    """Return the JSON number of a fraction, rounded once; None beyond the greatest double."""
     try:
         return _whole(number.numerator) if number.denominator == 1 else float(number)
     except OverflowError:

@@ -1,18 +1,17 @@
-"""Hosts and URLs: what a text names, read strictly or not at all.
+"""Hosts and URLs: strict parsing of the texts that clients send.
 
-Purpose: one reading of a host for the whole house, so that the host that is compared with a registered domain
-is the host a browser would visit. Where readers of URLs are known to differ, the text is refused.
+There is one parser of hosts, so that the host that is compared with a registered domain is the host that a browser
+would visit. Where URL parsers are known to differ, the text is refused.
 
-Rules:
-- A host is kept as lowercase A-labels without trailing dot, or as a canonical IPv4, or as a bracketed IPv6.
-- A last label that looks like a number is an IPv4 or nothing: browsers read `0x7f.1` as an address.
-- Labels may hold `_` and any hyphens, since such hosts answer in the wild; `xn--` labels pass as they are.
-- The authority of a URL ends at the first of / ? #, its host stands after the @. A backslash, white space, a
-  second @ or a port beyond 65535 there is refused; so is a control character anywhere.
-- Path and query are kept as sent; nothing is decoded but the three utm values.
+- A host is kept as lower-case A-labels without trailing dot, as a canonical IPv4, or as a bracketed IPv6 address.
+- A last label that looks like a number makes it an IPv4 address or an error: browsers read `0x7f.1` as an address.
+- Labels may contain `_` and any hyphens, since such hosts exist; `xn--` labels are kept as they are.
+- The authority of a URL ends at the first of / ? #, its host comes after the @. A backslash, white space, a second @ or
+  a port above 65535 in it is refused; so is a control character anywhere.
+- Path and query are kept as sent; only the three utm values are decoded.
 
-Only BadHost and BadUrl leave this room; their messages never repeat the text, which may be long or hostile,
-except in `registrable_domain`, where the reader is the one who typed it.
+Errors are BadHost and BadUrl. Their messages do not repeat the text, which may be long or hostile, except in
+`registrable_domain`, whose input the reader has typed.
 """
 
 import ipaddress
@@ -24,12 +23,12 @@ from urllib.parse import unquote_plus
 import idna
 
 MAX_HOST_CHARACTERS = 253  # RFC 1035 2.3.4: 255 octets on the wire
-MAX_UNICODE_LABEL = 59  # our choice: 63 less "xn--"; punycode has a character or more for each of the label
+MAX_UNICODE_LABEL = 59  # 63 less "xn--"; punycode has at least one character for each of the label
 MAX_PORT = 65535  # RFC 6335 6: 16 bits
-MAX_UTM_CHARACTERS = 100  # contract: "every other label 100 characters"
+MAX_UTM_CHARACTERS = 100  # the contract: "every other label 100 characters"
 
-# our choice: the pages that a website's visitors look at most; about 1 MB.
-_PAGES = 2_048
+# The most viewed pages of a website; about 1 MB.
+_CACHED_PAGES = 2_048
 _SHORT = 120
 
 _TOO_LONG = f"A host has at most {MAX_HOST_CHARACTERS} characters."
@@ -38,7 +37,7 @@ _CONTROLS = r"\x00-\x1f\x7f"
 # WHATWG URL, "ends in a number": all digits, or 0x and hex digits.
 _NAME = re.compile(rf"(?:{_LABEL}\.)*(?![0-9]+\Z|0[xX][0-9A-Fa-f]*\Z){_LABEL}")
 _NUMBER_LAST = re.compile(r"(?:.*\.)?(?:[0-9]+|0[xX][0-9A-Fa-f]*)")
-_DOTS = re.compile("[.\u3002\uff0e\uff61]")  # UTS 46 takes these three for a dot
+_DOTS = re.compile("[.\u3002\uff0e\uff61]")  # UTS 46 treats these three as dots
 _WEB_URL = re.compile(
     rf"[hH][tT][tT][pP][sS]?://([^/?#{_CONTROLS}]*)(/[^?#{_CONTROLS}]*)?(?:\?([^#{_CONTROLS}]*))?(?:#[^{_CONTROLS}]*)?"
 )
@@ -54,16 +53,16 @@ _APP_PAGE = re.compile(
     re.ASCII,
 )
 _PLACE = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([0-9]{1,5}))?")
-_TRAPS = re.compile(r"[\\\s]")
+_AMBIGUOUS = re.compile(r"[\\\s]")
 _CONTROL = re.compile(f"[{_CONTROLS}]")
 
 
 class BadHost(ValueError):
-    """The text is no host; the message says why."""
+    """The text is no host; the message has the reason."""
 
 
 class BadUrl(ValueError):
-    """The text is no URL of the kind asked for; the message says why."""
+    """The text is no URL of the required kind; the message has the reason."""
 
 
 class WebUrl(NamedTuple):
@@ -77,7 +76,7 @@ class WebUrl(NamedTuple):
 
 
 def normal_host(text: str) -> str:
-    """The one spelling of a host: lowercase A-labels, canonical IPv4 or bracketed IPv6. Raises BadHost."""
+    """Return the one spelling of a host: lowercase A-labels, canonical IPv4 or bracketed IPv6. Raises BadHost."""
     if _is_plain(text):
         return text.lower()
     if text.startswith("["):
@@ -97,18 +96,18 @@ def normal_host(text: str) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether the text needs no more than lowercasing: nearly every host that is ever sent."""
+    """Return whether the text needs lowercasing only, as nearly every host does."""
     return len(text) <= MAX_HOST_CHARACTERS and _NAME.fullmatch(text) is not None
 
 
 def _ascii_name(text: str) -> str:
-    """The name with A-labels for its non-ASCII labels; ASCII ones as they are."""
+    """Return the name with A-labels for its non-ASCII labels; ASCII ones are unchanged."""
     labels: list[str] = []
     room = MAX_HOST_CHARACTERS + 1
     for label in _DOTS.split(text):
         labels.append(label if label.isascii() else _a_label(label))
         room -= len(labels[-1]) + 1
-        if room < -1:  # idna takes a microsecond a character: stop a hostile name of many labels early
+        if room < -1:  # idna takes a microsecond per character: stop early at a name of many labels
             raise BadHost(_TOO_LONG)
     return ".".join(labels)
 
@@ -132,7 +131,7 @@ def _ipv4_host(name: str) -> str:
 def _ipv6_host(text: str) -> str:
     inner = text[1:-1]
     try:
-        if not text.endswith("]") or "%" in inner:  # a zone id means something on one machine only
+        if not text.endswith("]") or "%" in inner:  # a zone id is valid on one machine only
             raise ValueError(inner)
         address = ipaddress.IPv6Address(inner)
     except ValueError:
@@ -144,13 +143,13 @@ def _ipv6_host(text: str) -> str:
 
 
 def parse_web_url(text: str) -> WebUrl:
-    """Host, path and query of an http(s) URL; path is "/" where empty, query has no "?". Raises BadUrl."""
+    """Return host, path ("/" where empty) and query (without "?") of an http(s) URL. Raises BadUrl."""
     return WebUrl(*_take_apart(text))
 
 
 def parse_page_url(text: str) -> WebUrl:
-    """The same for the pages of a website, which come again and again: in a tenth of the time."""
-    # What stands in a query, or before an @, is nobody's to remember, not even for a while.
+    """The same with a cache, for the pages of a website: a tenth of the time."""
+    # Queries and userinfo may contain personal data, so they are not cached.
     if len(text) > _SHORT or "?" in text or "#" in text or "@" in text:
         return parse_web_url(text)
     return _page_url_of(text)
@@ -165,7 +164,7 @@ def app_page_url(text: str) -> WebUrl | None:
     return WebUrl(host, match[4] or "/", match[5] or "", f"{match[1].lower()}://{host}{port}")
 
 
-@lru_cache(_PAGES)
+@lru_cache(_CACHED_PAGES)
 def _page_url_of(text: str) -> WebUrl:
     return parse_web_url(text)
 
@@ -187,7 +186,7 @@ def _url_fault(text: str) -> str:
 def _authority_host(authority: str) -> str:
     if _is_plain(authority):
         return authority.lower()
-    if _TRAPS.search(authority):  # browsers end the host at a backslash, RFC 3986 does not
+    if _AMBIGUOUS.search(authority):  # browsers end the host at a backslash, RFC 3986 does not
         raise BadUrl("The URL has white space or a backslash before its path.")
     userinfo, _, place = authority.rpartition("@")
     if "@" in userinfo:
@@ -196,7 +195,7 @@ def _authority_host(authority: str) -> str:
 
 
 def _place_host(place: str) -> str:
-    """The host of host[:port]."""
+    """Return the host of host[:port]."""
     if _is_plain(place):
         return place.lower()
     match = _PLACE.fullmatch(place)
@@ -209,7 +208,7 @@ def _place_host(place: str) -> str:
 
 
 def utm(query: str) -> tuple[str, str, str]:
-    """Source, medium and campaign of a raw query, decoded, at most 100 characters each; "" where absent.
+    """Return source, medium and campaign of a raw query, decoded, at most 100 characters each; "" where absent.
 
     The first of two wins, an empty one included. A value with NUL counts as absent: no string may hold one.
     """
@@ -229,12 +228,12 @@ def utm(query: str) -> tuple[str, str, str]:
 
 def _utm_value(raw: str) -> str:
     value = unquote_plus(raw, errors="replace") if "%" in raw or "+" in raw else raw
-    # our choice: a longer value is cut rather than refused, since the URL itself is valid
+    # A longer value is cut rather than refused, since the URL itself is valid.
     return "" if "\0" in value else value[:MAX_UTM_CHARACTERS]
 
 
 def referrer_host(text: str) -> str:
-    """The host a referrer is stored as: of a web URL without one leading `www.`, of an app URL the app's id.
+    """Return what is stored of a referrer: the host without one leading `www.`, or the id of an app's URL.
 
     Raises BadUrl.
     """
@@ -246,7 +245,7 @@ def referrer_host(text: str) -> str:
     return _take_apart(text)[0].removeprefix("www.")
 
 
-@lru_cache(maxsize=_PAGES)
+@lru_cache(maxsize=_CACHED_PAGES)
 def imported_referrer(text: str) -> str:
     """Return the host of a referrer in a file: of a URL as collect takes it, or of the host alone, as an export has it.
 
@@ -264,7 +263,7 @@ def imported_referrer(text: str) -> str:
 
 
 def origin_host(text: str) -> str:
-    """The host of an Origin header: http(s)://host[:port] and nothing else. Raises BadUrl."""
+    """Return the host of an Origin header: http(s)://host[:port] and nothing else. Raises BadUrl."""
     match = _ORIGIN.fullmatch(text)
     if match is None:
         raise BadUrl("An origin is http:// or https://, a host and perhaps a port, and nothing else.")
@@ -272,7 +271,7 @@ def origin_host(text: str) -> str:
 
 
 def exact_origin(text: str) -> str:
-    """An origin to be listed besides the domain, as a browser or web view sends it: no path, no default port.
+    """Return an extra allowed origin as a browser or web view sends it: no path, no default port.
 
     Raises BadHost.
     """
@@ -290,7 +289,7 @@ def exact_origin(text: str) -> str:
     return text.lower()
 
 
-@lru_cache(maxsize=1_024)  # one entry per website that lists origins; the sets are the registry's own
+@lru_cache(maxsize=1_024)  # one entry for each website with extra origins
 def origin_hosts(origins: frozenset[str]) -> frozenset[str]:
     """Return the hosts of exact origins, in the form in which referrers are stored: without one leading `www.`."""
     places = (origin.partition("://")[2] for origin in origins)
@@ -300,7 +299,7 @@ def origin_hosts(origins: frozenset[str]) -> frozenset[str]:
 def external_referrer(referrer: str, domain: str, origins: frozenset[str]) -> str:
     """Return a stored referrer, or '' where it is a page of the website itself.
 
-    These are the domain, its subdomains and the hosts of the allowed extra origins.
+    Its own hosts are the domain, its subdomains and the hosts of the allowed extra origins.
     """
     if not referrer or belongs_to(referrer, domain) or (origins and referrer in origin_hosts(origins)):
         return ""
@@ -308,35 +307,34 @@ def external_referrer(referrer: str, domain: str, origins: frozenset[str]) -> st
 
 
 def belongs_to(host: str, domain: str) -> bool:
-    """Whether a normal host is the domain or a subdomain of it; an address has no subdomains."""
+    """Return whether a normal host is the domain or a subdomain of it; an address has no subdomains."""
     if host == domain:
         return host != ""
     return domain != "" and host.endswith("." + domain) and not is_address(domain)
 
 
 def is_address(host: str) -> bool:
-    """Whether a normal host is an IPv4 or IPv6 address rather than a name."""
+    """Return whether a normal host is an IPv4 or IPv6 address."""
     return host.startswith("[") or host.rpartition(".")[2].isdigit()
 
 
 def registrable_domain(text: str) -> tuple[str, list[str]]:
-    """The domain to register for what an owner typed, and a sentence for each thing that was changed.
+    """Return the domain to register for what an owner typed, and a sentence for each change.
 
-    Raises BadHost, also for a public suffix (the private section of the list included): everybody below it,
-    strangers too, would be allowed to send events.
+    Raises BadHost, also for a public suffix (the private section of the list included): all its subdomains, also those
+    of other owners, would be allowed to send events.
     """
-    from publicsuffixlist import PublicSuffixList  # 30 ms and 300 KB that only the command needs
+    from publicsuffixlist import PublicSuffixList  # 30 ms and 300 KB that only some commands need
 
     host, notes = _typed_host(text.strip())
-    suffixes = PublicSuffixList(accept_unknown=False)  # unknown: `intranet` is a name like any other
+    suffixes = PublicSuffixList(accept_unknown=False)  # unknown ones such as `intranet` are names
     short = host.removeprefix("www.")
-    if short != host and not suffixes.is_public(short):  # www.com is somebody's own domain
+    if short != host and not suffixes.is_public(short):  # www.com is a domain of its own
         notes.append(f"The leading www. is dropped: {short} covers {host} too.")
         host = short
     if suffixes.is_public(host):
         raise BadHost(
-            f"{host} is a public suffix: strangers own names below it. "
-            f"Give the domain that is yours, such as example.{host}."
+            f"{host} is a public suffix: others own domains below it. Give your own domain, such as example.{host}."
         )
     return host, notes
 

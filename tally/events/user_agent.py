@@ -1,19 +1,17 @@
-"""What a User-Agent header says: browser, system and its version, kind of device, whether a crawler sent it.
+"""Parse a User-Agent header: browser, system and its version, kind of device, whether a crawler sent it.
 
-Rules of this room:
-- It says only what the header says; what the header does not tell is '', never a guess. HTTP libraries
-  and apps (okhttp, CFNetwork, curl) name no browser; a version that its maker has frozen is no version.
-- Pure: text in, Agent out, nothing written, nothing looked up. User-Agents stay in memory (CONTRACT.md,
-  "visitor"), in the one bounded cache inside Agents.
-- A client chooses this text. It is cut to MAX_CHARACTERS before anything else looks at it, and no pattern
-  here nests repetitions: the worst header costs what 512 characters cost.
+- What the header does not contain is '', never a guess. HTTP libraries and apps (okhttp, CFNetwork, curl) name no
+  browser; a version that browsers have frozen is no version.
+- User-Agents stay in memory (the contract, "visitor"), in the one bounded cache of Agents.
+- The client chooses this text. It is cut to MAX_CHARACTERS first, and no pattern here nests repetitions, so the time
+  is bounded by that of 512 characters.
 
 Browser and system are named by ua-parser's tables, then renamed where those split one product in two
 (BROWSERS, SYSTEMS). Only two of its three tables are loaded: the third, for devices, takes as much memory
-again and knows no kinds of device. These come from DEVICES, first match wins; crawlers from crawlers.py
+again and has no kinds of device. These come from DEVICES, first match wins; crawlers from crawlers.py
 and _CRAWLER.
 
-What no server can know: an iPad asking for desktop pages sends the header of a Mac, Brave that of Chrome.
+Not detectable: an iPad that requests desktop pages sends the header of a Mac, Brave that of Chrome.
 """
 
 import re
@@ -27,9 +25,9 @@ from ua_parser.loaders import load_lazy_builtins
 
 from tally.events.crawlers import BOTS, NAMES, OPENINGS
 
-MAX_CHARACTERS: Final = 512  # our choice: in-app browsers reach 400, everything telling stands at the front
-REMEMBERED: Final = 4_096  # our choice: a busy site's hour; 4 MB if all are at their longest
-MAX_LABEL: Final = 100  # CONTRACT.md, sizes: every other label 100 characters
+MAX_CHARACTERS: Final = 512  # in-app browsers reach 400; what is parsed stands at the front
+CACHED: Final = 4_096  # an hour of a busy site; 4 MB if all have the maximum length
+MAX_LABEL: Final = 100  # the contract, sizes: every other label 100 characters
 
 BROWSERS: Final[dict[str, str]] = {
     # one product under a name per platform
@@ -56,19 +54,19 @@ BROWSERS: Final[dict[str, str]] = {
     # a page inside an app that does not name itself
     "Chrome Mobile WebView": "Android WebView",
     "Mobile Safari UI/WKWebView": "iOS WebView",
-    # names nobody says
+    # usual names of these products
     "Android": "Android Browser",
     "MiuiBrowser": "Mi Browser",
     "Amazon Silk": "Silk",
     "WeChat Browser": "WeChat",
     "Google": "Google App",
     "Oculus Browser": "Meta Quest Browser",
-    # the table's name for any bare WebKit, be it a mail program, a Mac app or a television: it tells nothing
+    # the table's name for any bare WebKit: a mail program, a Mac app or a television
     "Apple Mail": "",
     "Other": "",
 }
 
-# Browsers the tables take for another, by a token that only they send.
+# Browsers that the tables confuse with others, by a token that only they send.
 NAMED_BROWSERS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     (re.compile(r"\b(?:Focus|Klar)/"), "Firefox Focus"),
     (re.compile(r"\[LinkedInApp\]"), "LinkedIn"),
@@ -88,7 +86,7 @@ SYSTEMS: Final[dict[str, str]] = {
     "Chromecast Fuchsia": "Chromecast",
     "Chromecast SmartSpeaker": "Chromecast",
     "Other": "",
-    # few browsers name their distribution: a list of those that do would be a list of packagers
+    # few browsers name their distribution, so shares of distributions would be wrong
     **dict.fromkeys(
         (
             "Arch Linux",
@@ -151,7 +149,7 @@ _BROWSER_OPENING: Final = ("Mozilla/", "Opera/", "UCWEB/")
 _APPLE_PHONE: Final = re.compile(r"iPhone|iPad|iPod")
 _ANDROID_REDUCED: Final = re.compile(r"\bAndroid 10; K\b")
 _SAFARI_18: Final = re.compile(r"\bVersion/18\b")
-# In any case, never within a longer word. CUBOT makes phones. By "+http" crawlers say who they are.
+# In any case, never within a longer word. CUBOT makes phones. "+http" begins the URL of a crawler's documentation.
 _CRAWLER: Final = re.compile(
     r"(?<![a-z])(?:" + "|".join(re.escape(name) for name in NAMES) + r")(?![a-z])"
     r"|(?:(?<!cu)bots?|crawlers?|spiders?|scrapers?)(?![a-z])"
@@ -160,24 +158,24 @@ _CRAWLER: Final = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 
-_TOLD: Final = {name.lower(): name for name in (*NAMES, *BOTS)}
-# The longest first: Google-InspectionTool before a shorter name that it begins with.
-_TELLING: Final = re.compile(
-    r"(?<![a-z])(?:" + "|".join(map(re.escape, sorted(_TOLD, key=len, reverse=True))) + r")(?![a-z])",
+_NAME_OF: Final = {name.lower(): name for name in (*NAMES, *BOTS)}
+# The longest first: Google-InspectionTool before a shorter name at its beginning.
+_CRAWLER_NAME: Final = re.compile(
+    r"(?<![a-z])(?:" + "|".join(map(re.escape, sorted(_NAME_OF, key=len, reverse=True))) + r")(?![a-z])",
     re.IGNORECASE | re.ASCII,
 )
 
 
 IS_COMPILED: Final = RegexResolver is not None
 """Whether ua-parser-rs, the compiled engine, is installed. Without it ua-parser's engine in Python gives the same, in
-several times the time, for each User-Agent that is not among the latest REMEMBERED."""
+several times the time, for each User-Agent that is not among the latest CACHED."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """What one User-Agent says; '' where it does not say.
+    """The content of one User-Agent; '' where it has none.
 
-    device is one of desktop, mobile, tablet, tv, console, other (CONTRACT.md, fields beyond the seed), or ''.
+    device is one of desktop, mobile, tablet, tv, console, other (docs/reference/), or ''.
     """
 
     browser: str
@@ -194,19 +192,19 @@ def _installed_resolver() -> Resolver:
 
 
 class Agents:
-    """Reads User-Agents and remembers the latest REMEMBERED of them."""
+    """Parses User-Agents, with a cache of the latest CACHED of them."""
 
     def __init__(self, resolver: Resolver | None = None) -> None:
-        """Use a resolver of one's own in place of the fastest installed one."""
+        """Use this resolver, or the fastest installed one."""
         self._resolver = resolver or _installed_resolver()
-        self._remembered = lru_cache(maxsize=REMEMBERED)(self._read)
+        self._cached = lru_cache(maxsize=CACHED)(self._read)
 
     def of(self, user_agent: str) -> Agent:
-        """Says what a User-Agent says. Any text will do: none raises."""
-        return self._remembered(user_agent[:MAX_CHARACTERS])
+        """Return the Agent of a User-Agent. Never raises."""
+        return self._cached(user_agent[:MAX_CHARACTERS])
 
     def _read(self, user_agent: str) -> Agent:
-        # aiohttp hands on bytes that are no UTF-8 as lone surrogates, which the compiled parser refuses
+        # aiohttp decodes bytes that are no UTF-8 to lone surrogates, which the compiled parser refuses.
         text = user_agent if user_agent.isascii() else user_agent.encode("utf-8", "replace").decode("utf-8")
         parsed = self._resolver(text, Domain.USER_AGENT | Domain.OS)
         browses = text.startswith(_BROWSER_OPENING)
@@ -221,16 +219,16 @@ class Agents:
 
 
 def crawler_name(user_agent: str) -> str:
-    """The name in our own list by which a crawler's User-Agent is known; '' where it is not in it."""
+    """Return the listed name of a crawler's User-Agent (tally/events/crawlers.py), '' where it is not listed."""
     text = user_agent[:MAX_CHARACTERS]
-    found = _TELLING.search(text)
+    found = _CRAWLER_NAME.search(text)
     if found:
-        return _TOLD[found[0].lower()]
+        return _NAME_OF[found[0].lower()]
     return next((name.rstrip("/") for name in OPENINGS if text.lower().startswith(name.lower())), "")
 
 
 def browser_and_os_matchers() -> Matchers:
-    """Gives ua-parser's tables without the one for devices."""
+    """Return ua-parser's tables without the one for devices."""
     browsers, systems, _ = load_lazy_builtins()
     return browsers, systems, []
 
@@ -244,14 +242,14 @@ def _browser(text: str, family: str) -> str:
 
 
 def _system(text: str, parsed: OS | None, browses: bool) -> str:
-    # An app's "CFNetwork/1496 Darwin/23.5" is the same on iPhones and Macs; the tables say iOS to both.
+    # An app's "CFNetwork/1496 Darwin/23.5" is the same on iPhones and Macs; the tables give iOS for both.
     if parsed is None or (not browses and "CFNetwork" in text and not _APPLE_PHONE.search(text)):
         return ""
     return SYSTEMS.get(parsed.family, parsed.family)[:MAX_LABEL]
 
 
 def _version(text: str, system: str, parsed: OS | None) -> str:
-    """Gives the version where it is true (CONTRACT.md, dimensions: frozen User-Agents tell nothing)."""
+    """Return the version where it is true, not frozen by the browser."""
     if parsed is None:
         return ""
     parts = [part for part in (parsed.major, parsed.minor, parsed.patch) if part]
@@ -260,7 +258,7 @@ def _version(text: str, system: str, parsed: OS | None) -> str:
 
 
 def _windows_is_true(text: str, parts: list[str]) -> bool:
-    # Windows 11 says 10.
+    # Windows 11 sends 10.
     return parts in (["7"], ["8"], ["8", "1"])
 
 
@@ -273,8 +271,8 @@ def _macos_is_true(text: str, parts: list[str]) -> bool:
 
 
 def _ios_is_true(text: str, parts: list[str]) -> bool:
-    # From iOS 26 on WebKit says 18_6, 18_6_2 or 18_7, and Firefox says 18_7 everywhere: only a Version/18
-    # beside it shows that it is meant. https://webkit.org/blog/17333/webkit-features-in-safari-26-0/
+    # From iOS 26 on WebKit sends 18_6, 18_6_2 or 18_7, and Firefox always sends 18_7: it is true only where there is
+    # also a Version/18. https://webkit.org/blog/17333/webkit-features-in-safari-26-0/
     return parts[:2] not in (["18", "6"], ["18", "7"]) or _SAFARI_18.search(text) is not None
 
 
@@ -282,7 +280,7 @@ def _android_is_true(text: str, parts: list[str]) -> bool:
     return _ANDROID_REDUCED.search(text) is None
 
 
-# What is not here has no version: ChromeOS and Linux name builds, of the rest nobody has shown it to be true.
+# Other systems have no version: ChromeOS and Linux send builds, and for the rest it is not known to be true.
 _TRUE: Final = {
     "Windows": _windows_is_true,
     "macOS": _macos_is_true,
@@ -294,7 +292,7 @@ _TRUE: Final = {
 def _device(text: str, browses: bool) -> str:
     for device, pattern in DEVICES:
         if device == "desktop" and "Android" in text:
-            # Browsers on phones say Mobile, on tablets they do not. Apps say neither.
+            # Browsers on phones send Mobile, those on tablets do not. Apps send neither.
             return "tablet" if browses else ""
         if pattern.search(text):
             return device

@@ -1,15 +1,15 @@
-"""Bytes -> Batch -> Event or Rejection. What may be in a collect request, in one table of rules per type.
+"""Validation of collect requests: bytes -> Batch -> Event or Rejection, by one table of rules for each type.
 
-Rules: this room knows no website, no client and no database; the time is passed in. It never raises anything but its
-own BadBody, whatever was sent. An event that breaks a rule is a value (Rejection), so the others of its batch live.
+Pure: no website, client or database is looked at, and the time is passed in. Whatever was sent, the only exception is
+BadBody. An event that breaks a rule is returned as a Rejection, so that the others of its batch are stored.
 
-How it works: `parse_body` reads the JSON and the shape of the request. RULES gives, for each type, the fields it may
-have; a rule is a function from the JSON value to what is kept, raising Fault. `read_event` requires what is required,
-then walks the fields that were sent, then fills in what the batch's context says and the event does not.
-Unknown fields are ignored, null counts as absent, and so does an empty string where the field may be absent and has
-no minimum length.
+`parse_body` checks the JSON and the shape of the request. RULES has, for each type (tally/events/event_types.py), the
+fields that it may have; a rule is a function from the JSON value to the stored value that raises Fault. `read_event`
+checks the required fields, then reads the fields that were sent, then fills in what only the batch's context has.
+Unknown fields are ignored. null counts as absent, and so does an empty string where the field may be absent and has no
+minimum length.
 
-Keep in step: CONTRACT's and the seed's field tables, static/openapi.yaml, README.
+Keep in step: the field tables of the contract and the seed (docs/reference/), static/openapi.yaml.
 """
 
 from codecs import BOM_UTF8
@@ -29,7 +29,7 @@ MOST_BODY_BYTES = 65_536
 MOST_EVENTS = 50
 MOST_EVENT_DATA_BYTES = 4_096
 OLDEST_MS = 72 * 3_600_000
-# CONTRACT: ahead by up to 5 minutes is taken as now.
+# The contract: a timestamp up to 5 minutes ahead counts as now.
 AHEAD_MS = 5 * 60_000
 
 TYPES = tuple(one.name for one in EVENT_TYPES)
@@ -50,7 +50,7 @@ PAGEVIEW, SCREEN_VIEW, EVENT, APP_EVENT, VITALS, HEATMAP, AB_ASSIGN, AB_CONVERT 
 _POINT_KINDS = ("click", "scroll")
 METRICS = event_types.METRICS
 DEVICES = ("desktop", "mobile", "tablet", "tv", "console", "other")
-# CONTRACT: milliseconds up to an hour; cls has no unit.
+# The contract: milliseconds up to an hour; cls has no unit.
 MOST_OF_METRIC = {"lcp": 3_600_000, "inp": 3_600_000, "fcp": 3_600_000, "ttfb": 3_600_000, "cls": 100}
 
 
@@ -63,7 +63,7 @@ class BadBody(ValueError):
 
 
 class Rejection(NamedTuple):
-    """Why one event is not taken."""
+    """Why one event is rejected."""
 
     code: str
     message: str
@@ -95,7 +95,7 @@ class Point(NamedTuple):
 
 
 class Event(NamedTuple):
-    """A checked event. Named tuples travel here, not dataclasses: made 50 times a request, they cost a third."""
+    """A checked event. A named tuple, because 50 of them a request take a third of the time of dataclasses."""
 
     type: int
     ts_ms: int
@@ -123,7 +123,7 @@ class Event(NamedTuple):
 
 
 def parse_body(body: bytes) -> Batch:
-    """The request's shape: a single event, or a batch with `events`. Raises BadBody."""
+    """Return the batch of a body: a single event, or a batch with `events`. Raises BadBody."""
     try:
         value = orjson.loads(body)
     except ValueError:
@@ -154,7 +154,7 @@ def _without_mark(body: bytes) -> Any:
 
 
 def type_of(item: Any) -> int | Rejection:
-    """The number of the item's type."""
+    """Return the number of an item's type."""
     if not isinstance(item, dict):
         return Rejection("invalid_type", "An event is a JSON object with a type.", "type")
     name = item.get("type")
@@ -180,7 +180,7 @@ def read_event(
     for field in REQUIRED[type_]:
         if item.get(field) in (None, ""):
             return Rejection("missing_field", f"{TYPE_NAMES[type_]} needs {field}.", field)
-    # In the order of Event: a dict of keywords takes 1.5 us longer an event.
+    # In the order of Event: a dict of keywords takes 1.5 µs longer per event.
     kept = _BLANK.copy()
     kept[0] = type_
     field = ""
@@ -298,7 +298,7 @@ def _event_data(value: Any) -> str:
 
 
 def _read_flat(item: Mapping[str, Any], type_: int, kept: list[Any]) -> None:
-    """Add what vitals and heatmap events say at their top level: metrics, or one point."""
+    """Read the metrics, or the point, that vitals and heatmap events have at their top level."""
     if type_ == HEATMAP:
         point = _flat_point(item)
         if point is not None and not kept[_PLACE["points"]]:
@@ -307,7 +307,7 @@ def _read_flat(item: Mapping[str, Any], type_: int, kept: list[Any]) -> None:
     metrics = [None if item.get(name) is None else _metric(name, item[name], name) for name in METRICS]
     name, value = item.get("name"), item.get("value")
     if value is not None and isinstance(name, str) and name.lower() in METRICS:
-        # A metric as the library web-vitals reports it; then `name` is no screen's.
+        # A metric in the format of the library web-vitals; `name` is then not a screen's.
         metrics[METRICS.index(name.lower())] = _metric(name.lower(), value, "value")
         kept[_PLACE["name"]] = ""
     if any(metric is not None for metric in metrics):
@@ -344,7 +344,7 @@ def _flat_point(item: Mapping[str, Any]) -> Point | None:
 
 def _vitals(value: Any) -> tuple[float | None, ...]:
     if isinstance(value, dict) and isinstance(name := value.get("name"), str) and name.lower() in METRICS:
-        # A metric as the library web-vitals reports it.
+        # A metric in the format of the library web-vitals.
         value = {name.lower(): value.get("value")}
     if not isinstance(value, dict) or not value.keys() & MOST_OF_METRIC.keys():
         raise Fault("invalid_field", f"vitals is an object with at least one of {', '.join(METRICS)}.")
@@ -376,7 +376,7 @@ def _value(value: Any) -> float:
 
 
 def normal_language(tag: str) -> str:
-    """A BCP 47 tag in its usual case (en-US, zh-Hant-TW), or '' where it is none."""
+    """Return a BCP 47 tag in its usual case (en-US, zh-Hant-TW), '' where it is none."""
     if len(tag) > 100 or not tag.isascii():
         return ""
     first, *others = tag.split("-")
@@ -385,13 +385,13 @@ def normal_language(tag: str) -> str:
     cased = [first.lower()]
     for s in others:
         if len(cased[-1]) == 1:
-            # RFC 5646 2.1.1: behind a singleton everything is lower case.
+            # RFC 5646 2.1.1: after a singleton everything is lower case.
             return "-".join([*cased, *(rest.lower() for rest in others[len(cased) - 1 :])])
         cased.append(s.upper() if len(s) == 2 and s.isalpha() else s.title() if len(s) == 4 else s.lower())
     return "-".join(cased)
 
 
-# Sizes: the seed's table Limits, and CONTRACT: url 8,192, name 500, every other label 100 characters.
+# Sizes: the seed's table Limits, and the contract: url 8,192, name 500, every other label 100 characters.
 _label = _text(100)
 _EVERY_TYPE: dict[str, Callable[[Any], Any]] = {
     "url": _url,

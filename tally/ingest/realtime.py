@@ -1,22 +1,21 @@
-"""Who is here now: of each website that is asked about, its visitors of the last 300 seconds and the page of each.
+"""Active visitors: of each website that is requested, its visitors of the last 300 seconds and the page of each.
 
-Counting the rows of the window anew costs 1 µs each: 70 ms at 200 events a second. So what was counted once is kept for
-as long as somebody goes on asking, and every commit tells what it changed: an answer costs 0.1 µs a page.
+Counting the rows of the window costs 1 µs each: 70 ms at 200 events a second. So the result is kept in memory as long
+as it is requested, and every commit updates it: a response then costs 0.1 µs for each page. What cannot be answered
+exactly from memory is answered from the file. Used by the event loop alone, except for `look`, which runs on a reader's
+thread; no await stands between reading and changing what is kept.
 
-Rules: for the event loop alone, but for `look`, which reads on a reader's thread; no await stands between reading and
-changing what is kept. What cannot be answered exactly from memory is answered from the file.
-
-How it works:
-- A visitor is here while its latest traffic event lies in the window. All its events of 300 seconds are one visit (only
-  a longer gap ends one), so the end of its latest visit and the page of that visit's latest view say everything. The
-  writer knows both of every visit it touches (tally/events/sessions.py), late events and joined visits included; the
-  store hands them over before it answers (`hand_over`). Of one visitor the latest end holds, of equal ends what came
-  last.
-- What is handed over while a snapshot is read (`begin`, `look`, `fill`) goes before what stands in it: it is as new, or
-  newer, or of an earlier visit.
-- Visitors leave by the second they were last seen in. They are not moved there with every event: a second that is over
-  lets those go who were not seen since, and passes the others on. So each is looked at about once in a window.
-- The clock may be set back, another process may write, a website may have too many visitors: `present` gives None then.
+- A visitor is active while its latest traffic event lies in the window. All its events of 300 seconds are one visit
+  (only a longer gap ends one), so the end of its latest visit and the page of that visit's latest view are enough. The
+  writer has both for every visit that it changes (tally/events/sessions.py), late events and joined visits included;
+  the store passes them on before it answers (`hand_over`). Of one visitor the latest end counts, of equal ends the
+  last one passed on.
+- Visits that are passed on while a snapshot is read (`begin`, `look`, `fill`) replace those of the snapshot: they are
+  as new, or newer, or of an earlier visit.
+- Visitors expire by the second in which they were last seen. An event does not move them: when a second expires, its
+  visitors that were seen again move to a later one. So each is checked about once in a window.
+- `present` returns None after the clock was set back, after another process has written, and for a website with too
+  many visitors.
 """
 
 import sqlite3
@@ -28,57 +27,57 @@ from typing import NamedTuple
 from tally.events.visits import VISIT_GAP_MS, Visit
 from tally.storage.sql import events as queries
 
-# CONTRACT, realtime: "a traffic event whose timestamp lies in the last 300 seconds"; "at most 100 pages".
+# The contract, realtime: "a traffic event whose timestamp lies in the last 300 seconds"; "at most 100 pages".
 WINDOW_MS = 300_000
 MOST_PAGES = 100
-# our choice: a dashboard asks every few seconds. Whoever asks less often than this waits for a snapshot.
+# A dashboard sends a request every few seconds. After a longer pause a snapshot is read again.
 ASKED_MS = 120_000
-# our choice: over all websites, three times as many as 200 events a second bring. 230 bytes each, 12 MB at most.
+# Over all websites, three times the visitors of 200 events a second. 230 bytes each, 12 MB at most.
 MOST_WEBSITES = 50
 MOST_VISITORS = 50_000
-# our choice: 20,000 texts of 200 characters are 7 MB, of the usual length 3 MB.
+# 20,000 texts of 200 characters are 7 MB, of the usual length 3 MB.
 MOST_TEXTS = 20_000
 LONGEST_TEXT = 200
-# Events that arrive while a snapshot is waited for may be later than the question; from here on the clock was set back.
+# Events may arrive while a snapshot is read. Later ones than this mean that the clock was set back.
 _LATER_MS = 60_000
 _NO_PAGE = -1
 
 Here = tuple[int, int]
-"""When a visitor was last seen, and its page's label."""
+"""When a visitor was last seen, and the label of its page."""
 
 
 class Present(NamedTuple):
-    """Who is here: how many, and label and visitors of each page that may be one of the MOST_PAGES first."""
+    """The number of active visitors, and (label, visitors) of each page that may be among the MOST_PAGES first."""
 
     active: int
     pages: list[tuple[int, int]]
 
 
 class Seen(NamedTuple):
-    """What `look` found: who is here at the moment asked about; everybody seen since, None where it cannot be kept."""
+    """The result of `look`: what is active at that time, and all visitors to keep, None where they cannot be kept."""
 
     present: Present
     here: Mapping[int, Here] | None
 
 
 class Watch:
-    """What is kept of one website."""
+    """The active visitors of one website."""
 
     def __init__(self, now_ms: int) -> None:
         self.asked_ms = now_ms
         self.is_filled = False
         self.visitors: dict[int, Here] = {}
         self._pages: dict[int, int] = {}
-        # The second that a visitor was last seen in, or an earlier one -> visitors; each of them stands in one.
+        # Second in which visitors were last seen, or an earlier one -> visitors; each is in one list.
         self._leaving: dict[int, list[int]] = {}
         self._begin_ms = now_ms - WINDOW_MS
         self._newest_ms = 0
 
     def put(self, visitor: int, last_ms: int, page: int) -> None:
-        """Takes a visitor's latest visit for what it is now; passes earlier visits over."""
+        """Record a visitor's latest visit; earlier visits are ignored."""
         old = self.visitors.get(visitor)
         if old is None:
-            # Also where it has left already: then it leaves again with the next look at the clock.
+            # Also where it has expired already: it then expires again at the next check.
             self._leaving.setdefault(last_ms // 1000, []).append(visitor)
         elif last_ms < old[0]:
             return
@@ -90,7 +89,7 @@ class Watch:
             self._newest_ms = last_ms
 
     def fill(self, here: Mapping[int, Here]) -> None:
-        """Adds what a snapshot shows; visitors that were put since it was asked for are as new, unless seen later."""
+        """Add the visitors of a snapshot, unless a later visit was recorded since it was requested."""
         for visitor, (last_ms, page) in here.items():
             own = self.visitors.get(visitor)
             if own is None or own[0] < last_ms:
@@ -98,16 +97,16 @@ class Watch:
         self.is_filled = True
 
     def present(self, now_ms: int) -> Present | None:
-        """Who is here; None where that is not known: there are later events, or some of then are forgotten."""
+        """Return what is active; None where it is not known: there are later events, or some have expired."""
         if self._newest_ms > now_ms or self._begin_ms > now_ms - WINDOW_MS:
             return None
         self.forget_before(now_ms - WINDOW_MS)
         return _present(len(self.visitors), self._pages)
 
     def forget_before(self, begin_ms: int) -> None:
-        """Lets go who was last seen before this moment: 0.6 µs for each."""
+        """Remove the visitors that were last seen before this time: 0.6 µs each."""
         self._begin_ms = max(self._begin_ms, begin_ms)
-        # At most 301 seconds; in the one of the moment itself some may stay.
+        # At most 301 seconds; some visitors of the last one may stay.
         for second in [second for second in self._leaving if second <= self._begin_ms // 1000]:
             for visitor in self._leaving.pop(second):
                 last_ms, page = self.visitors[visitor]
@@ -126,22 +125,22 @@ class Watch:
 
 
 class Realtime:
-    """The websites that are asked about, and texts of their pages."""
+    """The websites that are requested, and the texts of their pages."""
 
     def __init__(self, most_websites: int = MOST_WEBSITES, most_visitors: int = MOST_VISITORS) -> None:
         self._most_websites, self._most_visitors = most_websites, most_visitors
         self._watches: dict[int, Watch] = {}
-        # Websites that cannot be kept -> when that was found out.
+        # Websites with too many visitors -> when that was found.
         self._refused_ms: dict[int, int] = {}
         self._texts: dict[int, str] = {}
 
     @property
     def visitors(self) -> int:
-        """How many visitors are kept, over all websites."""
+        """Return how many visitors are kept, over all websites."""
         return sum(len(watch.visitors) for watch in self._watches.values())
 
     def present(self, website: int, now_ms: int) -> Present | None:
-        """Who is here, from memory; None where the file must be asked."""
+        """Return what is active, from memory; None where the file has to be read."""
         watch = self._watches.get(website)
         present = watch.present(now_ms) if watch is not None and watch.is_filled else None
         if watch is not None and present is not None:
@@ -149,14 +148,14 @@ class Realtime:
         return present
 
     def begin(self, website: int, now_ms: int) -> Watch | None:
-        """A watch to be filled with what `look` finds from now on; None where there is one, or there shall be none."""
+        """Return a watch to fill with the result of `look`; None where there is one already, or none is allowed."""
         if website in self._watches or website in self._refused_ms or len(self._watches) >= self._most_websites:
             return None
         watch = self._watches[website] = Watch(now_ms)
         return watch
 
     def fill(self, website: int, watch: Watch, seen: Seen | None) -> None:
-        """Fills the watch that `begin` gave, unless it was forgotten meanwhile; None where `look` failed."""
+        """Fill the watch that `begin` returned, unless it was removed meanwhile; `seen` is None where `look` failed."""
         if self._watches.get(website) is not watch:
             return
         if seen is None:
@@ -167,7 +166,7 @@ class Realtime:
             watch.fill(seen.here)
 
     def hand_over(self, visits: Mapping[tuple[int, int, int], Visit]) -> None:
-        """Visits by (website, visitor, ordinal) as a commit left them: 1 µs for each of a website that is kept."""
+        """Record the visits that a commit has changed, by (website, visitor, ordinal): 1 µs for each that is kept."""
         if not self._watches:
             return
         for (website, visitor, _), visit in visits.items():
@@ -176,15 +175,15 @@ class Realtime:
                 watch.put(visitor, visit.end_ms, visit.page if visit.views else _NO_PAGE)
 
     def forget(self) -> None:
-        """Forgets everything: another process has written."""
+        """Remove everything, after another process has written."""
         self._watches.clear()
         self._refused_ms.clear()
         self._texts.clear()
 
     def sweep(self, now_ms: int) -> None:
-        """Once a second: lets visitors go, and websites that nobody asks about or that have too many visitors."""
+        """Once a second: remove expired visitors, and websites that are not requested or have too many visitors."""
         for website, watch in list(self._watches.items()):
-            # Both ways: after the clock was set back what is kept is of no use for a long time.
+            # In both directions: after the clock was set back, what is kept is useless for a long time.
             if abs(now_ms - watch.asked_ms) > ASKED_MS:
                 del self._watches[website]
             elif watch.is_filled:
@@ -199,34 +198,34 @@ class Realtime:
         self._refused_ms[website] = now_ms
 
     def texts(self, present: Present) -> dict[int, str]:
-        """The texts that are known of its pages."""
+        """Return the known texts of its pages, by label."""
         return {page: self._texts[page] for page, _ in present.pages if page in self._texts}
 
     def learn(self, texts: Iterable[tuple[int, str]]) -> None:
-        """Remembers texts of labels."""
+        """Keep texts of labels."""
         self._texts.update((label, text) for label, text in texts if len(text) <= LONGEST_TEXT)
         if len(self._texts) > MOST_TEXTS:
-            # Starting over costs one lookup for each text still in use; cheaper than keeping an order at every hit.
+            # Emptying the cache costs one lookup for each text in use; less than maintaining an order at every hit.
             self._texts.clear()
 
 
 def _present(active: int, pages: Mapping[int, int]) -> Present:
     listed = [(page, visitors) for page, visitors in pages.items() if page != _NO_PAGE]
     if len(listed) > MOST_PAGES:
-        # Of equal counts the text decides, so all that tie with the last one are candidates.
+        # Equal counts are ordered by text, so all with the same count as the last one are candidates.
         least = sorted((visitors for _, visitors in listed), reverse=True)[MOST_PAGES - 1]
         listed = [page for page in listed if page[1] >= least]
     return Present(active, listed)
 
 
 def most_visited(present: Present, texts: Mapping[int, str]) -> list[tuple[str, int]]:
-    """The first pages with their visitors: by visitors descending, then by path."""
+    """Return the first pages as (path, visitors): by visitors descending, then by path."""
     first = nsmallest(MOST_PAGES, ((-visitors, texts[page]) for page, visitors in present.pages))
     return [(path, -visitors) for visitors, path in first]
 
 
 def look(connection: sqlite3.Connection, website: int, now_ms: int, is_kept: bool) -> Seen:
-    """Who is here at `now_ms`, from the file; where it is to be kept, also what is later, if only by a little."""
+    """Read what is active at `now_ms` from the file; with `is_kept` also visitors that were seen slightly later."""
     (newest_ms,) = connection.execute(*queries.newest(website, now_ms)).fetchone()
     here = _here(connection, website, now_ms, now_ms)
     present = _present(len(here), Counter(page for _, page in here.values()))
@@ -238,10 +237,10 @@ def look(connection: sqlite3.Connection, website: int, now_ms: int, is_kept: boo
 
 
 def _here(connection: sqlite3.Connection, website: int, now_ms: int, until_ms: int) -> dict[int, Here]:
-    """Whose events lie in the window of `now_ms`, or after it and up to `until_ms`: 1 µs an event."""
+    """Return the visitors with an event in the window of `now_ms`, or after it up to `until_ms`: 1 µs an event."""
     after_ms = now_ms - WINDOW_MS - 1
     here: dict[int, Here] = {}
-    without_view: dict[int, int] = {}  # visitor -> the visit whose latest view is looked for
+    without_view: dict[int, int] = {}  # visitor -> the visit whose latest view is searched
     for visitor, visit, is_view, page, ts in connection.execute(*queries.latest(website, after_ms, until_ms)):
         if visitor not in here:
             here[visitor] = ts, page if is_view else _NO_PAGE
@@ -250,7 +249,7 @@ def _here(connection: sqlite3.Connection, website: int, now_ms: int, until_ms: i
         elif is_view and without_view.pop(visitor, None) is not None:
             here[visitor] = here[visitor][0], page
     while without_view:
-        # Who has no event in 30 minutes has begun the visit after them.
+        # A visitor without an event in 30 minutes began its visit after them.
         until_ms, after_ms = after_ms, after_ms - VISIT_GAP_MS
         went_on: dict[int, int] = {}
         earlier = queries.latest(website, after_ms, until_ms, list(without_view))

@@ -19,10 +19,10 @@ from ua_parser.core import Domain, PartialResult, Resolver
 
 from tally.events.crawlers import BOTS, NAMES, OPENINGS
 from tally.events.user_agent import (
+    CACHED,
     IS_COMPILED,
     MAX_CHARACTERS,
     MAX_LABEL,
-    REMEMBERED,
     Agent,
     Agents,
     browser_and_os_matchers,
@@ -443,18 +443,18 @@ def test_what_stands_beyond_the_cut_is_not_read(agents: Agents) -> None:
 
 
 def test_remembers_a_bounded_number() -> None:
-    """REMEMBERED; the least recently used goes first."""
+    """CACHED; the least recently used goes first."""
     engine = Recorder()
     agents = Agents(engine)
-    for number in range(REMEMBERED):
+    for number in range(CACHED):
         agents.of(f"agent {number}")
     agents.of("agent 0")
-    assert len(engine.lengths) == REMEMBERED, "agent 0 is still known"
+    assert len(engine.lengths) == CACHED, "agent 0 is still known"
     agents.of("one more")
     agents.of("agent 0")
-    assert len(engine.lengths) == REMEMBERED + 1, "agent 0 was used lately"
+    assert len(engine.lengths) == CACHED + 1, "agent 0 was used lately"
     agents.of("agent 1")
-    assert len(engine.lengths) == REMEMBERED + 2, "agent 1 had to go"
+    assert len(engine.lengths) == CACHED + 2, "agent 1 had to go"
 
 
 def test_two_agents_share_nothing() -> None:
