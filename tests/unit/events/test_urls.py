@@ -425,7 +425,7 @@ def test_registrable_domain(text: str, domain: str, noted: list[str]) -> None:
 )
 def test_public_suffixes_are_refused(text: str) -> None:
     """ "a bare public suffix is refused", with what to do instead."""
-    with pytest.raises(BadHost, match=r"public suffix.*Give the domain that is yours, such as example\."):
+    with pytest.raises(BadHost, match=r"public suffix.*Give your own domain, such as example\."):
         registrable_domain(text)
 
 
