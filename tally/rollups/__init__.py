@@ -1,4 +1,4 @@
-"""Summaries kept ahead of time: what is counted by quarter hour, day and block of days, built and verified.
+"""Rollups: precomputed counts by quarter hour, day and block of days, how they are built, verified and repaired.
 
-One file a kind of summary. May import `storage` and what is below it.
+One module for each kind of rollup. May import `storage` and the packages below it.
 """

@@ -1,17 +1,17 @@
-"""Figures by label, added up row by row: the dictionaries in which rollups and lists count.
+"""Counts by label: the dictionary in which rollups and top lists are summed.
 
-`Counts` maps the number of a label to its figures; `merge` adds rows to it.
-The order of the figures is that of the statement that read them.
+`Counts` maps a label to its counts, in the order of the columns of the statement that reads them; `merge` adds rows to
+it. A dictionary of lists is the fastest structure for this in Python.
 """
 
 from collections.abc import Iterable, Sequence
 
 Counts = dict[int, list[int]]
-"""label -> figures, those that rank it first."""
+"""label -> counts; those that rank the label come first."""
 
 
 def merge(counts: Counts, rows: Iterable[Sequence[int]]) -> None:
-    """Adds rows (label, figures)."""
+    """Add rows (label, counts ...)."""
     for value, *figures in rows:
         row = counts.get(value)
         if row is None:

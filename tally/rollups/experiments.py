@@ -1,13 +1,13 @@
-"""Experiments by UTC day: who was assigned what, who converted, and how many that makes.
+"""Experiments by UTC day: assignments, conversions and their counts.
 
-A visitor's first assignment to an experiment on a day wins: the first by timestamp and id, whenever it arrived, so that
-the counts are a function of the stored events (`experiment_assignment`). A conversion counts once a visitor, goal and
-day (`experiment_conversion`), for the variant the visitor was assigned to, whichever of the two came first.
-`experiment_total` has the counts, which a visitor's number, another one every UTC day, makes add up over days; they
-stay where raw rows go.
+A visitor's first assignment to an experiment on a day decides its variant: the first by timestamp and id, whenever it
+arrived, so that the counts depend on the stored events only (`experiment_assignment`). A conversion counts once for a
+visitor, goal and day (`experiment_conversion`), for the visitor's variant, whichever of the two came first.
+`experiment_total` has the counts. They add up over days, because a visitor has another number each UTC day, and they
+stay after the raw rows have expired.
 
-`assign` and `convert` are called in the transaction that stores the events; they change counts by what is new alone, so
-that every copy of an event may come again. `counted` is the same from raw rows, to verify them.
+`assign` and `convert` are called in the transaction that stores the events; a repeated event changes nothing.
+`count_day` counts the same from raw rows, to verify the counts.
 """
 
 import sqlite3
@@ -24,7 +24,7 @@ Counts = dict[tuple[int, int, int, int], int]
 
 
 class Assignment(NamedTuple):
-    """An ab_assign: its place among the day's events, which decides, and the label of its variant."""
+    """An ab_assign event: its timestamp and id, the smallest of which decides, and the label of its variant."""
 
     ts_ms: int
     id: int
@@ -32,7 +32,7 @@ class Assignment(NamedTuple):
 
 
 def assign(connection: sqlite3.Connection, assigned: Mapping[Key, Assignment]) -> None:
-    """Store assignments where the key has none yet or a later one; of a later one the counts move along."""
+    """Store assignments whose key has none or a later one; the counts of a replaced one move to the new variant."""
     for key, new in assigned.items():
         old = assignment_of(connection, key)
         if old is not None and old <= new:
@@ -55,7 +55,7 @@ def assign(connection: sqlite3.Connection, assigned: Mapping[Key, Assignment]) -
 
 
 def convert(connection: sqlite3.Connection, converted: Iterable[tuple[Key, int]]) -> None:
-    """Stores conversions, each a key and a goal, that are not there yet; to be called after `assign`."""
+    """Store the conversions (key, goal) that are new. Called after `assign`."""
     for key, goal in converted:
         new = connection.execute(
             "/* experiments.convert */ insert or ignore into experiment_conversion values (?, ?, ?, ?, ?)", (*key, goal)
@@ -66,7 +66,7 @@ def convert(connection: sqlite3.Connection, converted: Iterable[tuple[Key, int]]
 
 
 def variant_of(connection: sqlite3.Connection, key: Key) -> int:
-    """The variant that was assigned; 0 where none was."""
+    """Return the label of the assigned variant; 0 where there is none."""
     found = assignment_of(connection, key)
     return found.variant if found else 0
 
@@ -94,18 +94,18 @@ def _discount(connection: sqlite3.Connection, key: Key, variant: int, kinds: Ite
     website, day, experiment, _ = key
     of_key = "website = ? and day = ? and experiment = ? and variant = ? and converted = ? and goal = ?"
     rows = [(website, day, experiment, variant, *kind) for kind in kinds]
-    # A count of 1 goes; what is left then is above it.
+    # A count of 1 is deleted; those left are greater.
     connection.executemany(f"/* experiments.last */ delete from experiment_total where {of_key} and visitors = 1", rows)
     connection.executemany(
         f"/* experiments.discount */ update experiment_total set visitors = visitors - 1 where {of_key}", rows
     )
 
 
-# --- verifying
+# --- verification
 
 
 def stored_day(connection: sqlite3.Connection, website: int, day: int) -> Counts:
-    """The counts of a day as stored."""
+    """Return the stored counts of a day."""
     rows = connection.execute(
         "/* experiments.of_day */ select experiment, variant, converted, goal, visitors from experiment_total"
         " where website = ? and day = ?",
@@ -115,7 +115,7 @@ def stored_day(connection: sqlite3.Connection, website: int, day: int) -> Counts
 
 
 def count_day(connection: sqlite3.Connection, website: int, day: int) -> Counts:
-    """The same from raw rows."""
+    """Return the counts of a day, counted from raw rows."""
     counts: Counts = {}
     variants = {
         (experiment, visitor): variant
@@ -139,7 +139,7 @@ def count_day(connection: sqlite3.Connection, website: int, day: int) -> Counts:
 
 
 def repair(connection: sqlite3.Connection, website: int, day: int) -> None:
-    """Counts a day anew from its raw rows."""
+    """Replace the counts of a day by those counted from raw rows."""
     connection.execute(
         "/* experiments.wrong */ delete from experiment_total where website = ? and day = ?", (website, day)
     )

@@ -1,14 +1,14 @@
-"""Heatmaps as cells: points -> cells -> bytes. Pure: no database, no clock, no website.
+"""The grid of heatmaps: points to cells, cells to bytes. Pure functions without a database.
 
-A page is cut into rows of BIN_HEIGHT_PX, each into BINS_X columns over the page's width; a click counts in the cell it
-lies in. How far down a view was seen counts in one column more, beside the row that it reached. So a page is one grid.
+A page is divided into rows of BIN_HEIGHT_PX and BINS_X columns over its width; a click counts in its cell. The scroll
+depth of a pageview counts in an additional column, in the row that it reached.
 
-Pages are of any height up to a million pixels, and what is read and written at once must not be: rows come in bands of
-BAND_ROWS. A cell of a band is a number below CELLS, its row times COLUMNS plus its column.
+Pages may be a million pixels high, and reads and writes must stay small, so rows are grouped into bands of BAND_ROWS. A
+cell of a band is a number below CELLS: its row times COLUMNS plus its column.
 
-On disk the cells of a band are bytes (`packed`): a head, the cells that were met once, those met more often, each in 16
-bits, and the counts of these, in as many bits as the greatest needs. One point is 3 bytes; a page with a thousand
-points a day needs less than 2 a point.
+`packed` encodes the cells of a band: a head, the cells with count 1, the other cells, each in 16 bits, and the counts
+of these, in as many bits as the greatest needs. One point takes 3 bytes; on a page with a thousand points a day it is
+less than 2.
 """
 
 from array import array
@@ -17,45 +17,45 @@ from collections.abc import Mapping
 
 from tally.rollups.int_arrays import as_bytes, numbers_in
 
-# our choice: our heatmap grid. 50 columns over the page's width, rows of 20 CSS pixels.
+# 50 columns over the page's width, rows of 20 CSS pixels: about the size of a finger or a small button.
 BINS_X = 50
 BIN_HEIGHT_PX = 20
 WIDTHS = ("mobile", "tablet", "desktop")
 """Classes of viewports, in the order of their numbers; the words are those of the field `device`."""
-# our choice, the usual breakpoints: phones are narrower than 640 CSS pixels, tablets than 1,024.
+# The usual breakpoints: phones are narrower than 640 CSS pixels, tablets than 1,024.
 _BREAKPOINTS = (640, 1_024)
 COLUMNS = BINS_X + 1
-# our choice: 5,000 pixels. Few pages are longer than two of these; a full one is packed in 5 ms.
+# 5,000 pixels. Few pages have more than two bands; a full one is packed in 5 ms.
 BAND_ROWS = 250
 CELLS = BAND_ROWS * COLUMNS
 CLICK, SCROLL = 0, 1
 
 _COUNTS = "BIQ"
-# Of the head, 2 bits say how wide counts are, 6 how many cells were met once; all 6 set: that follows in 16 bits.
+# The head: 2 bits for the width of counts, 6 for the number of cells with count 1; if all 6 are set, it follows in 16.
 _MANY = 63
 
 Cells = Counter[int]
-"""cell -> how many points, of one band."""
+"""cell -> number of points, of one band."""
 
 
 def width_of(viewport_px: float) -> int:
-    """The class of a viewport."""
+    """Return the class of a viewport width, a position in WIDTHS."""
     return sum(viewport_px >= bound for bound in _BREAKPOINTS)
 
 
 def bin_of(x: float, y: float, kind: int) -> tuple[int, int]:
-    """Row and column of a point as events have it; the column of a scroll depth is 0."""
+    """Return the row and column of a point of an event; the column of a scroll depth is 0."""
     return int(y // BIN_HEIGHT_PX), 0 if kind == SCROLL else min(int(x * BINS_X), BINS_X - 1)
 
 
 def cell_of(kind: int, bin_y: int, bin_x: int) -> tuple[int, int]:
-    """The band of a bin, and its cell in it."""
+    """Return the band of a bin, and its cell in the band."""
     band, row = divmod(bin_y, BAND_ROWS)
     return band, row * COLUMNS + (BINS_X if kind == SCROLL else bin_x)
 
 
 def packed(cells: Mapping[int, int]) -> bytes:
-    """Cells of a band as bytes; none as no byte."""
+    """Encode the cells of a band; b"" without cells."""
     if not cells:
         return b""
     once = array("H", sorted(cell for cell, count in cells.items() if count == 1))
@@ -69,7 +69,7 @@ def packed(cells: Mapping[int, int]) -> bytes:
 
 
 def add(cells: Cells, blob: bytes) -> None:
-    """Adds what `packed` gave. 3 µs, and 35 ns a cell that was met once, 70 ns another one."""
+    """Add encoded cells to `cells`. Takes 3 µs, 35 ns for a cell with count 1 and 70 ns for any other."""
     if not blob:
         return
     begin, once = 1, blob[0] >> 2
@@ -84,18 +84,20 @@ def add(cells: Cells, blob: bytes) -> None:
 
 
 def totals(cells: Mapping[int, int]) -> tuple[int, int]:
-    """How many scroll depths (samples) and how many clicks are in some cells."""
+    """Return the number of scroll depths (samples) and of clicks in some cells."""
     samples = sum(count for cell, count in cells.items() if cell % COLUMNS == BINS_X)
     return samples, sum(cells.values()) - samples
 
 
 def shares(depths: Mapping[int, int]) -> list[float]:
-    """In percent with one decimal, how many of the depths (row -> views) reach at least each row, from the top on; ends
-    before the first 0."""
+    """Return for each row from the top on the percentage, with one decimal, of depths (row -> pageviews) that reach it.
+
+    The list ends before the first 0.
+    """
     samples, found = sum(depths.values()), list[float]()
     reached = samples
     for row in range(max(depths, default=-1) + 1):
-        # Half away from zero, in whole numbers.
+        # Rounded half away from zero, in integers.
         share = (2_000 * reached + samples) // (2 * samples) / 10
         if not share:
             break

@@ -1,17 +1,15 @@
-"""Heatmaps on disk: collected as rows, packed in the background, read over any range of UTC days.
+"""Heatmaps: points stored by commits, packed in the background, and read over any range of UTC days.
 
-A commit adds to table `heatmap_point`, a row a cell. In the background rows are moved into `heatmap_block`, the cells
-of a band of a page (tally/rollups/heatmap_grid.py) as bytes; and how many points each page has is added to
-`heatmap_count`. A row is moved in one transaction, and counts from then on where it was moved to: at any moment packed
-and unpacked points together are all there are, and nothing says what has been done, or has to be done again. Points
-that come late are moved like others.
+A commit adds to `heatmap_point`, one row for each cell. In the background rows are moved to `heatmap_block`, which has
+the encoded cells of a band of a page (tally/rollups/heatmap_grid.py), and the number of points of each page is added to
+`heatmap_count`. A row is moved in one transaction, so packed and unpacked points together are always complete, and no
+state is needed. Late points are moved like any other. Days are packed once they are over; today is packed when it has
+many rows, so that reading them stays fast.
 
-Days are moved once they are over; today is when there are many rows of it, so that reading them stays quick.
-
-Days (level 0) are the data. Sums over blocks of 8 and of 64 of them (3, 6) are kept of bands that have so many cells
-that adding days up would be slow: once begun with all that is packed, whatever is packed later is added to them too. So
-a sum that is there is complete. Counts are kept of days and of all blocks of 2 to 256 of them: those of a year are told
-without a look at any cell.
+The cells of days (level 0) are the data. Sums over blocks of 8 and 64 days (levels 3 and 6) exist for bands with so
+many cells that adding days would be slow. A sum is created from all packed cells, and everything packed later is added
+to it, so an existing sum is complete. Counts exist for days and for all blocks of 2 to 256 days, so that those of a
+year are read without any cell.
 """
 
 import math
@@ -32,13 +30,13 @@ COUNT_LEVELS = tuple(range(9))
 COUNTS = tuple(f"{width}_{kind}" for width in WIDTHS for kind in ("clicks", "samples"))
 """The columns of heatmap_count that count, in the order of (width, kind)."""
 
-# our choice: a step and its commit together stay under 50 ms, in which a collect request may wait for the writer.
+# A step and its commit together take less than 50 ms, during which a collect request waits for the writer.
 STEP_S = 0.01
 _ROWS_A_STEP = 1_000
-# our choice: how many rows of today may be there before they are packed; read in 3 ms.
+# The number of today's rows above which they are packed; they are read in 3 ms.
 MOST_ROWS = 10_000
-# our choice: bytes of the parts from which on they are added up; of 3 widths, 1,500 cells or so. A page that stays
-# just below it all year is read in 10 ms.
+# The size of the parts above which a sum is stored: about 1,500 cells in 3 widths. A page that stays just below it all
+# year is read in 10 ms.
 SUM_FROM_BYTES = 4_000
 _ANY_DAY = 1 << 40
 _BYTES_BETWEEN_LOOKS = 2_000_000
@@ -49,11 +47,11 @@ Place = tuple[int, int]
 """level, block."""
 
 
-# --- packing, in steps, each in a transaction of the caller's
+# --- packing, in steps, each within a transaction of the caller
 
 
 def pack_end(connection: sqlite3.Connection, website: int, today: int) -> int | None:
-    """Up to which day (not included) points are to be packed now; None where there are none."""
+    """Return the day before which points are to be packed now; None where there are none."""
     first = _next_day(connection, website, 0)
     if first is None:
         return None
@@ -65,7 +63,7 @@ def pack_end(connection: sqlite3.Connection, website: int, today: int) -> int | 
 
 
 def pack(connection: sqlite3.Connection, website: int, end: int) -> bool:
-    """Packs some of the points of the days before `end`; whether there may be more."""
+    """Pack some of the points of the days before `end`; return whether there may be more."""
     rows: list[Row] = connection.execute(
         "/* heatmaps.unpacked */ select day, pathname, viewport, kind, bin_y, bin_x, points from heatmap_point"
         " where website = ? and day < ? order by day, pathname limit ?",
@@ -82,8 +80,10 @@ def pack(connection: sqlite3.Connection, website: int, end: int) -> bool:
 
 
 def store(connection: sqlite3.Connection, website: int, rows: Sequence[Row], end_s: float = math.inf) -> list[Row]:
-    """Adds points to the packed ones until a moment of the performance counter; those that were added. `rows` in the
-    order of days and pages."""
+    """Add points to the packed ones until `end_s` (time.perf_counter); return the added rows.
+
+    `rows` are sorted by day and page.
+    """
     counts: dict[Row, list[int]] = {}
     done: list[Row] = []
     for (day, pathname, band), own in _by_band(rows):
@@ -98,7 +98,7 @@ def store(connection: sqlite3.Connection, website: int, rows: Sequence[Row], end
 
 
 def _by_band(rows: Sequence[Row]) -> Iterator[tuple[tuple[int, int, int], list[Row]]]:
-    """The rows of each day, page and band, days and pages in their order."""
+    """Yield the rows of each (day, page, band), in the order of days and pages."""
     for (day, pathname), of_page in groupby(rows, lambda row: row[:2]):
         bands: dict[int, list[Row]] = {}
         for row in of_page:
@@ -110,7 +110,7 @@ def _by_band(rows: Sequence[Row]) -> Iterator[tuple[tuple[int, int, int], list[R
 def _put_in(
     connection: sqlite3.Connection, website: int, pathname: int, band: int, day: int, rows: Sequence[Row]
 ) -> None:
-    """Adds points of a day to the band's day, and to the blocks above it."""
+    """Add points of a day to the band's cells of the day and of the blocks above it."""
     new: dict[int, Cells] = {}
     for _, _, width, kind, bin_y, bin_x, points in rows:
         new.setdefault(width, Counter())[cell_of(kind, bin_y, bin_x)[1]] += points
@@ -135,14 +135,14 @@ def _put_in(
 
 
 def put(connection: sqlite3.Connection, place: Row, blobs: Sequence[bytes]) -> None:
-    """Writes the cells of each width of a place: website, pathname, band, level, block."""
+    """Write the cells of each width of a place (website, pathname, band, level, block)."""
     connection.execute(
         "/* heatmaps.put */ insert or replace into heatmap_block values (?, ?, ?, ?, ?, ?, ?, ?)", (*place, *blobs)
     )
 
 
 def _is_large(connection: sqlite3.Connection, place: Row) -> bool:
-    """Whether adding the parts of a block up would be slow."""
+    """Return whether adding the parts of a block would be slow."""
     website, pathname, band, level, block = place
     below = LEVELS[LEVELS.index(level) - 1]
     step = level - below
@@ -155,7 +155,7 @@ def _is_large(connection: sqlite3.Connection, place: Row) -> bool:
 
 
 def summed(connection: sqlite3.Connection, place: Row, levels: Sequence[int] = ()) -> list[bytes]:
-    """A block of a band added up from its parts of some levels; of all levels below it."""
+    """Return the sum of a band's block from its parts of some levels, by default of all levels below it."""
     website, pathname, band, level, block = place
     cells = tuple(Counter[int]() for _ in WIDTHS)
     below = levels or LEVELS[: LEVELS.index(level)]
@@ -166,7 +166,7 @@ def summed(connection: sqlite3.Connection, place: Row, levels: Sequence[int] = (
 
 
 def _count(connection: sqlite3.Connection, website: int, counts: dict[Row, list[int]]) -> None:
-    """Adds to how many points pages have, on days and over blocks of them."""
+    """Add to the numbers of points of pages, of days and of the blocks above them."""
     more = ", ".join(f"{name} = {name} + excluded.{name}" for name in COUNTS)
     connection.executemany(
         "/* heatmaps.count */ insert into heatmap_count values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -185,7 +185,7 @@ def _count(connection: sqlite3.Connection, website: int, counts: dict[Row, list[
 def cells(
     connection: sqlite3.Connection, website: int, pathname: int, first: int, end: int, widths: Sequence[int]
 ) -> Iterator[tuple[int, Cells]]:
-    """(band, cells) of a page on the days in [first, end), of some widths together; bands from the top on."""
+    """Yield (band, cells) of a page on the days in [first, end), of some widths together, from the top on."""
     unpacked: dict[int, Cells] = {}
     for _, _, width, kind, bin_y, bin_x, points in _unpacked_of(connection, website, pathname, first, end):
         if width in widths:
@@ -199,15 +199,15 @@ def cells(
                 add(own, blob)
             read += sum(map(len, blobs))
             if read > _BYTES_BETWEEN_LOOKS:
-                _let_the_deadline_look(connection)
+                _run_progress_handler(connection)
                 read = 0
         yield band, own
 
 
-def _let_the_deadline_look(connection: sqlite3.Connection) -> None:
-    """Takes 5 ms of SQLite's time: a question's deadline is looked at in there, and bytes are added up out here."""
+def _run_progress_handler(connection: sqlite3.Connection) -> None:
+    """Run 5 ms of SQLite instructions, because its progress handler checks the deadline, and Python code does not."""
     connection.execute(
-        "/* heatmaps.look */ with recursive look (n) as (select 1 union all select n + 1 from look where n < 20000)"
+        "/* heatmaps.progress */ with recursive look (n) as (select 1 union all select n + 1 from look where n < 20000)"
         " select count(*) from look"
     ).fetchall()
 
@@ -215,9 +215,11 @@ def _let_the_deadline_look(connection: sqlite3.Connection) -> None:
 def pages(
     connection: sqlite3.Connection, website: int, first: int, end: int, widths: Sequence[int], limit: int
 ) -> list[tuple[int, str, int, int]]:
-    """(label, text, samples, clicks) of pages on the days in [first, end), of some widths together: what has no page,
-    label 0, if there is any, then the first `limit` by samples and clicks together and text. Of 5,000 pages over a year
-    20 ms; added up and ranked by SQLite, which does it in little memory however many pages somebody made up.
+    """Return (label, text, samples, clicks) of pages on the days in [first, end), of some widths together.
+
+    Points without a page (label 0) come first, if there are any, then the first `limit` pages by samples plus clicks
+    and text. Takes 20 ms for 5,000 pages over a year. SQLite adds and ranks them, in bounded memory for any number of
+    pages.
     """
     low, high = connection.execute(
         "/* heatmaps.counted_days */ select (select block from heatmap_count where website = :website and level = 0"
@@ -236,7 +238,7 @@ def pages(
         " union all select pathname, iif(kind = 1, points, 0), iif(kind = 0, points, 0) from heatmap_point"
         " where website = ? and day >= ? and day < ? and viewport in (select value from json_each(?)))"
         " group by pathname),"
-        # Texts decide among what ranks alike: those are looked up that may be told.
+        # Texts decide among equal counts: only those that may be returned are looked up.
         " least (points) as (select samples + clicks from counted where pathname > 0 order by 1 desc limit 1 offset ?)"
         " select pathname, coalesce((select text from label where id = pathname), '') as text, samples, clicks"
         " from counted where pathname = 0"
@@ -252,22 +254,24 @@ def pages(
 
 
 class _Everything:
-    """Contains every block: counts are kept of all of them."""
+    """Contains every block: counts exist for all of them."""
 
     def __contains__(self, block: object) -> bool:
         return True
 
 
 def _widened(first: int, end: int, low: int, high: int, level: int) -> tuple[int, int]:
-    """The days in [first, end) without those that have nothing, `low` and `high` being the first and the last that do;
-    beyond these up to the edges of blocks of a level, so that as few of them are needed as may be."""
+    """Limit the days in [first, end) to those with data, `low` to `high`, extended to the edges of blocks of a level.
+
+    The extension needs fewer blocks.
+    """
     first = low >> level << level if first <= low else first
     end = (high >> level) + 1 << level if end > high else end
     return first, max(first, end)
 
 
 def _unpacked_of(connection: sqlite3.Connection, website: int, pathname: int, first: int, end: int) -> Iterator[Row]:
-    """The rows of a page that are not packed yet, day by day."""
+    """Yield the unpacked rows of a page, day by day."""
     day = _next_day(connection, website, first)
     while day is not None and day < end:
         yield from connection.execute(
@@ -287,7 +291,7 @@ def _next_day(connection: sqlite3.Connection, website: int, first: int) -> int |
 
 
 def bands(connection: sqlite3.Connection, website: int, pathname: int) -> Iterator[int]:
-    """The bands of a page that have packed points: one lookup each."""
+    """Yield the bands of a page that have packed points, with one lookup each."""
     band = -1
     while row := connection.execute(
         "/* heatmaps.bands */ select band from heatmap_block where website = ? and pathname = ? and band > ?"
@@ -305,8 +309,10 @@ def _found(
     levels: Sequence[int] = LEVELS,
     widths: Sequence[int] = (0, 1, 2),
 ) -> Iterator[tuple[bytes, ...]]:
-    """The packed cells of a band of a page (website, pathname, band), of each of some widths, in the fewest rows that
-    there are of some levels for the days in [first, end)."""
+    """Yield the encoded cells of a band of a page (website, pathname, band), of each of some widths.
+
+    Reads the fewest rows of some levels for the days in [first, end).
+    """
     names = ", ".join(WIDTHS[width] for width in widths)
     for level, first, end in _stretches(connection, page, days, levels):
         yield from connection.execute(
@@ -319,8 +325,7 @@ def _found(
 def _stretches(
     connection: sqlite3.Connection, page: tuple[int, int, int], days: tuple[int, int], levels: Sequence[int]
 ) -> list[tuple[int, int, int]]:
-    """(level, first, end): the blocks to be read for the days in [first, end), those of a level that are side by side
-    as one."""
+    """Return the blocks to read for some days as (level, first, end), adjacent ones of a level together."""
     place = "website = :website and pathname = :pathname and band = :band"
     of_page = dict(zip(("website", "pathname", "band"), page, strict=True))
     low, high = connection.execute(
@@ -354,7 +359,7 @@ def _stretches(
 
 
 def packed_pages(connection: sqlite3.Connection, website: int) -> Iterator[int]:
-    """The labels of the pages that have packed points: one lookup each."""
+    """Yield the labels of the pages that have packed points, with one lookup each."""
     page = -1
     while row := connection.execute(
         "/* heatmaps.packed_pages */ select pathname from heatmap_block where website = ? and pathname > ?"
@@ -366,7 +371,7 @@ def packed_pages(connection: sqlite3.Connection, website: int) -> Iterator[int]:
 
 
 def wrong_places(connection: sqlite3.Connection, website: int, page: int) -> set[Place]:
-    """The sums of a page that are not those of its days, and its days that are not counted."""
+    """Return the blocks whose sums of a page differ from those of its days, and its days that have no counts."""
     wrong: set[Place] = set()
     for band in bands(connection, website, page):
         for level in LEVELS[1:]:
@@ -381,7 +386,7 @@ def wrong_places(connection: sqlite3.Connection, website: int, page: int) -> set
 
 
 def counted_blocks(connection: sqlite3.Connection, website: int) -> Iterator[Place]:
-    """The days, and blocks of them, that pages are counted of, or should be."""
+    """Yield the days and blocks that have counts or should have some."""
     below: set[int] = set()
     for level in COUNT_LEVELS:
         found = {block >> 1 for block in below}
@@ -398,7 +403,7 @@ def counted_blocks(connection: sqlite3.Connection, website: int) -> Iterator[Pla
 
 
 def are_counts_correct(connection: sqlite3.Connection, website: int, level: int, block: int) -> bool:
-    """Whether the pages of a day, or of a block of days, have the counts that they should have."""
+    """Return whether the counts of all pages of a day or block are correct."""
     stored = _stored_counts(connection, website, level, [block])
     if level:
         return stored == _stored_counts(connection, website, level - 1, [2 * block, 2 * block + 1])
@@ -406,7 +411,7 @@ def are_counts_correct(connection: sqlite3.Connection, website: int, level: int,
 
 
 def repair(connection: sqlite3.Connection, website: int, level: int, block: int) -> None:
-    """Makes the counts of a day or block, and the sums, from what is below it; and those of the blocks above."""
+    """Recompute the counts and sums of a day or block, and of the blocks above, from what is below."""
     if level == 0:
         for page in {*packed_pages(connection, website), *_stored_counts(connection, website, 0, [block])}:
             _set_count(connection, (website, 0, block, page), _count_cells(connection, website, page, block))
@@ -462,7 +467,7 @@ def _stored_block(connection: sqlite3.Connection, place: tuple[int, ...]) -> tup
 
 
 def _count_cells(connection: sqlite3.Connection, website: int, page: int, day: int) -> list[int]:
-    """The columns COUNTS of a page and day, from its cells."""
+    """Return the columns COUNTS of a page and day, counted from its cells."""
     counts = [0] * len(COUNTS)
     for band in bands(connection, website, page):
         for width, blob in enumerate(_stored_block(connection, (website, page, band, 0, day)) or ()):
@@ -475,7 +480,7 @@ def _count_cells(connection: sqlite3.Connection, website: int, page: int, day: i
 def _stored_counts(
     connection: sqlite3.Connection, website: int, level: int, numbers: Sequence[int]
 ) -> dict[int, list[int]]:
-    """The columns COUNTS of each page, of some blocks together."""
+    """Return the columns COUNTS of each page, summed over some blocks."""
     found: dict[int, list[int]] = {}
     for number in numbers:
         for page, *counts in connection.execute(

@@ -1,9 +1,10 @@
-"""Whole numbers as bytes and back: how the cells of histograms and heatmaps lie in the file.
+"""Encode integers as bytes and decode them: how histograms and heatmaps are stored.
 
-Numbers of one width stand side by side, the lowest byte of each first, whatever machine wrote them: a file may be moved
-to another one. Nothing says where they end or how wide they are; who wrote them knows.
+Integers of one width follow each other in little-endian byte order on every platform, so that a database file can be
+moved. Neither their width nor their number is stored; the caller knows both.
 
-Python's array does it in C, 2 ns a number; it writes as its machine does, and so is turned around on the others.
+Python's array does it in C, 2 ns an integer, in the byte order of the platform; on big-endian platforms bytes are
+swapped.
 """
 
 import sys
@@ -11,14 +12,14 @@ from array import array
 
 
 def as_bytes(numbers: "array[int]") -> bytes:
-    """The bytes of some numbers; what was given may be turned around by it."""
+    """Return the bytes of some integers. On big-endian platforms the array itself is swapped."""
     if sys.byteorder == "big":
         numbers.byteswap()
     return numbers.tobytes()
 
 
 def numbers_in(code: str, blob: bytes) -> "array[int]":
-    """The numbers in some bytes; `code` is array's for their width."""
+    """Return the integers in some bytes; `code` is the type code of `array` for their width."""
     numbers = array(code, blob)
     if sys.byteorder == "big":
         numbers.byteswap()

@@ -1,15 +1,18 @@
-"""Totals of each quarter of an hour: kept by what a commit changes, and counted anew from raw rows.
+"""Quarter-hour totals: the table `total_15m`, updated by every commit that stores traffic.
 
-Views, custom events and visits add up over quarters as they are. Visitors do not, but three counts of them do, since a
-visitor's number changes at midnight UTC: those whose first event of the day lies in a quarter (`first_seen`, summed
-from a midnight on: who came by then), those whose last does (`last_seen`, summed to a midnight: who came from then on),
-and those with an event in the 60 minutes from the quarter's beginning on, cut at midnight (`hour_visitors`: an hour of
-any zone).
+Pageviews, events and visits add up over quarter hours. Visitors do not, but three counts of them do, because a
+visitor's number changes at midnight UTC:
+- `first_seen`: visitors whose first event of the UTC day is in the quarter hour. Its sum from midnight to a time is the
+  number of visitors up to that time.
+- `last_seen`: visitors whose last event of the day is in the quarter hour. Its sum from a time to midnight is the
+  number of visitors from that time on.
+- `hour_visitors`: visitors with an event in the 60 minutes from the start of the quarter hour, cut at midnight: the
+  visitors of an hour in any time zone, whose offset is a multiple of 15 minutes.
 
-A session knows in which of the 96 quarters of its day it has events, as a mask of bits; so `Deltas.count` can tell
-exactly what one event changes, whatever the order of arrival: where a late event moves a first, it leaves the old
-quarter and enters the new one. Visits likewise: what they were is subtracted, what they are now is added.
-`counted` is the same from raw rows, for days whose totals are to be built, and to verify them.
+A session has a bit mask of the 96 quarter hours of its day with events. So `Deltas.count` derives exactly what one
+event changes, in any order of arrival: where a late event becomes a visitor's first, it is subtracted from the old
+quarter hour and added to the new one. For visits the previous values are subtracted and the new ones added.
+`count_day` counts the same from raw rows, to rebuild and to verify days.
 """
 
 import sqlite3
@@ -35,22 +38,22 @@ COLUMNS = (
 _VIEWS, _EVENTS, _FIRSTS, _LASTS, _HOUR_VISITORS, _VISITS, _BOUNCES, _VISIT_VIEWS, _VISIT_MS = range(9)
 
 Totals = dict[int, list[int]]
-"""quarter -> the numbers of COLUMNS."""
+"""quarter hour -> the values of COLUMNS."""
 
 
 def hours_touched(mask: int) -> int:
-    """The quarters from which on 60 minutes hold an event, as a mask; events are a mask of the day's quarters too."""
+    """Return the mask of the quarter hours that start a span of 60 minutes with an event, for a mask of events."""
     return mask | mask >> 1 | mask >> 2 | mask >> 3
 
 
 class Deltas:
-    """What the events of one transaction change, by website and quarter."""
+    """The changes by the events of one transaction, by website and quarter hour."""
 
     def __init__(self) -> None:
         self._of_website: dict[int, Totals] = {}
 
     def count(self, website: int, ts_ms: int, is_view: bool, touch: SessionUpdate) -> None:
-        """Adds what one traffic event changed."""
+        """Add the changes by one traffic event."""
         totals = self._of_website.get(website)
         if totals is None:
             totals = self._of_website[website] = {}
@@ -66,7 +69,7 @@ class Deltas:
             _, begin, end, _, _, _, _ = visit
             home = begin // QUARTER_MS
             if old_begin // QUARTER_MS == home:
-                # What the lines below come to for a visit that begins in the same quarter as before, in half the time.
+                # The result of the lines below for a visit that starts in the same quarter hour, in half the time.
                 if home != quarter:
                     row = _at(totals, home)
                 if old_views == 1 and not old_events:
@@ -79,13 +82,13 @@ class Deltas:
         _count_visit(totals, visit, 1)
 
     def rows(self) -> Iterable[tuple[int, ...]]:
-        """Rows for `add`."""
+        """Yield the rows for `add`."""
         for website, totals in self._of_website.items():
             yield from rows_of(website, totals)
 
 
 def _count_visitor(totals: Totals, midnight: int, place: int, mask: int) -> None:
-    """A visitor's first event in this quarter of its day; `mask`: in which it had some."""
+    """Count a visitor's first event in a quarter hour of its day; `mask` has those with earlier arrived events."""
     first = (mask & -mask).bit_length() - 1 if mask else 96
     last = mask.bit_length() - 1
     if place < first:
@@ -118,7 +121,7 @@ def _at(totals: Totals, quarter: int) -> list[int]:
 
 
 def rows_of(website: int, totals: Totals) -> Iterable[tuple[int, ...]]:
-    """Rows for `add`: website, quarter, COLUMNS; without those that change nothing."""
+    """Return the rows for `add` (website, quarter, COLUMNS), without those that are all zero."""
     return [(website, quarter, *row) for quarter, row in totals.items() if any(row)]
 
 
@@ -128,12 +131,12 @@ _ADD = f"/* totals.add */ insert into total_15m values ({', '.join('?' * 11)}) o
 
 
 def add(connection: sqlite3.Connection, rows: Iterable[tuple[int, ...]]) -> None:
-    """Adds rows of `rows_of` to what is there."""
+    """Add rows of `rows_of` to the stored totals."""
     connection.executemany(_ADD, rows)
 
 
 def clear(connection: sqlite3.Connection, website: int, day: int) -> None:
-    """Takes a day's totals away."""
+    """Delete the totals of a day."""
     first = day * QUARTERS_PER_DAY
     connection.execute(
         "/* totals.clear */ delete from total_15m where website = ? and quarter >= ? and quarter < ?",
@@ -142,7 +145,7 @@ def clear(connection: sqlite3.Connection, website: int, day: int) -> None:
 
 
 def count_day(connection: sqlite3.Connection, website: int, day: int) -> Totals:
-    """A UTC day's totals, counted from its raw rows: 2.5 µs an event."""
+    """Return the totals of a UTC day, counted from raw rows. Takes 2.5 µs an event."""
     begin, end = day * DAY_MS, (day + 1) * DAY_MS
     totals: Totals = {}
     traffic = (
@@ -170,7 +173,7 @@ def count_day(connection: sqlite3.Connection, website: int, day: int) -> Totals:
 
 
 def _count_whole(totals: Totals, midnight: int, mask: int) -> None:
-    """A visitor's whole day."""
+    """Count all quarter hours of a visitor's day."""
     _at(totals, midnight + (mask & -mask).bit_length() - 1)[_FIRSTS] += 1
     _at(totals, midnight + mask.bit_length() - 1)[_LASTS] += 1
     touched = hours_touched(mask)

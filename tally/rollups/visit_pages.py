@@ -1,16 +1,16 @@
-"""Entry and exit pages by days: counted from visits and events, and kept over blocks of days that are over.
+"""Entry and exit pages of visits: counted from visits and events, and stored for blocks of final days.
 
-A block is of 8 or 64 whole UTC days (level 3, 6); of single days (0) only those are kept whose events are about to go,
-since any other is counted within 10 ms. A block is there once it has its row of value 0, visits without a view: that
-row comes last, if no day has changed since the block was counted. Whoever makes a day stale takes the row away
-(tally/rollups/rollup_state.py), and the block is built anew once the day is over for good again.
+A block has 8 or 64 whole UTC days (levels 3 and 6). Single days (level 0) are stored only before their events expire,
+because any other day is counted within 10 ms. A block is complete once it has its row of value 0, the visits without a
+pageview: it is written last, and only if no day has changed since the block was counted. A day that becomes stale
+deletes that row (tally/rollups/rollup_state.py), and the block is rebuilt once the day is final again.
 
-Somebody may make up a million pages: then a block is counted in parts by label, each of which walks over the same
-visits and holds its own pages. The second way below holds the visits of a day as well, however many parts there are.
+Clients can send a million different pages. So a block is counted in parts by label: each part reads the same visits and
+holds only its own pages in memory.
 
-Two ways to count a part of a day, of which the cheaper is chosen: a look for each visit, or one walk over all views.
-Looks pass over what others do meanwhile; only where visits hold custom events before the first or behind the last view
-is that much, which the length of such visits bounds.
+A part of a day is counted in the cheaper of two ways: one lookup for each visit, or one scan of all pageviews. A lookup
+skips the events that other visitors send meanwhile; these are many only for visits with events before their first or
+after their last pageview, so the total length of such visits decides.
 """
 
 import sqlite3
@@ -28,9 +28,9 @@ from tally.storage.sql.events import Scope
 from tally.storage.sql.visits import SIDES
 from tally.timestamps import DAY_MS
 
-# our choice: with so many visits of views and custom events at once, a walk over all views (0.5 µs each) is cheaper.
+# With this many visits at a time that have both pageviews and events, a scan of all pageviews (0.5 µs each) is cheaper.
 _CROWD = 20
-# our choice: 20 MB.
+# 20 MB of memory.
 MOST_PAGES = 60_000
 _COLUMNS = {
     "entry": ("entries", "entry_bounces", "entry_pageviews", "entry_duration_ms"),
@@ -40,12 +40,12 @@ _ALL_COLUMNS = ", ".join((*_COLUMNS["entry"], *_COLUMNS["exit"]))
 _NONE = [0] * 8
 
 Part = tuple[int, int]
-"""Those labels that leave the first number when they are divided by the second."""
+"""(remainder, divisor): the labels that have this remainder."""
 WHOLE: Part = (0, 1)
 
 
 def count_pages(connection: sqlite3.Connection, scope: Scope, side: str, part: Part = WHOLE) -> Iterable[Sequence[int]]:
-    """(label, visits, bounces, views, ms) of the pages of a part of one UTC day; 0 is no view."""
+    """Count the pages of a part of one UTC day: (label, visits, bounces, pageviews, ms); label 0 is no pageview."""
     mixed_ms = connection.execute(*visiting.mixed_ms(scope)).fetchone()[0]
     if mixed_ms <= _CROWD * (scope.to_ms - scope.from_ms):
         return _of_part(connection.execute(*visiting.pages(scope, side)), part)
@@ -63,11 +63,11 @@ def _of_part(rows: Iterable[Sequence[int]], part: Part) -> Iterable[Sequence[int
     return rows if part == WHOLE else (row for row in rows if row[0] % part[1] == part[0])
 
 
-# --- building, in steps, each in a transaction of the caller's
+# --- building, in steps, each within a transaction of the caller
 
 
 def next_block(connection: sqlite3.Connection, website: int, now_ms: int) -> tuple[int, int] | None:
-    """The lowest, oldest block (level, number) that can be built and is not: all its days are over and counted."""
+    """Return the lowest, oldest block (level, number) that is missing and whose days are all final."""
     ready = (now_ms - FINAL_AFTER_MS) // DAY_MS  # days before this one are final
     row = connection.execute(
         "/* visit_pages.next_eight */ select own.block >> 3 from rollup_state as own where website = :website"
@@ -99,7 +99,7 @@ def next_block(connection: sqlite3.Connection, website: int, now_ms: int) -> tup
 
 
 def version(connection: sqlite3.Connection, website: int, level: int, block: int) -> int | None:
-    """The sum of the versions of a block's days, to be the same at its end; None where not all of them are over."""
+    """Return the sum of the versions of a block's days; None where not all of them are final."""
     lowest, total = connection.execute(
         "/* visit_pages.version */ select min(state), total(version) from rollup_state"
         " where website = ? and level = 0 and block >= ? and block < ?",
@@ -109,7 +109,7 @@ def version(connection: sqlite3.Connection, website: int, level: int, block: int
 
 
 def parts_of(connection: sqlite3.Connection, website: int, level: int, block: int) -> list[Part]:
-    """The parts in which a block is to be counted: it has no more pages than its days have paths."""
+    """Return the parts in which a block is counted. It has at most as many pages as its days have pathnames."""
     (paths,) = connection.execute(
         "/* visit_pages.paths */ select count(*) from rollup"
         " where website = ? and field = ? and level = ? and block = ?",
@@ -120,8 +120,10 @@ def parts_of(connection: sqlite3.Connection, website: int, level: int, block: in
 
 
 def count_block(connection: sqlite3.Connection, website: int, level: int, block: int, part: Part = WHOLE) -> Counts:
-    """What a part of a block is to hold: label -> the eight figures, in the first part 0 among them; from the blocks
-    below, or from its days."""
+    """Count a part of a block, from the blocks below or from its days: label -> the eight counts.
+
+    The first part always has label 0.
+    """
     counts: Counts = {} if part[0] else {0: [*_NONE]}
     if level == PAGE_LEVELS[-1]:
         merge(counts, _stored(connection, website, 3, range(block << 3, (block + 1) << 3), part))
@@ -141,12 +143,12 @@ def count_block(connection: sqlite3.Connection, website: int, level: int, block:
 
 
 def stored(connection: sqlite3.Connection, website: int, level: int, block: int, part: Part = WHOLE) -> Counts:
-    """What a part of a block holds."""
+    """Return the stored counts of a part of a block."""
     return {value: figures for value, *figures in _stored(connection, website, level, [block], part)}
 
 
 def is_correct(connection: sqlite3.Connection, website: int, level: int, block: int) -> bool:
-    """Whether a block holds what it is to hold."""
+    """Return whether the stored counts of a block are correct."""
     place = website, level, block
     return all(
         stored(connection, *place, part) == count_block(connection, *place, part)
@@ -165,7 +167,7 @@ def _stored(
 
 
 def drop(connection: sqlite3.Connection, website: int, level: int, block: int) -> int:
-    """Deletes up to ROWS_A_STEP rows of a block; how many it deleted."""
+    """Delete up to ROWS_PER_STEP rows of a block; return their number."""
     old = connection.execute(
         "/* visit_pages.old */ select website, level, block, value from visit_page"
         " where website = ? and level = ? and block = ? limit ?",
@@ -178,7 +180,7 @@ def drop(connection: sqlite3.Connection, website: int, level: int, block: int) -
 
 
 def add(connection: sqlite3.Connection, place: tuple[int, int, int], rows: Sequence[tuple[int, Sequence[int]]]) -> None:
-    """Writes some rows (label, figures) of a block (website, level, number)."""
+    """Write some rows (label, counts) of a block (website, level, number)."""
     marks = ", ".join("?" * 12)
     connection.executemany(
         f"/* visit_pages.add */ insert into visit_page values ({marks})",
@@ -189,7 +191,7 @@ def add(connection: sqlite3.Connection, place: tuple[int, int, int], rows: Seque
 def finish_block(
     connection: sqlite3.Connection, place: tuple[int, int, int], before: int | None, without_view: Sequence[int]
 ) -> bool:
-    """Calls a block built, whose other rows are in; False where one of its days has changed since version `before`."""
+    """Complete a block whose other rows are written; return False where a day has changed since version `before`."""
     is_right = before is not None and version(connection, *place) == before
     if is_right:
         add(connection, place, [(0, without_view)])
@@ -197,9 +199,9 @@ def finish_block(
 
 
 def invalidate(connection: sqlite3.Connection, website: int, level: int, block: int) -> None:
-    """Calls a block not built."""
+    """Mark a block as incomplete, so that it is rebuilt."""
     connection.execute(
-        "/* visit_pages.take_down */ delete from visit_page where website = ? and level = ? and block = ?"
+        "/* visit_pages.invalidate */ delete from visit_page where website = ? and level = ? and block = ?"
         " and value = 0",
         (website, level, block),
     )
@@ -209,7 +211,7 @@ def invalidate(connection: sqlite3.Connection, website: int, level: int, block: 
 
 
 def built(connection: sqlite3.Connection, website: int, days: Sequence[int]) -> set[tuple[int, int]]:
-    """Of the blocks and days that hold some days those (level, number) that are built."""
+    """Return the complete blocks and days (level, number) that contain any of these days."""
     found: set[tuple[int, int]] = set()
     for level in PAGE_LEVELS:
         rows = connection.execute(
@@ -224,7 +226,7 @@ def built(connection: sqlite3.Connection, website: int, days: Sequence[int]) -> 
 def sums(
     connection: sqlite3.Connection, website: int, side: str, tiles: Iterable[tuple[int, int]]
 ) -> Iterable[Sequence[int]]:
-    """(label, visits, bounces, views, ms) of the pages in some blocks (level, number), once for each level."""
+    """Yield (label, visits, bounces, pageviews, ms) of the pages in blocks (level, number), once for each level."""
     first, *rest = _COLUMNS[SIDES[SIDES.index(side)]]
     for level, blocks in queries.by_level(tiles):
         yield from connection.execute(

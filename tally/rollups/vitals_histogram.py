@@ -1,18 +1,18 @@
-"""Web vitals as histograms: values -> cells -> percentiles and ratings. Pure: no database, no clock, no website.
+"""Histograms of web vitals: values to cells, cells to percentiles and ratings. Pure functions without a database.
 
-A histogram counts values in cells whose edges grow by GROWTH, so that a percentile read off it lies within
-RELATIVE_ERROR of the true one; histograms add up by adding cells, over any days, pages and devices. The published
-thresholds are edges too, a cell ends at one and holds what equals it: shares of good and poor are exact.
+A histogram counts values in cells whose edges grow by the factor GROWTH, so a percentile read from it is within
+RELATIVE_ERROR of the exact one. Histograms over any days, pages and devices are summed by adding their cells. The
+published thresholds are edges too, and a cell includes its upper edge, so the shares of good and poor are exact.
 
-All five metrics of an event go into one histogram (`Cells`: slot -> count), and the event itself (EVENTS); a slot is a
-metric's number times SLOTS plus its cell. On disk it is bytes (`packed`):
-slots that were met once, slots that were met more often, each in 16 bits, and the counts of these, in 8 bits, or in 32
-where one is greater: an event with all five metrics costs 14 bytes before it meets another one in its cells.
+One histogram (`Cells`: slot -> count) has all five metrics and the number of events (EVENTS). A slot is the number of a
+metric times SLOTS plus a cell. `packed` encodes it: the slots with count 1, the other slots, each in 16 bits, and the
+counts of these in 8 bits, or in 32 where one is greater. An event with all five metrics takes 14 bytes if it shares no
+cell.
 
-Values below the first edge, 1 ms or 0.001 of cls, are told as 0.
+Values below the first edge, 1 ms or 0.001 of cls, are reported as 0.
 
-In the file and in here values are whole numbers (`stored`): microseconds, and millionths of cls. Browsers tell times to
-100 µs at the finest; a number of 8 digits takes 3 bytes where a float takes 8.
+Stored values are integers: microseconds, and millionths of cls. Browsers report times in steps of 100 µs at the
+finest; an integer of 8 digits takes 3 bytes where a float takes 8.
 """
 
 from array import array
@@ -24,13 +24,13 @@ from typing import NamedTuple
 from tally.events.validation import METRICS, MOST_OF_METRIC
 from tally.rollups.int_arrays import as_bytes, numbers_in
 
-# our choice: half of what is promised would double the cells; 370 of them a metric reach from a millisecond to an hour.
+# Half of this error would double the cells; 370 cells for each metric reach from a millisecond to an hour.
 RELATIVE_ERROR = 0.02
 GROWTH = 1.039
 SLOTS = 400
 EVENTS = SLOTS * len(METRICS)
-"""The slot in which events are counted, whatever metrics they have."""
-# Of what is told, in what is stored.
+"""The slot that counts events with any metric."""
+# Factor from the unit of the API to the stored one.
 _UNITS = {"lcp": 1_000, "inp": 1_000, "fcp": 1_000, "ttfb": 1_000, "cls": 1_000_000}
 # Thresholds as published at https://web.dev/articles/vitals: good up to the first, poor above the second.
 THRESHOLDS: dict[str, tuple[float, float]] = {
@@ -45,11 +45,11 @@ PERCENTILES = (50, 75, 95)
 _MOST_SMALL = 255
 
 Cells = dict[int, int]
-"""slot -> how many values."""
+"""slot -> number of values."""
 
 
 def stored(values: Sequence[float | None]) -> tuple[int | None, ...]:
-    """Metrics as they are stored; in the order of METRICS, None where not sent. `values` may be empty: none was."""
+    """Return metrics in stored units, in the order of METRICS, None where not sent. `values` is empty if none was."""
     return tuple(
         None if value is None else round(value * unit)
         for value, unit in zip(values or (None,) * len(METRICS), _UNITS.values(), strict=True)
@@ -57,13 +57,12 @@ def stored(values: Sequence[float | None]) -> tuple[int | None, ...]:
 
 
 def from_stored(values: Sequence[int | None]) -> dict[str, float]:
-    """Metrics as they are told, out of what is stored: those that were sent, by name."""
+    """Return stored metrics in the units of the API: those that were sent, by name."""
     return {name: value / unit for (name, unit), value in zip(_UNITS.items(), values, strict=True) if value is not None}
 
 
 class Summary(NamedTuple):
-    """What is told of a metric: its values, PERCENTILES of them (None where there are none), and how many are rated
-    good, in need of improvement, poor."""
+    """A metric's number of values, its PERCENTILES (None without values), and how many values have each rating."""
 
     samples: int
     percentiles: tuple[float | None, ...]
@@ -73,7 +72,7 @@ class Summary(NamedTuple):
 
 
 def _edges(metric: str) -> tuple[float, ...]:
-    # What is stored is whole: the first edge ends what is below 1 ms, or 0.001 of cls.
+    # Stored values are integers: the first edge is the greatest value below 1 ms, or 0.001 of cls.
     first, last = 999.0, MOST_OF_METRIC[metric] * _UNITS[metric]
     edges = [first]
     while edges[-1] * GROWTH < last:
@@ -91,7 +90,7 @@ _RATED = tuple(
 
 
 def slots_of(values: Sequence[int | None]) -> list[int]:
-    """The slot of each metric that was sent, and EVENTS; `values` as stored. 0.25 µs a metric."""
+    """Return the slot of each metric that was sent, and EVENTS; `values` in stored units. Takes 0.25 µs a metric."""
     slots = [
         number * SLOTS + bisect_left(edges, value)
         for number, (edges, value) in enumerate(zip(_EDGES, values, strict=True))
@@ -101,19 +100,19 @@ def slots_of(values: Sequence[int | None]) -> list[int]:
 
 
 def slot_of(metric: str, value: int) -> int:
-    """The slot of a metric's value, as stored."""
+    """Return the slot of a metric's value in stored units."""
     number = METRICS.index(metric)
     return number * SLOTS + bisect_left(_EDGES[number], value)
 
 
 def is_poor(slot: int) -> bool:
-    """Whether the values in a slot are rated poor."""
+    """Return whether the values in a slot are rated poor."""
     metric, cell = divmod(slot, SLOTS)
     return slot != EVENTS and cell > _RATED[metric][1]
 
 
 def added(cells: Cells, more: Mapping[int, int] | Iterable[tuple[int, int]]) -> None:
-    """Adds a histogram to `cells`."""
+    """Add a histogram to `cells`."""
     if not cells:
         cells.update(more)
         return
@@ -123,12 +122,12 @@ def added(cells: Cells, more: Mapping[int, int] | Iterable[tuple[int, int]]) -> 
 
 
 def poor_above(metric: str) -> float:
-    """What is stored of a poor value is greater than this."""
+    """Return the threshold above which a stored value is poor."""
     return THRESHOLDS[metric][1] * _UNITS[metric]
 
 
 def packed(cells: Mapping[int, int]) -> bytes:
-    """A histogram as bytes."""
+    """Encode a histogram."""
     ones = array("H", sorted(slot for slot, count in cells.items() if count == 1))
     slots = array("H", sorted(slot for slot, count in cells.items() if count > 1))
     counts = array("B" if max(cells.values(), default=0) <= _MOST_SMALL else "I", [cells[slot] for slot in slots])
@@ -136,7 +135,7 @@ def packed(cells: Mapping[int, int]) -> bytes:
 
 
 def packed_with(blob: bytes, cells: Mapping[int, int]) -> bytes:
-    """What `packed` gives of a packed histogram with some more cells: 5 µs, and 0.7 µs for each of these."""
+    """Return an encoded histogram with cells added to it. Takes 5 µs plus 0.7 µs for each cell."""
     ones, slots, counts = _split(blob)
     for slot, count in cells.items():
         at, once = bisect_left(slots, slot), bisect_left(ones, slot)
@@ -159,7 +158,7 @@ def packed_with(blob: bytes, cells: Mapping[int, int]) -> bytes:
 
 
 def unpacked(blob: bytes, metric: str = "") -> Iterable[tuple[int, int]]:
-    """(slot, count) of each cell of what `packed` gave, of one metric or of all. 10 ns a cell, and adding it up 80."""
+    """Decode a histogram: (slot, count) of each cell, of one metric or all. 10 ns a cell, and 80 ns to add it up."""
     ones, slots, counts = _split(blob)
     if metric:
         # Both are sorted.
@@ -176,7 +175,7 @@ def _joined(ones: "array[int]", slots: "array[int]", counts: "array[int]") -> by
 
 
 def _split(blob: bytes) -> tuple["array[int]", "array[int]", "array[int]"]:
-    """Slots that were met once; those that were met more often, and the counts of these."""
+    """Return the slots with count 1, the other slots, and the counts of these."""
     (head,) = numbers_in("H", blob[:2])
     middle, width = 2 + (head >> 1) * 2, "I" if head & 1 else "B"
     slots_end = middle + (len(blob) - middle) // (2 + (4 if head & 1 else 1)) * 2
@@ -184,11 +183,11 @@ def _split(blob: bytes) -> tuple["array[int]", "array[int]", "array[int]"]:
 
 
 def summary(cells: Mapping[int, int], metric: str) -> Summary:
-    """What a histogram says of a metric. A percentile is the value of nearest rank: p75 of 4 values is the third."""
+    """Return the summary of a metric. Percentiles are of nearest rank: p75 of 4 values is the third."""
     number = METRICS.index(metric)
     first, edges = number * SLOTS, _EDGES[number]
     slots = sorted(slot for slot in cells if first <= slot < first + SLOTS)
-    # How many values there are up to the end of each cell.
+    # The number of values up to the end of each cell.
     reached = list(accumulate(map(cells.__getitem__, slots), initial=0))
     samples = reached[-1]
     ranks = [-(-percent * samples // 100) for percent in PERCENTILES if samples]
@@ -199,7 +198,7 @@ def summary(cells: Mapping[int, int], metric: str) -> Summary:
 
 
 def _value(edges: Sequence[float], cell: int) -> float:
-    """A value as near as can be to all that a cell may hold."""
+    """Return the value with the smallest relative error for all values of a cell."""
     if cell == 0:
         return 0.0
     low, high = edges[cell - 1], edges[cell]

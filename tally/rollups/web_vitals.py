@@ -1,16 +1,15 @@
-"""Histograms of web vitals on disk: added to by every commit, added up in the background, read over any range.
+"""Histograms of web vitals: the table `web_vitals_histogram`.
 
-A row is a histogram (tally/rollups/vitals_histogram.py) of what one value had in one stretch of UTC time: of all
-events, of each device, of each pathname (`breakdown`). Stretches (`level`) are whole UTC days (0) and blocks of 8 and
-64 of them (3, 6); and quarters of a day (PART), but not by pathname, where most of them would hold one event. Nothing
-here depends on who sent what, so that nothing has to be folded, or to become stale: a commit adds to the day of each
-event, however late it is.
+A row is a histogram (tally/rollups/vitals_histogram.py) over a span of UTC time, of all events, of one device or of one
+pathname (`breakdown`). Spans (`level`) are days (0), blocks of 8 and 64 days (3, 6), and quarter days (PART), these not
+by pathname, where most would have a single event. Histograms do not depend on visitors, so every commit adds to the
+day of each event, however late it is, and no day becomes stale.
 
-Blocks are built once their days are over for good; one is there if it has its row of all events. Whoever adds to a day
-below one takes that row away, and so it is built anew. While that is done a row says so, at the level's negative: if it
-is gone at the end, a day has changed meanwhile, and the block is begun once more.
+Blocks are built once their days are final. A block is complete if it has its row of all events; an event added to one
+of its days deletes that row, and the block is rebuilt. While a block is being built, a row at the negative level marks
+it: if the row is missing at the end, a day has changed meanwhile, and the block is started again.
 
-What a range cuts off the quarters at its ends (the days, by pathname) is counted from raw rows.
+The parts of a range that are less than a quarter day (by pathname: a day) are counted from raw rows.
 """
 
 import sqlite3
@@ -30,33 +29,33 @@ from tally.timestamps import DAY_MS
 
 ALL, DEVICE, PATHNAME = range(3)
 PART = -1
-# our choice: a quarter of a day by all and by device costs 3 bytes an event, an hour 13; reading what is left raw 8 ms.
+# Quarter days cost 3 bytes an event, hours would cost 13; reading the raw rows at the ends of a range takes 8 ms.
 PARTS_A_DAY = 4
 PART_MS = DAY_MS // PARTS_A_DAY
 LEVELS = (0, 3, 6)
 BREAKDOWNS = {"device": DEVICE, "pathname": PATHNAME}
-"""What a histogram is kept by, besides that of all events."""
+"""The fields that have histograms of their own."""
 
-# Of a row of table web_vitals_histogram, what `_columns` gives; names from a table.
+# The columns of web_vitals_histogram that `_columns` returns.
 _COUNTED = ", ".join(("events", *(f"poor_{metric}" for metric in METRICS)))
-# Of a row of table web_vitals: website, ts, id, the fields, the metrics.
+# Columns of table web_vitals: website, ts, id, the fields, the metrics.
 _PATHNAME_AT, _DEVICE_AT = (3 + FIELDS.index(field) for field in ("pathname", "device"))
 # Events come for 72 hours past the end of their day (tally/rollups/rollup_state.py `is_final`).
 _UNSETTLED_DAYS = 4
-# our choice: 10 to 20 ms.
+# 10 to 20 ms.
 _VALUES_A_STEP = 200
 
 Tiles = list[tuple[int, int]]
 """Blocks (level, number)."""
 Place = tuple[int, int, int, int, int]
-"""website, cut, level, block, value."""
+"""website, breakdown, level, block, value."""
 
 
 # --- adding
 
 
 def add(connection: sqlite3.Connection, rows: Iterable[Sequence[Any]]) -> None:
-    """Adds rows of table web_vitals, in their transaction. 0.1 ms, and 30 µs an event."""
+    """Add rows of table web_vitals, in the transaction that stores them. Takes 0.1 ms plus 30 µs an event."""
     gathered = cells_by_place(rows)
     histograms = []
     for place, cells in gathered.items():
@@ -70,29 +69,29 @@ def add(connection: sqlite3.Connection, rows: Iterable[Sequence[Any]]) -> None:
             columns, blob = tuple(map(sum, zip(columns, known, strict=False))), packed_with(known[-1], cells)
         histograms.append((*place, *columns, blob or packed(cells)))
     _put_rows(connection, histograms)
-    for website, cut, level, day, _ in gathered:
-        if (cut, level) == (ALL, 0):
+    for website, breakdown, level, day, _ in gathered:
+        if (breakdown, level) == (ALL, 0):
             for above in LEVELS[1:]:
-                _take_down(connection, website, above, day >> above)
+                _invalidate(connection, website, above, day >> above)
 
 
 def cells_by_place(rows: Iterable[Sequence[Any]]) -> dict[Place, Cells]:
-    """What rows of table web_vitals add, and where."""
+    """Return the cells that rows of table web_vitals add to each place."""
     gathered: dict[Place, list[int]] = {}
     for row in rows:
         if not any(value is not None for value in row[-len(METRICS) :]):
-            # Counts in no statistic.
+            # An event without metrics is in no histogram.
             continue
         website, ts_ms = row[:2]
         day, part, slots = ts_ms // DAY_MS, ts_ms // PART_MS, slots_of(row[-len(METRICS) :])
-        for cut, level, block, value in (
+        for breakdown, level, block, value in (
             (ALL, PART, part, 0),
             (ALL, 0, day, 0),
             (DEVICE, PART, part, row[_DEVICE_AT]),
             (DEVICE, 0, day, row[_DEVICE_AT]),
             (PATHNAME, 0, day, row[_PATHNAME_AT]),
         ):
-            gathered.setdefault((website, cut, level, block, value), []).extend(slots)
+            gathered.setdefault((website, breakdown, level, block, value), []).extend(slots)
     return {place: Counter(slots) for place, slots in gathered.items()}
 
 
@@ -106,7 +105,7 @@ def _put_rows(connection: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> No
 
 
 def _columns(cells: Cells) -> tuple[int, ...]:
-    """How many events there are, and how many values of each metric are rated poor."""
+    """Return the number of events, and the number of values of each metric that are rated poor."""
     counts = [0] * len(METRICS)
     for slot, count in cells.items():
         if is_poor(slot):
@@ -114,20 +113,20 @@ def _columns(cells: Cells) -> tuple[int, ...]:
     return cells.get(EVENTS, 0), *counts
 
 
-def _take_down(connection: sqlite3.Connection, website: int, level: int, block: int) -> None:
-    """Calls a block not built, or what is being built of it worth nothing."""
+def _invalidate(connection: sqlite3.Connection, website: int, level: int, block: int) -> None:
+    """Mark a block as incomplete, also while it is being built."""
     connection.execute(
-        "/* web_vitals.take_down */ delete from web_vitals_histogram"
+        "/* web_vitals.invalidate */ delete from web_vitals_histogram"
         " where website = ? and breakdown = 0 and level in (?, ?) and block = ? and value = 0",
         (website, level, -level, block),
     )
 
 
-# --- building blocks, in steps, each in a transaction of the caller's
+# --- building blocks, in steps, each within a transaction of the caller
 
 
 def next_block(connection: sqlite3.Connection, website: int, now_ms: int) -> tuple[int, int] | None:
-    """The lowest, oldest block (level, number) that can be built and is not; days are over 72 hours past their end."""
+    """Return the lowest, oldest block (level, number) that is missing and whose days are final."""
     ready = now_ms // DAY_MS
     while not is_final(ready - 1, now_ms):
         ready -= 1
@@ -146,12 +145,17 @@ def next_block(connection: sqlite3.Connection, website: int, now_ms: int) -> tup
 
 
 def begin_block(connection: sqlite3.Connection, website: int, level: int, block: int) -> None:
-    """Says that a block is being built."""
+    """Mark a block as being built."""
     _put(connection, {(website, ALL, -level, block, 0): {}})
 
 
-def merge(connection: sqlite3.Connection, website: int, cut: int, level: int, block: int, after: int) -> int | None:
-    """Adds the blocks below up for some values above `after`, of a cut but ALL; the last of them, None at the end."""
+def merge(
+    connection: sqlite3.Connection, website: int, breakdown: int, level: int, block: int, after: int
+) -> int | None:
+    """Sum the blocks below a block for some values above `after`; return the last of them, None at the end.
+
+    For the breakdowns except ALL.
+    """
     below = LEVELS[LEVELS.index(level) - 1]
     parts = list(range(block << (level - below), (block + 1) << (level - below)))
     marks = ", ".join("?" * len(parts))
@@ -159,7 +163,7 @@ def merge(connection: sqlite3.Connection, website: int, cut: int, level: int, bl
         "/* web_vitals.values */ select distinct value from web_vitals_histogram where website = ?"
         " and breakdown = ? and level = ?"
         f" and block in ({marks}) and value > ? order by value limit ?",
-        (website, cut, below, *parts, after, _VALUES_A_STEP),
+        (website, breakdown, below, *parts, after, _VALUES_A_STEP),
     ).fetchall()
     if not values:
         return None
@@ -169,15 +173,15 @@ def merge(connection: sqlite3.Connection, website: int, cut: int, level: int, bl
         "/* web_vitals.below */ select value, cells from web_vitals_histogram where website = ?"
         " and breakdown = ? and level = ?"
         f" and block in ({marks}) and value > ? and value <= ?",
-        (website, cut, below, *parts, after, last),
+        (website, breakdown, below, *parts, after, last),
     ):
-        added(sums.setdefault((website, cut, level, block, value), {}), unpacked(cells))
+        added(sums.setdefault((website, breakdown, level, block, value), {}), unpacked(cells))
     _put(connection, sums)
     return int(last)
 
 
 def end_block(connection: sqlite3.Connection, website: int, level: int, block: int) -> None:
-    """Calls a block built, whose other cuts are, unless one of its days has changed since it was begun."""
+    """Complete a block whose other breakdowns are written, unless one of its days has changed since it was begun."""
     begun = connection.execute(
         "/* web_vitals.end */ delete from web_vitals_histogram"
         " where website = ? and breakdown = 0 and level = ? and block = ? and value = 0",
@@ -198,14 +202,14 @@ def _days_of(level: int, block: int) -> list[tuple[int, int]]:
 
 
 class Cover(NamedTuple):
-    """What a range is read from: blocks (level, number) that tile its middle, and its margins [from, to) in ms."""
+    """What a range is read from: blocks (level, number) that tile its middle, and margins [from, to) in ms."""
 
     tiles: list[tuple[int, int]]
     margins: list[tuple[int, int]]
 
 
 def cover(connection: sqlite3.Connection, website: int, from_ms: int, to_ms: int, in_parts: bool) -> Cover:
-    """The fewest blocks for a range. `in_parts`: whether what is cut off whole days is read from quarters of them."""
+    """Return the fewest blocks for a range. `in_parts`: use quarter days for the parts of days at its ends."""
     step = PART_MS if in_parts else DAY_MS
     first, end = -(-from_ms // step), to_ms // step
     if first >= end:
@@ -234,7 +238,7 @@ def _built(connection: sqlite3.Connection, website: int, first: int, end: int) -
 
 
 def settled(connection: sqlite3.Connection, website: int, tiles: Iterable[tuple[int, int]]) -> tuple[Tiles, Tiles]:
-    """Of blocks those that hardly change any more, and those that may with every commit."""
+    """Divide blocks into those that rarely change and those that may change with every commit."""
     (newest,) = connection.execute(
         "/* web_vitals.newest */ select max(block) from web_vitals_histogram where website = ?"
         " and breakdown = 0 and level = 0",
@@ -247,8 +251,10 @@ def settled(connection: sqlite3.Connection, website: int, tiles: Iterable[tuple[
 
 
 def versions(connection: sqlite3.Connection, website: int, tiles: Tiles) -> list[tuple[int, int, int]]:
-    """What is another one whenever a histogram of these blocks is: the events of each, which are only ever added to,
-    and how often histograms were repaired."""
+    """Return a value that changes whenever a histogram of these blocks does, for caches.
+
+    It consists of the number of events of each block, which only increases, and the number of repairs.
+    """
     events: dict[tuple[int, int], int] = {}
     for level, blocks in queries.by_level(tiles):
         for block, count in connection.execute(
@@ -270,57 +276,57 @@ def _repairs(website: int) -> str:
 def histograms(
     connection: sqlite3.Connection,
     website: int,
-    cut: int,
+    breakdown: int,
     tiles: Iterable[tuple[int, int]],
     values: Sequence[int] | None = None,
 ) -> Iterator[tuple[int, int, bytes]]:
-    """(block, value, packed histogram) of each row in some blocks (level, number); of some values, or of all."""
+    """Yield (block, value, packed histogram) of the rows of blocks (level, number), of some values or of all."""
     some = "" if values is None else " and value in (select value from json_each(?))"
     for level, blocks in queries.by_level(tiles):
         yield from connection.execute(
             "/* web_vitals.found */ select block, value, cells from web_vitals_histogram"
             f" where website = ? and breakdown = ? and level = ? and block in (select value from json_each(?)){some}",
-            (website, cut, level, blocks, *([] if values is None else [orjson.dumps(list(values)).decode()])),
+            (website, breakdown, level, blocks, *([] if values is None else [orjson.dumps(list(values)).decode()])),
         )
 
 
 def ranks(
-    connection: sqlite3.Connection, website: int, cut: int, tiles: Iterable[tuple[int, int]], metric: str
+    connection: sqlite3.Connection, website: int, breakdown: int, tiles: Iterable[tuple[int, int]], metric: str
 ) -> Iterator[tuple[int, int, int]]:
-    """(value, poor values of a metric, events) of each value in some blocks, once for each level."""
+    """Yield (value, poor values of a metric, events) of each value in some blocks, once for each level."""
     for level, blocks in queries.by_level(tiles):
         yield from connection.execute(
             f"/* web_vitals.ranks */ select value, sum(poor_{METRICS[METRICS.index(metric)]}), sum(events)"
             " from web_vitals_histogram where website = ? and breakdown = ? and level = ?"
             " and block in (select value from json_each(?))"
             " group by value",
-            (website, cut, level, blocks),
+            (website, breakdown, level, blocks),
         )
 
 
-# --- verifying
+# --- verification
 
 Stored = dict[Place, tuple[tuple[int, ...], Cells]]
-"""Histograms by place, each with its columns `events` and `poor_...`."""
+"""Histograms by place, each with its columns `events` and `poor_...` and its cells."""
 
 
 def stored_day(connection: sqlite3.Connection, website: int, day: int) -> Stored:
-    """The histograms of a day and of its quarters, as stored."""
+    """Return the stored histograms of a day and of its quarters."""
     found: Stored = {}
-    for cut in (ALL, DEVICE, PATHNAME):
+    for breakdown in (ALL, DEVICE, PATHNAME):
         for level, first, end in ((PART, day * PARTS_A_DAY, (day + 1) * PARTS_A_DAY), (0, day, day + 1)):
             rows = connection.execute(
                 "/* web_vitals.of_day */ select block, value, * from web_vitals_histogram"
                 " where website = ? and breakdown = ? and level = ? and block >= ? and block < ?",
-                (website, cut, level, first, end),
+                (website, breakdown, level, first, end),
             )
             for block, value, *row in rows:
-                found[website, cut, level, block, value] = tuple(row[5:-1]), dict(unpacked(row[-1]))
+                found[website, breakdown, level, block, value] = tuple(row[5:-1]), dict(unpacked(row[-1]))
     return found
 
 
 def count_day(connection: sqlite3.Connection, website: int, day: int) -> Stored:
-    """The same from the day's raw rows."""
+    """Return the histograms of a day and of its quarters, counted from raw rows."""
     rows = connection.execute(
         "/* web_vitals.raw */ select * from web_vitals where website = ? and ts >= ? and ts < ?",
         (website, day * DAY_MS, (day + 1) * DAY_MS),
@@ -329,27 +335,27 @@ def count_day(connection: sqlite3.Connection, website: int, day: int) -> Stored:
 
 
 def is_sum(connection: sqlite3.Connection, website: int, level: int, block: int) -> bool:
-    """Whether a block, if it is built, is the sum of its days."""
+    """Return whether a block is the sum of its days, or not built."""
     if (level, block) not in _built(connection, website, block << level, (block + 1) << level):
         return True
-    for cut in (ALL, DEVICE, PATHNAME):
+    for breakdown in (ALL, DEVICE, PATHNAME):
         sums: dict[int, Cells] = {}
-        for _, value, cells in histograms(connection, website, cut, _days_of(level, block)):
+        for _, value, cells in histograms(connection, website, breakdown, _days_of(level, block)):
             added(sums.setdefault(value, {}), unpacked(cells))
-        stored = histograms(connection, website, cut, [(level, block)])
+        stored = histograms(connection, website, breakdown, [(level, block)])
         if sums != {value: dict(unpacked(cells)) for _, value, cells in stored}:
             return False
     return True
 
 
 def repair(connection: sqlite3.Connection, website: int, level: int, block: int) -> None:
-    """Counts a day anew from its raw rows; a block above days is only taken down, to be built anew."""
+    """Count a day again from raw rows; a block of days is marked as incomplete, so that it is rebuilt."""
     connection.execute(
         "/* web_vitals.repaired */ insert into meta values (?, 1) on conflict do update set value = value + 1",
         (_repairs(website),),
     )
     if level:
-        _take_down(connection, website, level, block)
+        _invalidate(connection, website, level, block)
         return
     right = count_day(connection, website, block)
     connection.executemany(
@@ -359,4 +365,4 @@ def repair(connection: sqlite3.Connection, website: int, level: int, block: int)
     )
     _put(connection, {place: cells for place, (_, cells) in right.items()})
     for above in LEVELS[1:]:
-        _take_down(connection, website, above, block >> above)
+        _invalidate(connection, website, above, block >> above)
