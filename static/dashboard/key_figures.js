@@ -46,7 +46,7 @@ export const FIGURES = [
   },
   {
     name: "views_per_visit",
-    title: "Pageviews per visit",
+    title: "Pages per visit",
     up: 1,
     say: decimal,
     exact: decimal,

@@ -29,7 +29,7 @@ const COLUMNS = {
     [
       "views_per_visit",
       (/** @type {any} */ views) => `${decimal(views)} pageviews per visit`,
-      "Pageviews per visit",
+      "Pages per visit",
       decimal,
     ],
     [
