@@ -91,7 +91,7 @@ async def test_a_session_is_never_refused_for_what_others_try(app: App) -> None:
 
 
 async def test_a_known_browser_has_ten_tries_in_ten_minutes(app: App) -> None:
-    """Row 1: "10 tries in 10 minutes of this browser"; another known browser is not concerned."""
+    """Row 1: "10 attempts in 10 minutes per browser"; another known browser is not concerned."""
     browser, other = await logged_in(app), await logged_in(app)
     await browser("POST", "/api/account/logout")
     for number in range(BROWSER_TRIES):
@@ -456,10 +456,10 @@ def test_a_table_of_fixed_size_forgets_nothing_and_does_not_grow(clock: ManualCl
 def test_the_page_says_the_limits_as_they_are() -> None:
     page = (ROOT / "docs" / "sign-in.md").read_text()
     for said in (
-        f"{BROWSER_TRIES} tries in 10 minutes of this browser",
-        f"{TRIES_A_MINUTE} tries a minute of its address",
-        f"{NEW_ADDRESS_TRIES} tries in 10 minutes of the account",
-        f"{TRIES_AN_HOUR} tries an hour of the account",
-        f"more than {MOST_WAITING} tries waiting",
+        f"{BROWSER_TRIES} attempts in 10 minutes per browser",
+        f"{TRIES_A_MINUTE} attempts per minute from its address",
+        f"{NEW_ADDRESS_TRIES} attempts in 10 minutes at the account",
+        f"{TRIES_AN_HOUR} attempts per hour at the account",
+        f"more than {MOST_WAITING} attempts waiting",
     ):
         assert said in page
