@@ -1,4 +1,4 @@
-"""Passwords: argon2id hashes, made and compared. Pure: no file, no clock, nothing kept.
+"""Passwords: create and verify argon2id hashes. Pure: no file, no clock, no state.
 
 The parameters are the least that OWASP's Password Storage Cheat Sheet calls safe for argon2id: 19 MiB, 2 passes, 1
 lane. More memory would be better against whoever has stolen the file, but a server that is to live in 120 MB cannot
@@ -30,17 +30,17 @@ RULE = f"A password has {FEWEST_CHARACTERS} to {MOST_CHARACTERS} characters"
 
 
 def is_allowed(password: str) -> bool:
-    """Return whether a new password keeps RULE."""
+    """Return whether a new password satisfies RULE."""
     return FEWEST_CHARACTERS <= len(password) <= MOST_CHARACTERS
 
 
 def hashed(password: str) -> str:
-    """What is stored of a password. 20 to 40 ms and 19 MiB."""
+    """Return the hash to store: 20 to 40 ms and 19 MiB."""
     return _hasher().hash(password)
 
 
 def is_right(password_hash: str, password: str) -> bool:
-    """Whether the hash is this password's; False too for a text that is no hash."""
+    """Return whether a hash is that of the password; False for a malformed hash."""
     from argon2.exceptions import InvalidHashError, VerificationError
 
     try:
@@ -50,7 +50,7 @@ def is_right(password_hash: str, password: str) -> bool:
 
 
 def is_outdated(password_hash: str) -> bool:
-    """Whether a hash was made with other parameters than these."""
+    """Return whether a hash has other parameters than the current ones."""
     return _hasher().check_needs_rehash(password_hash)
 
 

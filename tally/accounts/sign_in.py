@@ -1,4 +1,4 @@
-"""How often a password may be tried, and by whom. The rules are a table in docs/sign-in.md; each row is tested.
+"""Rate limits of password attempts. The rules are a table in docs/sign-in.md; each row is tested.
 
 Failed tries are counted; one that was right, or that the server could not check, is given back. A browser that the
 account was opened from before (a session, or a device cookie) has a count of its own and no other: whatever strangers
@@ -38,7 +38,7 @@ class Try(NamedTuple):
 
 
 class TooManyTries(Exception):
-    """The try is refused for so many seconds."""
+    """The attempt is refused for a number of seconds."""
 
     def __init__(self, wait_s: int) -> None:
         super().__init__(wait_s)
@@ -46,7 +46,7 @@ class TooManyTries(Exception):
 
 
 class SignInLimits:
-    """Counts of failed tries."""
+    """Counts of failed attempts."""
 
     def __init__(self) -> None:
         self._addresses = Buckets(TRIES_A_MINUTE)

@@ -1,12 +1,10 @@
-"""The running process: lock, socket, signals, and an end in good order.
+"""The server process: lock, socket, signals, orderly shutdown.
 
-Start: take the database's lock (a second server on the same file is refused at once), open everything, listen, print
-one line. End, on SIGTERM, SIGINT or SIGHUP: no new connections, what was accepted is answered and committed, exit 0
-within 10 seconds. A second signal ends it the hard way, as signals do.
+Start: lock the database (a second server on the same file fails at once), open everything, listen, print one line per
+address. Stop, on SIGTERM, SIGINT or SIGHUP: accept no new connections, finish and commit the requests in progress, exit
+with status 0 within 10 seconds. A second signal kills the process.
 
-Words go to standard error, the link of the first run among them; the line `listening on` alone to standard output.
-Nothing is logged that says who asked (tally/http/logging.py): no access log, and aiohttp's own logger, which would fill
-the log with what strangers send, is silenced.
+Messages, such as the setup link, go to standard error; the lines `listening on` go to standard output.
 """
 
 import asyncio
@@ -31,14 +29,14 @@ from tally.storage.database import BadDatabase
 from tally.storage.file_lock import lock_file
 from tally.web.runner import RUNNER_OPTIONS, Application, Runner
 
-# our choice, a hundredth of the default: while a question is computed on one thread, an event passes through two
-# others. With 0.05, 0.2, 1 and 5 ms single events reached 0.54, 0.52, 0.50 and 0.49 of a bare handler's rate (30 rounds
-# of each in turn); questions beside them and batches went no slower with the first.
+# A hundredth of the default: while a query runs on one thread, an event passes through two others. With 0.05, 0.2, 1
+# and 5 ms single events reached 0.54, 0.52, 0.50 and 0.49 of a bare handler's rate (30 rounds of each in turn);
+# concurrent queries and batches were not slower with the first.
 SWITCH_S = 0.00005
 
-# <malloc.h> of glibc, and what is asked of it: one heap for all threads, where it would give each its own (7 MB less
-# with 100,000 visitors in memory); and blocks such as the 19 MiB of a password's hash go back to the system when they
-# are freed, where it would keep them for the next one (20 MB less after the second login).
+# Parameters of glibc's mallopt (<malloc.h>): one heap for all threads (7 MB less with 100,000 visitors in memory), and
+# large blocks, such as the 19 MiB of a password hash, are returned to the system when freed (20 MB less after the
+# second login).
 _MALLOC = (
     ("MALLOC_ARENA_MAX", -8, 1),
     ("MALLOC_MMAP_THRESHOLD_", -3, 131_072),
@@ -47,15 +45,15 @@ _MALLOC = (
 
 
 class BadAddress(Exception):
-    """The server cannot listen where it was told to; the message says why and what to do."""
+    """The server cannot listen on an address; the message names the reason and the fix."""
 
 
 async def serve(app: Application, settings: Settings) -> None:
-    """Serves until a signal comes. Raises BadDatabase or BadAddress before it listens."""
+    """Serve until a signal arrives. Raises BadDatabase or BadAddress before it listens."""
     logs.configure(settings.log_format, settings.log_level)
     asyncio.get_running_loop().set_exception_handler(logs.log_loop_failure)
     sys.setswitchinterval(SWITCH_S)
-    _allocate_together()
+    _tune_malloc()
     _leave_no_core()
     starting.check(settings)
     attempt, is_listening = starting.Attempt(settings.db), False
@@ -64,7 +62,7 @@ async def serve(app: Application, settings: Settings) -> None:
     try:
         delete_leftovers(settings.db)
         await runner.setup()
-        # What is there now stays until the end: Python's collector need not go through it again and again.
+        # These objects live until the end: exclude them from garbage collection.
         gc.collect()
         gc.freeze()
         ending = _signals()
@@ -80,9 +78,9 @@ async def serve(app: Application, settings: Settings) -> None:
         os.close(lock)
 
 
-def _allocate_together() -> None:
-    """Has the C library keep less memory to itself; a variable that says something else about it is heard first."""
-    # Another C library has no such function, or no such parameter, and nothing happens.
+def _tune_malloc() -> None:
+    """Make the C library keep less freed memory, unless an environment variable sets the parameter."""
+    # Other C libraries do not have mallopt or the parameter.
     with contextlib.suppress(ImportError, AttributeError, OSError):
         import ctypes
 
@@ -93,7 +91,7 @@ def _allocate_together() -> None:
 
 
 def _leave_no_core() -> None:
-    """No core file when the process is brought down: it would hold addresses and session ids."""
+    """Disable core files: they would contain addresses and session ids."""
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
 
@@ -105,7 +103,9 @@ def _lock(settings: Settings) -> int:
         return lock_file(settings.db)
     except OSError as failure:
         where = settings.db.resolve().parent
-        raise BadDatabase(f"The folder {where} cannot be used: {failure.strerror}. Name another with --db.") from None
+        raise BadDatabase(
+            f"The directory {where} cannot be used ({failure.strerror}): name another file with --db."
+        ) from None
 
 
 def _signals() -> asyncio.Event:
@@ -117,7 +117,7 @@ def _signals() -> asyncio.Event:
         loop.remove_signal_handler(number)
 
     numbers = [signal.SIGTERM, signal.SIGINT]
-    # A terminal that is closed ends the server in good order; `nohup` has it ignored, and it stays so.
+    # Closing the terminal stops the server in an orderly way; under `nohup` the signal stays ignored.
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         numbers.append(signal.SIGHUP)
     for number in numbers:
@@ -126,7 +126,7 @@ def _signals() -> asyncio.Event:
 
 
 def _listen(runner: Runner, settings: Settings) -> list[str]:
-    """Listen, and print where: the addresses."""
+    """Listen, print the addresses and return them."""
     connections = runner.app[CONNECTIONS]
     connections.limit = usable_connections(connections.limit)
     try:
@@ -137,12 +137,12 @@ def _listen(runner: Runner, settings: Settings) -> list[str]:
     addresses = sockets.addresses
     gate = runner.app[AUTH]
     if gate.needs_setup:
-        # After the #: no proxy's log and no Referer ever sees it.
+        # After the #, so that it appears in no proxy log and no Referer.
         start = public_url(settings.base_url, settings.base_path) or _reached(addresses) + settings.base_path
         link = f"{start}/setup#{gate.setup_token}"
         logs.print_notice(settings.log_format, f"set up Tally: {link}")
     for address in addresses:
-        # The path of a Unix socket is none of HTTP's.
+        # A Unix socket has a file path, to which the base path does not apply.
         path = "" if address.startswith(UNIX) else settings.base_path
         print(f"listening on {address}{path}", flush=True)
     return addresses
@@ -153,5 +153,5 @@ def _reached(addresses: list[str]) -> str:
     for address in addresses:
         if not address.startswith(UNIX):
             return re.sub(r"^http://(?:0\.0\.0\.0|\[::\]):", "http://127.0.0.1:", address)
-    # Behind a Unix socket only the proxy's address is reached.
+    # Only the proxy reaches a Unix socket.
     return "http://localhost"

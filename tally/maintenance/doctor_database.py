@@ -42,7 +42,7 @@ def database(case: Case) -> Iterator[Finding]:
 
 
 def _tidy(path: Path) -> None:
-    """Takes the empty log away that reading made: a connection that cannot write leaves it behind."""
+    """Remove the empty log that a read-only connection created and cannot delete."""
     with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(path, timeout=0)) as connection:
         connection.execute("pragma user_version").fetchone()
 
@@ -51,7 +51,7 @@ def _in_the_file(connection: sqlite3.Connection, case: Case) -> Iterator[Finding
     version = known_version(connection, case.path)
     size = f"{sized(case.path.stat().st_size)}, version {version}"
     if version < VERSION:
-        yield note("database", f"{size}: the next start brings it up to version {VERSION}", "make a backup before")
+        yield note("database", f"{size}: the next start migrates it to version {VERSION}", "make a backup before")
     for check in (_clock, _newest, _proxies, _metrics):
         yield from check(connection, case)
     if case.is_quick:
@@ -106,7 +106,7 @@ def _clock(connection: sqlite3.Connection, case: Case) -> Iterator[Finding]:
 
 
 def newest_ms(connection: sqlite3.Connection, after_ms: int) -> int | None:
-    """The time of the newest event of all websites after a moment; None where there is none."""
+    """Return the time of the newest event of all websites after a time; None if there is none."""
     statement = (
         "/* doctor_database.newest */ select ts from event where website = ? and ts > ? order by ts desc limit 1"
     )
@@ -116,7 +116,7 @@ def newest_ms(connection: sqlite3.Connection, after_ms: int) -> int | None:
 
 
 def _newest(connection: sqlite3.Connection, case: Case) -> Iterator[Finding]:
-    """Events of the future: a clock was ahead when they came, or is behind now."""
+    """Check for events in the future: a clock was ahead when they arrived, or is behind now."""
     newest = newest_ms(connection, case.now_ms + HOUR_MS)
     if newest is not None:
         yield note(

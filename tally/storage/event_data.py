@@ -1,9 +1,9 @@
-"""How event_data is stored: short ones in the event's row, long ones in parts of their own.
+"""Storage of event_data: short values in the event's row, long values in table event_data_part.
 
 SQLite keeps a row of table event in one page up to 1,002 bytes; a longer one gets a page of 4,096 bytes for what is
-beyond, used by nothing else. An event with 1,200 bytes of event_data took 4,700 bytes that way, and a stranger who sent
-such events grew the file by 230 KB a request of 64 KB. So event_data beyond INLINE_BYTES is stored in rows of table
-event_data_part, of which eight fill a page; the event's row has an empty text in its place, which no JSON is. The key
+beyond, used by nothing else. An event with 1,200 bytes of event_data took 4,700 bytes that way, and such events could
+grow the file by 230 KB a request of 64 KB. So event_data beyond INLINE_BYTES is stored in rows of table
+event_data_part, of which eight fill a page; the event's row has an empty text in its place, which is not JSON. The key
 of a part is one integer, made of the event's id, which is unique over all websites: SQLite fills the pages of such a
 table to the end where rows are written in order, and to four fifths where the key has several columns.
 
@@ -54,7 +54,7 @@ def _cut(whole: bytes) -> Iterable[str]:
 
 
 def add(connection: sqlite3.Connection, parts: Iterable[Part]) -> None:
-    """Stores parts, in the transaction that stores their events."""
+    """Store parts, in the transaction that stores their events."""
     connection.executemany("/* event_data.add */ insert into event_data_part values (?, ?)", parts)
 
 

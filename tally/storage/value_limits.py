@@ -1,17 +1,17 @@
-"""Bounds on new values: how many a website may gain per field and UTC day; the rest is stored as `(other)`.
+"""Limits on new values per website, field and UTC day; further new values are stored as `(other)`.
 
 A value is new if the website has never used it in that field (table field_value, which keeps every value once it was
-accepted or imported). A website's usual pages are therefore never folded, however many there are: only values that
+accepted or imported). A website's usual pages are therefore never replaced, however many there are: only values that
 appear for the first time count, by the UTC day of arrival. docs/reference/limits.md describes the rule for owners.
 
-How it works: `check` runs in the writer's transaction before labels are created, so a folded value never reaches the
+How it works: `check` runs in the writer's transaction before labels are created, so a replaced value never reaches the
 database. The values a website is known to use are kept in memory (bounded, started over when full): an event whose
 values are all known costs one set lookup a field and no statement. Values that are not in memory are looked up in the
-file; those that are new take room from the day's row in table new_value, in order of arrival. Counts are read from and
+file; those that are new count towards the day's row in table new_value, in order of arrival. Counts are read from and
 written to that row within the transaction, so they survive restarts and are exact. Only rows that are stored are
 checked. One client may use half of each limit; what it has used is kept in memory until the day ends.
 
-A property name of event_data is a value of the field `property`. Where it is folded, its value is kept under the name
+A property name of event_data is a value of the field `property`. If it is replaced, its value is kept under the name
 `(other)`; of several in one event the first is kept.
 """
 
@@ -33,15 +33,15 @@ from tally.events.json_scalars import compact
 from tally.events.validation import WITH_EXPERIMENT, Event
 
 OTHER = "(other)"
-"""What is stored in place of a folded value."""
+"""Stored in place of a new value beyond the limit."""
 EVENT_NAME, EXPERIMENT, VARIANT, GOAL, PROPERTY = range(len(FIELDS), len(FIELDS) + 5)
 BOUNDED = (*FIELDS, "event_name", "experiment", "variant", "goal", "property")
-"""The names of the bounded fields; a place here is the field's number in the database."""
-# A long value costs as much disk as several: it takes room once for each 200 characters begun. Most paths are shorter.
+"""The names of the bounded fields; a position here is the field's number in the database."""
+# A long value costs as much disk as several: it counts once per 200 characters. Most paths are shorter.
 CHARACTERS_A_VALUE = 200
 # 60,000 values of about 100 bytes are 6 MB.
 CACHE_SIZE = 60_000
-# An empty website costs as much memory as so many values.
+# An empty website uses as much memory as this many values.
 _WEBSITE_SIZE = len(BOUNDED)
 _AT_ONCE = 100
 # One client (an IPv4 address or an IPv6 /64) may use one part in so many of a limit: a flood of new values from one
@@ -55,7 +55,7 @@ _EPOCH = date(1970, 1, 1).toordinal()
 
 
 _Share = tuple[bytes, int, int]
-"""Whose share of which limit: hash of the client, website, field."""
+"""Key of a client's share of a limit: hash of the client, website, field."""
 
 
 class Limits(NamedTuple):
@@ -65,16 +65,16 @@ class Limits(NamedTuple):
     names: int = 1_000
 
     def of(self, field: int) -> int:
-        """The limit of a field, by its number."""
+        """Return the limit of a field, by its number."""
         return self.values if field < EVENT_NAME else self.names
 
     def of_client(self, field: int) -> int:
-        """How much of a field's limit one client may use."""
+        """Return the part of a field's limit that one client may use."""
         return max(self.of(field) // CLIENTS, LEAST_SHARE)
 
 
 class Valued(Protocol):
-    """A row of tally/ingest/writer.py, as far as it is looked at here."""
+    """The parts of a row of tally/ingest/writer.py that are read here."""
 
     @property
     def website(self) -> Website:
@@ -90,21 +90,21 @@ class Valued(Protocol):
 
 
 class Checked(NamedTuple):
-    """A row as it is to be stored: its dimensions and its event, with `(other)` where a value was folded."""
+    """A row as it is to be stored: its dimensions and its event, with `(other)` in place of values beyond the limit."""
 
     dimensions: tuple[str, ...]
     event: Event
 
 
 class _Day(NamedTuple):
-    """What a website has used of a field's limit on a day, and how many events had a value folded."""
+    """The used part of a field's limit on a day, and the number of events with a replaced value."""
 
     used: int
     events: int
 
 
 class ValueLimits:
-    """Decides which values are stored. For the writer's thread alone."""
+    """Decides which values are stored. Used by the writer's thread only."""
 
     def __init__(self, limits: Limits, size: int = CACHE_SIZE) -> None:
         self._limits, self._size, self._shares = limits, size, _Shares()
@@ -116,7 +116,7 @@ class ValueLimits:
         self.versions: Counter[int] = Counter()
 
     def is_known(self, row: Valued) -> bool:
-        """Whether the row's website is known to use every value of it: 0.9 µs, and 0.7 µs more with event_data."""
+        """Return whether all values of a row are cached as used: 0.9 µs, and 0.7 µs more with event_data."""
         known, event = self._known.get(row.website.number), row.event
         if known is None or not all(map(contains, known, row.dimensions)) or event.event_name not in known[EVENT_NAME]:
             return False
@@ -127,11 +127,11 @@ class ValueLimits:
         )
 
     def forget(self) -> None:
-        """Empties the memory of known values, as after a failed transaction; the file still has them."""
+        """Clear the cache of known values, as after a failed transaction; the database still has them."""
         self._known, self._cached = {}, 0
 
     def count(self, check: "Check | None") -> None:
-        """Counts what a committed transaction folded, and starts the memory over where it is full."""
+        """Count the replaced values of a committed transaction, and clear the cache if it is full."""
         if check is not None:
             for (website, field), events in check.events.items():
                 self.folded[field] += events
@@ -165,7 +165,7 @@ class ValueLimits:
         return known
 
     def _remember(self, website: int, field: int, texts: Iterable[str]) -> None:
-        """Notes values as known; long ones are looked up each time, so that memory is bounded."""
+        """Cache values as known, except long ones, so that memory is bounded."""
         own = self._lookup(website)[field]
         before = len(own)
         own.update(text for text in texts if len(text) <= CHARACTERS_A_VALUE)
@@ -173,7 +173,7 @@ class ValueLimits:
 
 
 class _Shares:
-    """What each client has used of the limits on the current UTC day; in memory alone, clients as keyed hashes."""
+    """The part of the limits that each client has used on the current UTC day; in memory, clients as keyed hashes."""
 
     def __init__(self) -> None:
         self._hash_key = secrets.token_bytes(16)
@@ -201,7 +201,7 @@ class _Shares:
 
 
 class Check:
-    """One look at rows that hold values not known in memory."""
+    """The check of one group of rows that have values that are not cached."""
 
     def __init__(
         self,
@@ -234,7 +234,7 @@ class Check:
             self._decide(website, field, texts, numbers)
 
     def _decide(self, website: int, field: int, texts: dict[str, dict[bytes, None]], numbers: dict[str, int]) -> None:
-        """Splits a field's values into those used before, those that are accepted, and those that are folded."""
+        """Split a field's values into those used before, those accepted, and those replaced."""
         used = _used_before(self._connection, website, field, [numbers[text] for text in texts if text in numbers])
         self._remember(website, field, (text for text in texts if numbers.get(text) in used))
         new = [text for text in texts if numbers.get(text) not in used]
@@ -260,7 +260,7 @@ class Check:
         self._remember(website, field, accepted)
 
     def _share_with_room(self, place: tuple[int, int], clients: Iterable[bytes], cost: int) -> _Share | None:
-        """The share of the first client that has room for a value; what is full stays full, as above."""
+        """Return the share of the first client with room for a value; a full share stays full."""
         limit = self._limits.of_client(place[1])
         for client in clients:
             share = (client, *place)
@@ -275,11 +275,11 @@ class Check:
 
     @property
     def folds(self) -> bool:
-        """Whether any value is folded."""
+        """Return whether any value is replaced."""
         return any(self._folded.values())
 
     def checked(self, row: Valued) -> Checked:
-        """A row as it is to be stored; counts it where a value of it is folded."""
+        """Return the row to store, and count it if a value of it is replaced."""
         website, dimensions, event = row.website.number, row.dimensions, row.event
         folded: dict[int, set[str]] = {}
         for field in {field for field, text in _values(dimensions, event) if text in self._of(website, field)}:
@@ -301,7 +301,7 @@ class Check:
         return self._folded.get((website, field), set())
 
     def store(self, numbers_of: Callable[[set[str]], Callable[[str], int]]) -> None:
-        """Writes the accepted values and the counts of the day, in the transaction that stores the rows."""
+        """Store the accepted values and the counts of the day, in the transaction that stores the rows."""
         number = numbers_of({text for texts in self._accepted.values() for text in texts})
         rows = [(website, field, number(text)) for (website, field), texts in self._accepted.items() for text in texts]
         add_values(self._connection, rows)
@@ -317,7 +317,7 @@ class Check:
 
 
 def _values(dimensions: tuple[str, ...], event: Event) -> Iterator[tuple[int, str]]:
-    """(field, value) of everything in an event that is bounded."""
+    """Yield (field, value) of every limited value of an event."""
     yield from enumerate(dimensions)
     yield EVENT_NAME, event.event_name
     if event.type in WITH_EXPERIMENT:
@@ -337,7 +337,7 @@ def _renamed(event_data: str, folded: set[str]) -> str:
 
 
 def _numbers(connection: sqlite3.Connection, texts: set[str]) -> Iterator[tuple[str, int]]:
-    """The label numbers of those texts that have one."""
+    """Return the labels of those texts that are stored."""
     for some in _batches(list(texts)):
         marks = ", ".join("?" * len(some))
         statement = f"/* value_limits.labels */ select text, id from label where text in ({marks})"
@@ -363,7 +363,7 @@ def _batches(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
 
 
 def is_used(connection: sqlite3.Connection, website: int, field: int, number: int) -> bool:
-    """Whether a website has ever used a value in a field, by the value's label number."""
+    """Return whether a website has used a value, given by its label, in a field."""
     return bool(_used_before(connection, website, field, [number]))
 
 
@@ -376,12 +376,12 @@ def _of_day(connection: sqlite3.Connection, website: int, day: int, field: int) 
 
 
 def add_values(connection: sqlite3.Connection, rows: Iterable[tuple[int, int, int]]) -> None:
-    """Notes that websites use values: (website, field, label number)."""
+    """Store that websites use values: (website, field, label)."""
     connection.executemany("/* value_limits.add */ insert or ignore into field_value values (?, ?, ?)", rows)
 
 
 def forget_old(connection: sqlite3.Connection, website: int, day: int) -> int:
-    """Deletes a website's counts of the days before one; how many it deleted. At most a row a field and day."""
+    """Delete a website's counts before a day and return their number: at most one row per field and day."""
     return connection.execute(
         "/* value_limits.forget */ delete from new_value where website = ? and day < ?", (website, day)
     ).rowcount

@@ -1,6 +1,6 @@
-"""Which values each visitor of an open UTC day has in each field, so that a fold counts a visitor once a value.
+"""The values of each visitor of an open UTC day, so that a rollup counts a visitor once per value.
 
-A rollup counts visitors by value, so an event that is folded in adds one only where its visitor did not have that value
+A rollup counts visitors by value, so an event that is rolled up adds one only if its visitor did not have that value
 on that day before. Most visitors have one value in nearly every field. So a row of open_day_visitor holds the values of
 one event of the visitor, and open_day_visitor_value only those that differ from it: 55 bytes for a visitor with one
 event, where a row for each field took 340. The rows of a day are deleted when it is final

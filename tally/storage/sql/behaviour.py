@@ -1,4 +1,4 @@
-"""The SQL for reading what visitors do: steps of funnels and event_data.
+"""SQL for funnels and event_data.
 
 As in tally/storage/sql/events.py, whose Scope and filters these are: pure functions that return (sql, parameters),
 every name from a table, every value a parameter. Many rows come as few texts: row by row, the interpreter's lock would
@@ -21,7 +21,7 @@ MASK_BITS, VISIT_BITS = 9, 6
 
 
 class Share(NamedTuple):
-    """The visitors whose number leaves the rest `n` when divided by `of`."""
+    """The visitors whose number modulo `of` is `n`."""
 
     n: int = 0
     of: int = 1
@@ -37,7 +37,7 @@ class Stretch(NamedTuple):
 
 
 def label(text: str) -> Query:
-    """The label of a text, if it has one."""
+    """The label of a text, if it is stored."""
     return "/* behaviour.label */ select id from label where text = ?", [text]
 
 

@@ -22,10 +22,10 @@ from tally.timestamps import DAY_MS
 Query = tuple[str, list[Any]]
 
 ALL = len(FIELDS)
-"""In rollup, the field that is event_name, whose value 0 is all of the traffic."""
+"""The field number of event_name in table rollup; its value 0 counts all traffic."""
 _LABELLED = (*FIELDS, "event_name")
 FILTERS = (*_LABELLED, "type")
-"""What filter_<field> takes: the 14 fields, event_name and type."""
+"""The fields that filter_<field> accepts: the 14 dimensions, event_name and type."""
 
 
 def _type_condition(numbers: Collection[int], among: Collection[int]) -> str:
@@ -40,13 +40,13 @@ def _type_condition(numbers: Collection[int], among: Collection[int]) -> str:
 
 
 IS_PAGEVIEW, IS_EVENT = _type_condition(PAGEVIEWS, TRAFFIC), _type_condition(TRAFFIC - PAGEVIEWS, TRAFFIC)
-"""Which rows of table event are pageviews, and which are events."""
+"""SQL expressions that count the pageviews, and the events, among rows of table event."""
 VIEWS = f"coalesce(sum({IS_PAGEVIEW}), 0)"
 CUSTOM = f"coalesce(sum({IS_EVENT}), 0)"
 
 
 class Scope(NamedTuple):
-    """Which events a question is about. Filters: field -> the values of which any may hold; '' is unset."""
+    """The events of a query: website, range and filters (field -> accepted values; '' is unset)."""
 
     website: int
     from_ms: int
@@ -55,7 +55,7 @@ class Scope(NamedTuple):
 
 
 def filters_of(scope: Scope, fixed: dict[str, str]) -> Query:
-    """` and ...` for each filter. `fixed`: what stands in for a column that the table has not."""
+    """Return ` and ...` for each filter. `fixed` has an expression for each column that the table lacks."""
     sql = ""
     parameters: list[Any] = []
     for field, values in scope.filters:
@@ -73,7 +73,7 @@ def filters_of(scope: Scope, fixed: dict[str, str]) -> Query:
 
 
 def _traffic(scope: Scope, select: str) -> Query:
-    """`select` over E."""
+    """Return `select` over the matching events E."""
     sql, parameters = filters_of(scope, {})
     return (
         f"select {select} from event where website = ? and ts >= ? and ts < ?{sql}",
@@ -82,10 +82,10 @@ def _traffic(scope: Scope, select: str) -> Query:
 
 
 def stats(scope: Scope) -> Query:
-    """One row of E: visitors, views, events; of the visits that begin in the range and have an event in E: how many,
-    how many are bounces, the sum of their views, of their milliseconds.
+    """One row of E: visitors, pageviews, events; of the visits that start in the range and have an event in E:
+    their number, bounces, pageviews and duration in ms.
 
-    One look at the events serves both: two of them took 1.3 to 1.5 times as long.
+    One scan of the events serves both: two scans took 1.3 to 1.5 times as long.
     """
     inner, parameters = _traffic(scope, f"visitor, visit, {VIEWS} as pageviews, {CUSTOM} as customs")
     return (
@@ -138,7 +138,7 @@ def _only(field: str) -> str:
 
 def in_order(website: int, field: str, from_ms: int, to_ms: int) -> Query:
     """One row of four JSON arrays over the traffic of a time, oldest first: milliseconds from its beginning, visitors,
-    1 where the event is a custom one, labels of the field's values; of no field, '', all are 0."""
+    1 for events and app events, labels of the field's values (all 0 if `field` is '')."""
     if field and field not in _LABELLED:
         raise KeyError(field)
     return (
@@ -161,9 +161,10 @@ def texts(labels: Sequence[int]) -> Query:
 
 
 def totals(website: int, first: int, end: int, midnight: int) -> Query:
-    """One row over the quarters in [first, end): visitors, views, events, visits, bounces, visit_views, visit_ms.
+    """One row over the quarters in [first, end): visitors, pageviews, events, visits, bounces,
+    pageviews and ms of the visits.
 
-    Visitors: lasts before the quarter `midnight`, firsts from it on.
+    Visitors: the sum of last_seen before the quarter `midnight`, of first_seen from it on.
     """
     return (
         "/* events.totals */ select coalesce(sum(iif(quarter < ?, last_seen, first_seen)), 0),"
@@ -256,7 +257,7 @@ def sums(website: int, field: int, tiles: Sequence[tuple[int, int]]) -> Query:
 
 
 def not_folded(website: int, field: int, day: int, from_ms: int, to_ms: int) -> Query:
-    """A row (label, visitors new to it, pageviews, events) for each value in a part of a day that is not folded yet."""
+    """A row (label, visitors new to it, pageviews, events) for each value in a part of a day that is not in rollup."""
     column = _LABELLED[field]
     return (
         f"/* events.not_folded */ select value, sum({is_new(column)}), sum(pageviews), sum(events)"
@@ -267,7 +268,7 @@ def not_folded(website: int, field: int, day: int, from_ms: int, to_ms: int) -> 
 
 
 def matching(website: int, field: int, first: int, end: int, values: Sequence[str]) -> Query:
-    """A row (day, traffic events folded that have one of the values) for each day in [first, end) with any."""
+    """A row (day, traffic events in rollup with one of the values) for each day in [first, end) that has any."""
     marks = ", ".join("?" * len(values))
     return (
         "/* events.matching */ select rollup_state.block, sum(pageviews + events)"
@@ -280,7 +281,7 @@ def matching(website: int, field: int, first: int, end: int, values: Sequence[st
 
 
 def folded(website: int, first: int, end: int) -> Query:
-    """A row (day, traffic events folded) for each day in [first, end)."""
+    """A row (day, traffic events in rollup) for each day in [first, end)."""
     return (
         "/* events.folded */ select rollup_state.block, pageviews + events from rollup_state cross join rollup"
         " using (website, level, block) where website = ? and level = 0 and rollup_state.block >= ?"
@@ -291,7 +292,7 @@ def folded(website: int, first: int, end: int) -> Query:
 
 
 def last_kept(website: int) -> Query:
-    """One number: the last day of which only rollups are kept."""
+    """One number: the last day whose raw events have expired."""
     return (
         "/* events.last_kept */ select block from rollup_state where website = ? and level = 0 and block >= 0"
         " and state = 3"
@@ -307,7 +308,7 @@ def traffic(scope: Scope) -> Query:
 
 
 class Place(NamedTuple):
-    """Where a page of events ends: everything before (ts, id) of what had an id up to `last_id` is still to come."""
+    """The end of a page of events: the next page starts before (ts, id), with ids up to `last_id`."""
 
     ts: int
     id: int
@@ -368,7 +369,7 @@ def latest(website: int, after_ms: int, until_ms: int, visitors: Sequence[int] |
 
 
 def newest(website: int, after_ms: int) -> Query:
-    """The time of the newest traffic event after a moment; null where there is none."""
+    """The time of the newest traffic event after a time; null if there is none."""
     return "/* events.newest */ select max(ts) from event where website = ? and ts > ?", [website, after_ms]
 
 

@@ -1,4 +1,4 @@
-"""The SQL for reading measurements: web vitals and experiments.
+"""SQL for web vitals and experiments.
 
 As in tally/storage/sql/events.py, whose Scope and filters these are: pure functions that return (sql, parameters),
 every name from a table, every value a parameter.
@@ -17,13 +17,13 @@ _METRICS = ", ".join(METRICS)
 
 
 def labels(texts: Sequence[str]) -> Query:
-    """The label of each text that has one."""
+    """The label of each text that is stored."""
     marks = ", ".join("?" * len(texts))
     return f"/* measurements.labels */ select id from label where text in ({marks})", list(texts)
 
 
 def _vitals(scope: Scope, select: str) -> Query:
-    """`select` over the web vitals of a scope, which know no type and no event_name."""
+    """Return `select` over the web vitals of a scope; they have no type and no event_name."""
     sql, parameters = filters_of(scope, {"type": str(VITALS), "event_name": "0"})
     return (
         f"select {select} from web_vitals where website = ? and ts >= ? and ts < ?{sql}"
@@ -39,7 +39,7 @@ def vitals(scope: Scope) -> Query:
 
 
 def vitals_of(scope: Scope, field: str, metric: str, values: Sequence[int]) -> Query:
-    """The label of a field and one metric of each event that tells it and has one of some labels."""
+    """The label of a field and one metric of each event that has the metric and one of some labels."""
     column = METRICS[METRICS.index(metric)]
     sql, parameters = _vitals(scope, f"{FIELDS[FIELDS.index(field)]}, {column}")
     return (

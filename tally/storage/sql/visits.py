@@ -1,4 +1,4 @@
-"""The SQL for reading entry and exit pages: the pathname of the first and of the last view of each visit.
+"""SQL for entry and exit pages: the pathname of the first and the last pageview of each visit.
 
 As in tally/storage/sql/events.py, whose Scope and filters these are. Nothing about it is stored with a visit: what its
 first view is follows from the events themselves, in order of (timestamp, id), however late they came. A visit has its
@@ -12,7 +12,7 @@ _ORDER = {"entry": "ts, event.id", "exit": "ts desc, event.id desc"}
 
 
 def _visits(scope: Scope, select: str) -> Query:
-    """`select` over the visits that begin in a scope and, where there are filters, have an event in E."""
+    """Return `select` over the visits that start in a scope and, with filters, have an event in E."""
     span = [scope.website, scope.from_ms, scope.to_ms]
     sql = f"select {select} from visit as own where website = ? and start_ms >= ? and start_ms < ?"
     if not scope.filters:
@@ -44,7 +44,7 @@ def pages(scope: Scope, side: str) -> Query:
 
 
 def mixed_ms(scope: Scope) -> Query:
-    """One number: how long those visits of a time last together that have views and custom events."""
+    """One number: the total duration of the visits that have both pageviews and events."""
     return (
         "/* visits.mixed_ms */ select coalesce(sum(duration_ms), 0) from visit"
         " where website = ? and start_ms >= ? and start_ms < ? and pageviews and events",
@@ -53,7 +53,7 @@ def mixed_ms(scope: Scope) -> Query:
 
 
 def visits(scope: Scope) -> Query:
-    """(visitor, visit, is it a bounce, views, ms) of each of these visits."""
+    """(visitor, visit, is a bounce, pageviews, duration in ms) of each of these visits."""
     sql, parameters = _visits(scope, "visitor, visit, pageviews = 1 and events = 0, pageviews, duration_ms")
     return f"/* visits.visits */ {sql}", parameters
 
