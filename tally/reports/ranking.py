@@ -136,8 +136,8 @@ def first(
         else:
             some.append(row)
             if len(some) == _TEXTS_AT_ONCE:
-                tied, some = nsmallest(room, chain(tied, _named(connection, some)), key=itemgetter(1)), []
-    tied = nsmallest(room, chain(tied, _named(connection, some)), key=itemgetter(1))
+                tied, some = nsmallest(room, chain(tied, _first_named(connection, some, room)), key=itemgetter(1)), []
+    tied = nsmallest(room, chain(tied, _first_named(connection, some, room)), key=itemgetter(1))
     rows = sorted([*_named(connection, chosen), *tied], key=itemgetter(1))
     # The sort is stable: rows of equal rank stay ordered by text.
     return Ranking(unset, sorted(rows, key=lambda row: row.figures[:ranks], reverse=True))
@@ -146,3 +146,10 @@ def first(
 def _named(connection: sqlite3.Connection, rows: Sequence[tuple[int, ...]]) -> list[Ranked]:
     texts = dict(connection.execute(*sql.texts([row[0] for row in rows])).fetchall())
     return [Ranked(value, texts[value], tuple(figures)) for value, *figures in rows]
+
+
+def _first_named(connection: sqlite3.Connection, rows: Sequence[tuple[int, ...]], limit: int) -> list[Ranked]:
+    """Return the first rows by text. SQLite sorts: a row of Python for each of a million ties takes 3 µs."""
+    figures = {row[0]: row[1:] for row in rows}
+    found = connection.execute(*sql.first_texts(list(figures), limit)).fetchall()
+    return [Ranked(value, text, figures[value]) for value, text in found]

@@ -157,6 +157,15 @@ def texts(labels: Sequence[int]) -> Query:
     )
 
 
+def first_texts(labels: Sequence[int], limit: int) -> Query:
+    """The labels with the first texts, in their order: (label, text)."""
+    return (
+        "/* events.first_texts */ select id, text from label where id in (select value from json_each(?))"
+        " order by text limit ?",
+        [orjson.dumps(list(labels)).decode(), limit],
+    )
+
+
 # --- totals of whole quarters (tally/rollups/totals.py)
 
 

@@ -438,6 +438,7 @@ OTHERS: dict[str, Query] = {
     "latest": queries.latest(W, 0, 1, [1]),
     "newest": queries.newest(W, 0),
     "texts": queries.texts([1]),
+    "first_texts": queries.first_texts([1], 1),
     "in_order": queries.in_order(W, "os", 0, 1),
     "totals": queries.totals(W, 0, 1, 1),
     "days": queries.days(W, 0, 1),
