@@ -1,4 +1,4 @@
-"""Events out of and into files: export, import, and the format of a line.
+"""Export and import of events: files, the format of a line, and writing imported events.
 
-May import `rollups` and what is below it.
+May import `rollups` and the packages below it.
 """

@@ -1,14 +1,12 @@
-"""Events out of a website: every row of traffic, web vitals and A/B as a line of a file, oldest first.
+"""Export the events of a website: traffic, web vitals and experiments, one line each, oldest first.
 
-All of it is read in one snapshot, so the file is what the website was at one moment, while the server goes on; SQLite's
-log cannot start over until it is done. Memory stays bounded: rows are read a thousand at a time, and of the texts they
-point to a few megabytes are kept.
+The export reads one snapshot while the server continues, so the file is the state at one moment; SQLite cannot reset
+its write-ahead log until the export ends. Memory is bounded: rows are read a thousand at a time, and a few megabytes of
+the texts of labels are cached.
 
-Heatmap points are counts and no events: they are not exported. What a line looks like says
-tally/transfer/line_format.py.
+Heatmap points are stored as counts, not events, and are not exported. tally/transfer/line_format.py describes a line.
 
-Keep in step: the columns that are asked for, and tally/transfer/line_format.py COLUMNS; tally/api/read.py writes the
-same values.
+The columns here follow COLUMNS in tally/transfer/line_format.py; tally/api/read.py returns the same values.
 """
 
 import sqlite3
@@ -25,13 +23,13 @@ from tally.storage.event_data import STORED
 from tally.timestamps import local_iso
 from tally.transfer.line_format import COLUMNS
 
-# our choice: a batch is a few hundred kilobytes.
+# A few hundred kilobytes.
 _ROWS_AT_ONCE = 1_000
-# our choice: 20,000 usual texts, or a thousand of the longest.
+# 20,000 usual texts, or a thousand of the longest.
 _MOST_CHARACTERS = 8_000_000
 _LABELLED = (*FIELDS, "event_name", "experiment", "variant", "goal")
 _PLAIN = ("type", "visitor", "visit", "event_data", "value", *METRICS)
-# What each of the tables has not.
+# The columns that each of the tables lacks, with the value to read instead.
 _TABLES: tuple[tuple[str, dict[str, str]], ...] = (
     (
         "event",
@@ -66,7 +64,7 @@ def export_events(
 
 
 def count_events(connection: sqlite3.Connection, website: int) -> int:
-    """How many lines an export would have. 0.1 s a million."""
+    """Return the number of lines of an export. Takes 0.1 s a million."""
     counts = " union all ".join(
         f"select count(*) as events from {table} where website = :website and ts >= 0" for table, _ in _TABLES
     )
@@ -75,7 +73,7 @@ def count_events(connection: sqlite3.Connection, website: int) -> int:
 
 
 def _batches(connection: sqlite3.Connection, website: int) -> Iterator[list[tuple[Any, ...]]]:
-    # The three are read side by side in the order of their keys: nothing is sorted.
+    # SQLite merges the three tables in the order of their keys, without sorting.
     parts = " union all ".join(
         f"select ts, id, {', '.join(f'{missing.get(column, column)} as {column}' for column in (*_LABELLED, *_PLAIN))}"
         f" from {table} where website = :website and ts >= 0"
@@ -87,7 +85,7 @@ def _batches(connection: sqlite3.Connection, website: int) -> Iterator[list[tupl
 
 
 class _Texts:
-    """The texts that rows point to, as JSON."""
+    """A cache of the texts of labels."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -95,7 +93,7 @@ class _Texts:
         self._characters = 0
 
     def of(self, rows: Iterable[Sequence[Any]]) -> dict[int, str | None]:
-        """A mapping that has all texts of these rows by their numbers; null for unset."""
+        """Return a mapping with the texts of all labels of these rows; None for unset."""
         if self._characters > _MOST_CHARACTERS:
             self._known, self._characters = {0: None}, 0
         end = _FIRST_TEXT + len(_LABELLED)
@@ -111,11 +109,11 @@ class _Texts:
 
 
 def _line(row: Sequence[Any], texts: dict[int, str | None]) -> bytes:
-    """A row as a line. About 5 µs."""
+    """Return a row as a line. Takes about 5 µs."""
     end = _FIRST_TEXT + len(_LABELLED)
     *dimensions, name, experiment, variant, goal = [texts[number] for number in row[_FIRST_TEXT:end]]
     type_, visitor, visit, data, value, *metrics = row[end:]
-    # 0 is that of heatmap events, which have none.
+    # Heatmap events have no visitor, stored as 0.
     who = f"{visitor:x}" if visitor else None
     values = (
         row[1],

@@ -1,15 +1,14 @@
-"""Files of lines: read within bounded memory, plain or gzip, from any line on; written under a name of their own.
+"""Read and write files of lines, plain or gzip, within bounded memory.
 
-Rules: this room knows nothing of events. A line is bytes between newlines. One that is longer than MOST_LINE_BYTES is
-thrown away as it is read: its place is told, its bytes are not. Whether a file is gzip is seen by its first two bytes,
-since files are renamed; what is written is gzip where its name says so.
+Nothing here depends on events. A line is the bytes between newlines; one longer than MOST_LINE_BYTES is skipped and
+reported as None. An input file is gzip if its first two bytes say so, because files are renamed; an output file is gzip
+if its name ends with .gz.
 
-A file can be read again from a byte of its (unpacked) lines on, and is known again by its size and its first 64 KiB:
-that is what lets an import go on where it was interrupted. Standard input is read once, unless it is kept in a file
-that has no name.
+A file can be read again from any byte of its uncompressed lines, and is recognised by its size and its first 64 KiB, so
+that an interrupted import can continue. Standard input is read once, or copied to a temporary file to be read again.
 
-A file that is written stands under `<name>.unfinished` until it is whole and on disk, so that a name never stands for a
-part. What cannot be done is BadFile, whose message says what to do.
+An output file is named `<name>.unfinished` until it is complete and synced, so its name never refers to a part.
+Failures are BadFile, whose message has the fix.
 """
 
 import contextlib
@@ -24,22 +23,22 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO, cast
 
-# our choice: an event of the longest texts is 60 KB; what is longer is no line of ours.
+# An event with the longest texts takes 60 KB.
 MOST_LINE_BYTES = 1_048_576
 STANDARD = "-"
-# our choice: what tells files apart.
+# Enough to tell files apart.
 _HEAD_BYTES = 65_536
 _BLOCK_BYTES = 262_144
-# our choice: 1 is 3 times as fast as 6, the default, and leaves files a fifth larger.
+# Level 1 is 3 times as fast as 6, the default, and files are a fifth larger.
 _GZIP_LEVEL = 1
 
 
 class BadFile(Exception):
-    """A file cannot be read, written or taken; the message says why and what to do."""
+    """A file cannot be read, written or imported; the message has the reason and the fix."""
 
 
 class Source:
-    """An open file of lines. `digest` tells it from others; it is empty where the file cannot be read again."""
+    """An open file of lines. `digest` identifies it; it is empty where the file cannot be read again."""
 
     def __init__(self, file: BinaryIO, name: str, digest: str, size: int) -> None:
         self.name, self.digest, self.size = name, digest, size
@@ -47,13 +46,13 @@ class Source:
 
     @property
     def position(self) -> int:
-        """How many of its bytes have been read, packed as they are; of standard input not known, 0."""
+        """Return how many bytes of the file, as stored, have been read; 0 for standard input."""
         return self._file.tell() if self.size else 0
 
     def lines(self, start: int = 0) -> Iterator[tuple[bytes | None, int]]:
-        """Each line from an (unpacked) byte on, and its length with its end; None for a line that is too long.
+        """Yield each line from an (uncompressed) byte on, with its length including the newline; None if too long.
 
-        Raises BadFile in the place where the file cannot be read any further.
+        Raises BadFile where the file cannot be read any further.
         """
         if start or self.size:
             self._file.seek(0)
@@ -61,7 +60,7 @@ class Source:
             yield from _lines(self._blocks(start))
         except (EOFError, zlib.error, gzip.BadGzipFile):
             raise BadFile(
-                f"{self.name} is damaged or not whole: its gzip data cannot be unpacked any further."
+                f"{self.name} is damaged or incomplete: its gzip data cannot be decompressed any further."
             ) from None
 
     def _blocks(self, start: int) -> Iterator[bytes]:
@@ -72,11 +71,11 @@ class Source:
         elif start:
             _skip(unpacked, start)
         is_first = not start
-        # read1 hands out what is there before it raises, where read would lose it.
+        # read1 returns the available data before it raises; read would lose it.
         while block := unpacked.read1(_BLOCK_BYTES):  # type: ignore[attr-defined]
             if is_first and b"\0" in block[:_HEAD_BYTES]:
                 raise BadFile(
-                    f"{self.name} is no text in UTF-8, plain or gzip, with one JSON object a line: convert it."
+                    f"{self.name} is not UTF-8 text, plain or gzip, with one JSON object per line: convert it."
                 )
             yield block.removeprefix(b"\xef\xbb\xbf") if is_first else block
             is_first = False
@@ -110,7 +109,7 @@ def _lines(blocks: Iterator[bytes]) -> Iterator[tuple[bytes | None, int]]:
 
 @contextlib.contextmanager
 def open_source(name: str, *, again: bool = False) -> Iterator[Source]:
-    """A file, or standard input for `-`; `again`: it is to be read more than once. Raises BadFile."""
+    """Open a file, or standard input for `-`; `again`: it will be read more than once. Raises BadFile."""
     with contextlib.ExitStack() as closing:
         if name == STANDARD and not again:
             yield Source(sys.stdin.buffer, "standard input", "", 0)
@@ -128,30 +127,30 @@ def open_source(name: str, *, again: bool = False) -> Iterator[Source]:
 
 def _opened(path: Path) -> BinaryIO:
     if path.is_dir():
-        raise BadFile(f"{path} is a folder: name a file.")
+        raise BadFile(f"{path} is a directory: name a file.")
     try:
         return path.open("rb")
     except OSError as failure:
         raise BadFile(
-            f"{path} cannot be read ({failure.strerror}): name a file that is there and may be read."
+            f"{path} cannot be read ({failure.strerror}): name an existing file that this user may read."
         ) from None
 
 
 @contextlib.contextmanager
 def open_target(name: str) -> Iterator[BinaryIO]:
-    """A new file to write into, or standard output for `-`; it gets its name at the end. Raises BadFile."""
+    """Open a new file for writing, or standard output for `-`; it gets its name at the end. Raises BadFile."""
     if name == STANDARD:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
     path = Path(name)
     if path.exists():
-        raise BadFile(f"{path} exists already: name another file, nothing is overwritten.")
+        raise BadFile(f"{path} exists already: choose another name. Files are not overwritten.")
     if not path.resolve().parent.is_dir():
-        raise BadFile(f"The folder {path.resolve().parent} does not exist: create it first.")
+        raise BadFile(f"The directory {path.resolve().parent} does not exist: create it first.")
     unfinished = path.with_name(path.name + ".unfinished")
     try:
-        # Visitors are in it: nobody else's to read.
+        # It has visitors' data: only this user may read it.
         with os.fdopen(os.open(unfinished, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
             if path.suffix == ".gz":
                 with gzip.GzipFile("", "wb", _GZIP_LEVEL, file, mtime=0) as packed:

@@ -1,14 +1,14 @@
-"""A part of an import while its transaction is open: what is a duplicate, what is bad after all, the rows of the rest.
+"""Write a part of an import, within one transaction.
 
-What must hold exactly once is decided here, with the lock on writing held: lines that were imported before, days whose
-raw events were given up, the assignment a conversion needs, visits, and the marks of days that are to be built anew. It
-is to an import what tally/ingest/writer.py is to the server, with a part in place of a group; but visitors come from
-the file, and totals and rollups are left to the work in the background.
+Everything that must be exact is decided here, under the write lock: duplicates of lines that were imported before, days
+whose events have expired, the assignment that a conversion needs, visits, and the stale marks of days to rebuild. It is
+the counterpart of tally/ingest/writer.py, with a part in place of a group of requests; but visitors come from the file,
+and totals and rollups are rebuilt in the background.
 
-Ids are taken from `meta` for each part, in the order of its lines, and used in the same transaction: a running server
-that finds the ids of the file ahead of its own block knows that another process has written, and shows what it wrote.
+Each part takes ids from `meta`, in the order of its lines, and uses them in the same transaction. A running server that
+finds `next_id` ahead of its own block detects that another process has written.
 
-`Check` answers beforehand what `Part` will find to be bad.
+`Check` finds in advance the lines that `Part` would reject.
 """
 
 import sqlite3
@@ -42,16 +42,16 @@ from tally.transfer.line_format import Line
 from tally.transfer.visit_merge import Visits
 
 BEYOND_RETENTION = Rejection(
-    "beyond_retention", "The events of this day were given up; only its totals are kept.", "timestamp"
+    "beyond_retention", "The events of this day have expired; only its totals are kept.", "timestamp"
 )
 NO_ASSIGNMENT = Rejection(
     "no_assignment",
-    "This visitor has no assignment that day: put its ab_assign before it, or name the variant.",
+    "This visitor has no assignment on that day: put its ab_assign line first, or set variant.",
     "variant",
 )
 _EXPERIMENT, _VARIANT = len(FIELDS), len(FIELDS) + 1
-# Tables of events: besides time and id, what tells that a row is the one of which a line is an export. Vitals have no
-# visitor, their values stand for it.
+# Tables of events, and the columns that identify the row of an exported line besides time and id. Web vitals have no
+# visitor; their values are used instead.
 _TABLES: tuple[tuple[str, str, frozenset[int]], ...] = (
     ("event", "visitor", TRAFFIC),
     ("web_vitals", f"0, {', '.join(METRICS)}", frozenset((VITALS,))),
@@ -60,7 +60,7 @@ _TABLES: tuple[tuple[str, str, frozenset[int]], ...] = (
 
 
 class Part:
-    """Some lines on their way into a website, in one transaction of the caller."""
+    """Lines to import into a website, within one transaction of the caller."""
 
     def __init__(self, connection: sqlite3.Connection, website: int, labels: Labels, visits: Visits) -> None:
         self._connection, self._website, self._labels, self._visits = connection, website, labels, visits
@@ -69,7 +69,7 @@ class Part:
         self.rejected: list[tuple[int, Rejection]] = []
 
     def take(self, lines: Sequence[Line]) -> None:
-        """Stores what is new of the lines. 10 to 13 µs a line."""
+        """Store the new ones of the lines. Takes 10 to 13 µs a line."""
         lines = self._within_retention(lines)
         self._number = self._labels.numbers_of(
             self._connection, set().union(*[line.texts for line in lines])
@@ -82,8 +82,8 @@ class Part:
             self._store(accepted)
 
     def _note_values(self, lines: Sequence[Line]) -> None:
-        """Notes the values of the lines as used: an import is the owner's, and its values are not new afterwards."""
-        # After the 14 fields come event_name of traffic, or experiment, variant and goal of A/B.
+        """Record the values of the lines as known, so that the limits on new values do not apply to them."""
+        # After the 14 fields come event_name of traffic, or experiment, variant and goal of experiment events.
         traffic = [line.texts for line in lines if line.type in TRAFFIC]
         of_ab = [line.texts for line in lines if line.type in WITH_EXPERIMENT]
         measured = [line.texts for line in lines if line.type == VITALS]
@@ -167,7 +167,7 @@ class Part:
         return known
 
     def _is_empty(self, table: str, times: Sequence[int]) -> bool:
-        """Whether the website has no row between the times: mostly so, since files are mostly in order."""
+        """Return whether the website has no row between these times, as usual for sorted files."""
         return (
             not times
             or not self._connection.execute(
@@ -177,7 +177,7 @@ class Part:
         )
 
     def _assign(self, line: Line, id: int) -> bool:
-        """Notes the variant of a line of A/B; False where a conversion needs an assignment and there is none."""
+        """Record the variant of an experiment line; return False where a conversion lacks its assignment."""
         experiment, variant = self._number(line.texts[_EXPERIMENT]), self._number(line.texts[_VARIANT])
         key = self._website, line.ts_ms // DAY_MS, experiment, line.visitor
         if line.type == AB_ASSIGN:
@@ -189,7 +189,7 @@ class Part:
         return variant != 0 or line.type == AB_ASSIGN or not experiment
 
     def _ids(self, count: int) -> range:
-        """Take so many ids."""
+        """Reserve ids."""
         if not count:
             return range(0)
         ((end,),) = self._connection.execute(
@@ -231,7 +231,7 @@ class Part:
         rollup_state.mark_stale(self._connection, website, sorted({row[1] // DAY_MS for row in events}))
 
     def _touch(self, traffic: Sequence[Line]) -> dict[int, Iterator[int]]:
-        """Puts visits right; for each visitor the visits of its lines, in their order."""
+        """Update visits; return for each visitor the numbers of the visits of its lines, in their order."""
         news: dict[int, list[tuple[int, bool]]] = {}
         for line in traffic:
             news.setdefault(line.visitor, []).append((line.ts_ms, line.type in PAGEVIEWS))
@@ -239,19 +239,19 @@ class Part:
 
 
 class Check:
-    """What of a file will be bad though each of its lines is sound, asked line by line in the order of the file."""
+    """Finds lines that are valid by themselves and that `Part` would reject, in the order of the file."""
 
     def __init__(self, connection: sqlite3.Connection, website: int) -> None:
         self._connection, self._website = connection, website
         self._is_kept: dict[int, bool] = {}
-        # Numbers in a table rather than texts in a set: 15 bytes for each of however many assignments.
+        # A table of integers takes 15 bytes for each assignment, on disk where there are many; a set of texts far more.
         connection.execute(
             "/* import_writer.promised */ create temp table if not exists promised (key integer primary key)"
         )
         connection.execute("/* import_writer.none_promised */ delete from temp.promised")
 
     def rejection(self, line: Line) -> Rejection | None:
-        """Why a line will not be taken; None where it will."""
+        """Return why a line will be rejected; None where it will not."""
         day = line.ts_ms // DAY_MS
         if day not in self._is_kept:
             self._is_kept[day] = is_kept(self._connection, self._website, day)

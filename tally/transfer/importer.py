@@ -1,20 +1,20 @@
-"""Lines of a file into a website's events: in any order and of any age, beside a running server.
+"""Import the lines of a file into a website, in any order and of any age, beside a running server.
 
 Rules:
-- Each transaction leaves everything right: rows, visits, assignments, the marks of days whose rollups are to be built
-  anew, and how far the file has been taken (a row in `meta`), so that the same command goes on where this one was
-  interrupted. None holds the lock on writing for much more than 50 ms.
+- Each transaction leaves the database consistent: rows, visits, assignments, stale marks of the days to rebuild, and
+  the progress in the file (a row in `meta`), so that the same command continues an interrupted import. No transaction
+  holds the write lock for much more than 50 ms.
 - A line with an id that was imported before, or that is an export of an event of the website, changes nothing.
-- Quotas, limits and origins are the server's: an import is the owner's.
-- A line that breaks a rule is told with its number, and passed over.
+- Quotas, rate limits and origins do not apply: the owner imports.
+- An invalid line is reported with its number and skipped.
 
-How it works: a chunk of lines is read and checked, then put in the order of their days, so that a file in no order at
-all asks for the visits of a day once a chunk. It is written in parts (tally/transfer/import_writer.py); between two
-parts, while the lock is free, lines of the next chunk are read. A file makes the same chunks each time it is read, so
-"so many lines of the chunk that begins there" says exactly what has been taken.
+A chunk of lines is read and checked, then sorted by day, so that an unsorted file reads the visits of a day once per
+chunk. It is written in parts (tally/transfer/import_writer.py); between two parts, while the lock is free, lines of the
+next chunk are read. A file has the same chunks each time it is read, so a position and a number of lines of the chunk
+that starts there describe the progress exactly.
 
-Two imports may run at once: a token in `meta` says who wrote last, and who finds another's asks for visits anew. Two of
-the same file may not: the second ends as soon as it sees that the first goes on.
+Two imports may run at the same time: a token in `meta` tells which wrote last, and the other one reads visits again.
+Two imports of the same file may not: the second ends as soon as it sees the progress of the first.
 """
 
 import secrets
@@ -39,19 +39,19 @@ from tally.transfer.line_format import Line, LineReader
 from tally.transfer.visit_merge import Visits
 
 _FEWEST_PART_LINES = 50
-# our choice: lines in no order take three times as long as those in order; half of what the lock may be held.
+# Unsorted lines take three times as long as sorted ones; this is half of the time that the lock may be held.
 _PART_S = 0.025
-# our choice: a file of another program has every line bad.
+# In a file of another program every line is invalid.
 _MOST_TOLD = 20
 
 
 class Sizes(NamedTuple):
-    """How much is done at once. A file that was begun has to be gone on with in chunks of the same size."""
+    """How much is read and written at a time. An interrupted import continues with chunks of the same size."""
 
-    # our choice: 20,000 usual lines are 25 MB in memory, where there are two chunks.
+    # 20,000 usual lines take 25 MB of memory, and there are two chunks.
     chunk_lines: int = 20_000
     chunk_bytes: int = 16 * 1_048_576
-    # our choice: 2,000 lines in order take 15 to 25 ms.
+    # 2,000 sorted lines take 15 to 25 ms.
     part_lines: int = 2_000
 
 
@@ -59,7 +59,7 @@ USUAL = Sizes()
 
 
 class Summary(NamedTuple):
-    """What became of the lines of a file."""
+    """The number of imported, duplicate and invalid lines of a file."""
 
     accepted: int
     duplicates: int
@@ -67,8 +67,11 @@ class Summary(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a file has been taken: the lines and bytes before the chunk under way, how many lines of that chunk, and
-    what became of all of them. `now_ms`: when the import began."""
+    """The progress of an import.
+
+    `lines` and `bytes` are before the current chunk, `done` counts its imported lines. `now_ms` is when the import
+    began.
+    """
 
     now_ms: int
     lines: int = 0
@@ -80,7 +83,7 @@ class Progress(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Lines in the order of their days, the bad ones, and the lines and bytes of the file up to its end."""
+    """Valid lines sorted by day, invalid ones, and the lines and bytes of the file up to the end of the chunk."""
 
     lines: list[Line]
     bad: list[tuple[int, Rejection]]
@@ -98,9 +101,9 @@ def import_events(
     told: Callable[[str], None] = lambda words: None,
     progress: Callable[[int], None] = lambda position: None,
 ) -> Summary:
-    """Takes the lines of a file into a website; `progress` is told the place in the file.
+    """Import the lines of a file into a website; `progress` is called with the position in the file.
 
-    strict: nothing is taken where any line is bad. Raises BadFile; what was taken by then stays.
+    strict: nothing is imported if any line is invalid. Raises BadFile; lines that were imported before it stay.
     """
     run = _Import(connection, website, source, now_ms, sizes, told, progress)
     if strict:
@@ -109,7 +112,7 @@ def import_events(
 
 
 class _Import:
-    """An import under way."""
+    """A running import."""
 
     def __init__(
         self,
@@ -133,7 +136,7 @@ class _Import:
         self._sizes, self._part_lines = sizes, sizes.part_lines
 
     def check(self) -> None:
-        """Raises BadFile where any line of the file is bad."""
+        """Raise BadFile if any line of the file is invalid."""
         check = Check(self._connection, self._website)
         number = 0
         for number, (raw, _) in enumerate(self._source.lines(), 1):
@@ -146,18 +149,19 @@ class _Import:
         self._bad.close()
         if self._bad.seen:
             raise BadFile(
-                f"{self._bad.seen:,} of {number:,} lines are bad: nothing was taken. Mend them, or leave --strict out."
+                f"{self._bad.seen:,} of {number:,} lines are invalid: nothing was imported."
+                " Fix them, or run without --strict."
             )
 
     def take(self) -> Summary:
-        """Takes what has not been taken yet."""
+        """Import the lines that have not been imported yet."""
         if self._book.progress:
-            self._told(f"this file was begun before: going on after {self._at.lines + self._at.done:,} lines")
+            self._told(f"continuing an interrupted import after {self._at.lines + self._at.done:,} lines")
         try:
             self._take_chunks()
         except KeyboardInterrupt:
-            again = "the same command goes on there" if self._source.digest else "lines with an id are not taken twice"
-            self._told(f"interrupted: {self._at.lines + self._at.done:,} lines are done; {again}")
+            again = "the same command continues" if self._source.digest else "lines with an id are not imported twice"
+            self._told(f"interrupted: {self._at.lines + self._at.done:,} lines are imported; {again}")
             raise
         finally:
             self._bad.close()
@@ -177,7 +181,7 @@ class _Import:
                 self._rest(time.perf_counter() - begun, chunks)
 
     def _take_part(self, chunk: Chunk) -> bool:
-        """One transaction: the next lines of a chunk, and that they have been taken. Whether it was the last."""
+        """Import the next lines of a chunk in one transaction; return whether they were the last."""
         before = self._at
         lines = chunk.lines[before.done : before.done + self._part_lines]
         done = before.done + len(lines)
@@ -204,7 +208,7 @@ class _Import:
         return is_whole
 
     def _rest(self, took_s: float, chunks: "_Chunks") -> None:
-        """Leaves the lock free at least half as long as it was held, and reads on meanwhile."""
+        """Leave the lock free at least half as long as it was held, and read ahead meanwhile."""
         begun = time.perf_counter()
         fitting = int(self._part_lines * _PART_S / took_s)
         self._part_lines = min(max(fitting, _FEWEST_PART_LINES), self._sizes.part_lines)
@@ -222,7 +226,7 @@ class _Import:
 
 
 class _Chunks:
-    """The chunks of a file from a place (lines, bytes) on."""
+    """The chunks of a file from a position (lines, bytes) on."""
 
     def __init__(self, source: Source, reader: LineReader, sizes: Sizes, place: tuple[int, int]) -> None:
         self._reader, self._sizes, self._number, self._bytes = reader, sizes, place[0], place[1]
@@ -236,12 +240,12 @@ class _Chunks:
         self._first, self._first_byte = self._number, self._bytes
 
     def next(self) -> Chunk | None:
-        """The next chunk; None at the end of the file. Raises BadFile after the last that can be read."""
+        """Return the next chunk; None at the end of the file. Raises BadFile after the last one that can be read."""
         self.ahead(self._sizes.chunk_lines)
         if self._number == self._first:
             if self._failure:
-                again = "Give a whole copy: lines with an id are not taken twice."
-                raise BadFile(f"{self._failure} It was taken up to line {self._number:,}. {again}")
+                again = "Use a complete copy: lines with an id are not imported twice."
+                raise BadFile(f"{self._failure} It was imported up to line {self._number:,}. {again}")
             return None
         self._good.sort(key=lambda line: line.ts_ms // DAY_MS)
         chunk = Chunk(self._good, self._bad, (self._number, self._bytes))
@@ -249,7 +253,7 @@ class _Chunks:
         return chunk
 
     def ahead(self, most: int) -> None:
-        """Reads so many more lines of the next chunk, if it has them."""
+        """Read up to `most` more lines of the next chunk."""
         read, end_byte = self._reader.read, self._first_byte + self._sizes.chunk_bytes
         stop = min(self._number + most, self._first + self._sizes.chunk_lines)
         try:
@@ -269,7 +273,7 @@ class _Chunks:
 
 
 class _Book:
-    """What an import keeps in `meta`: how far its file has been taken, and who wrote to the website last."""
+    """The rows of an import in `meta`: the progress in its file, and which import wrote to the website last."""
 
     def __init__(self, connection: sqlite3.Connection, website: int, source: Source) -> None:
         self._connection, self._website, self._file = connection, website, source.name
@@ -280,28 +284,28 @@ class _Book:
         self._swept: str | None = None
 
     def another_wrote(self) -> bool:
-        """Whether another import has written to the website since this one did. Raises BadFile if it is the same."""
+        """Return whether another import has written to the website. Raises BadFile if it imports the same file."""
         if not website_exists(self._connection, self._website):
-            raise BadFile("The website has been deleted meanwhile: what was taken of the file is gone with it.")
+            raise BadFile("The website has been deleted meanwhile, with the imported lines.")
         stored = self._value(self._name)
         if (Progress(**orjson.loads(stored)) if stored else None) != self.progress:
-            raise BadFile(f"Another import of {self._file} into this website is under way: let it come to its end.")
+            raise BadFile(f"Another import of {self._file} into this website is running: wait until it ends.")
         return self._value(self._token_name) != self._token
 
     def labels_were_swept(self) -> bool:
-        """Whether a server has taken labels away since this was asked last: remembered numbers may point nowhere."""
+        """Return whether a server has deleted labels since the last call: cached label numbers may not exist."""
         before, self._swept = self._swept, self._value("swept")
         return before != self._swept
 
     def note(self, progress: Progress) -> None:
-        """Writes down how far the file has been taken, and that it was this import that wrote last."""
+        """Store the progress, and that this import wrote last."""
         self._put(self._token_name, self._token)
         if self._name:
             self._put(self._name, orjson.dumps(progress._asdict()).decode())
             self.progress = progress
 
     def close(self) -> None:
-        """The file has been taken: forgets it. Whoever finds his token gone asks for visits anew."""
+        """Delete the rows of a complete import. Another import that finds its token deleted reads visits again."""
         with transaction(self._connection):
             for name in (self._name, self._token_name):
                 self._connection.execute("/* importer.forget */ delete from meta where name = ?", (name,))
@@ -322,7 +326,7 @@ class _BadLines:
         self._more: Counter[str] = Counter()
 
     def tell(self, number: int, rejection: Rejection) -> None:
-        """Tells of one."""
+        """Report one line."""
         self.seen += 1
         code, message, field = rejection
         reason = f"{code} ({field})" if field else code

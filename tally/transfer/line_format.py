@@ -1,25 +1,24 @@
-"""An event as a line of a file: the shape in which events leave a website and come into one.
+"""The format of exported and imported events: one JSON object per line.
 
-A line is a JSON object like a row of /events, with `visitor` besides: a text that stands for one visitor of a UTC day.
-Heatmap points are counts, not events, and are not among them; a heatmap event without any is.
+A line is an object like a row of /events with an additional `visitor`: a text that identifies one visitor of a UTC day.
+Heatmap points are counts, not events, and have no lines; a heatmap event without points has one.
 
-Reading: a field's rules are those of a collected event (tally/events/validation.py) where it has the same meaning. The
-14 fields come as they are stored, so they are texts and nothing is derived from a URL or a User-Agent. Unknown keys,
-and `visit`, are ignored; null and an empty text are absent. What breaks a rule is a Rejection, so that the other lines
-live.
+The rules of a field are those of a collected event (tally/events/validation.py) where it has the same meaning. The 14
+fields are texts as stored: nothing is derived from a URL or a User-Agent. Unknown keys and `visit` are ignored; null
+and an empty text mean absent. An invalid line is a Rejection, so that the other lines are imported.
 
-- The visitor of a line is a number computed from the file's visitor, its UTC day and its website under the database's
-  own salt: the same for the same visitor in another file, another one every day, and it tells nothing without the
-  salt. A line without one is a visitor of its own.
-- A line's id is not stored: an event gets an id of this database. It is the key by which a line is imported once: with
-  the line's time, type and visitor (of web vitals the values) it tells the line from all others of a website (`key`,
-  64 bits, keyed with the salt), and table `import_id` keeps it.
-- An export of this database has ids and visitors of its rows (`row`), so that a line is not imported into the website
-  that it was exported from.
-- A referrer is a URL or a host and becomes what collect stores: the host, lower case, without `www.`, nothing where it
-  is the website's own.
+- The visitor of a line becomes a number, a keyed hash of the file's visitor, the UTC day and the website: the same for
+  the same visitor in another file, different every day, and without meaning unless the salt is known. A line without a
+  visitor is a visitor of its own.
+- The id of a line is not stored: an event gets an id of this database. With the line's time, type and visitor (of web
+  vitals the values) it identifies the line within a website (`key`, 64 bits, a keyed hash), and table `import_id`
+  stores that, so that a line is imported once.
+- A line exported from this database has the id and visitor of its row (`row`), so that it is not imported into the
+  website from which it was exported.
+- A referrer is a URL or a host and is stored as by collect: the host in lower case without `www.`, and nothing if it is
+  the website's own.
 
-Keep in step: COLUMNS and tally/api/read.py EVENT_COLUMNS.
+COLUMNS follows EVENT_COLUMNS in tally/api/read.py.
 """
 
 import secrets
@@ -53,20 +52,20 @@ COLUMNS = (
 )
 """The keys of a line, in the order in which they are written."""
 
-# What SQLite's integers hold.
+# The largest integer of SQLite.
 _MOST_ID = (1 << 63) - 1
 _VISITOR_BITS = 62
 _LIMITS = tuple((one.name, one.max_characters) for one in DIMENSIONS)
 _REFERRER = FIELDS.index("referrer")
-# A line has the pathname that a collected event's url or name gave.
+# A line has a pathname where a collected event has url or name.
 _REQUIRED = {
     number: ("timestamp", *("pathname" if field in ("url", "name") else field for field in fields))
     for number, fields in REQUIRED.items()
 }
 
-BAD_JSON = Rejection("invalid_json", "This is no JSON in UTF-8.")
-TOO_LONG = Rejection("line_too_long", "A line is at most 1 MiB long.")
-NO_HEATMAP = Rejection("invalid_type", "Heatmap points are kept as counts: they are not imported.", "type")
+BAD_JSON = Rejection("invalid_json", "The line is not JSON in UTF-8.")
+TOO_LONG = Rejection("line_too_long", "A line must be at most 1 MiB long.")
+NO_HEATMAP = Rejection("invalid_type", "Heatmap points are stored as counts and cannot be imported.", "type")
 
 
 class Line(NamedTuple):
@@ -96,9 +95,9 @@ class _Wrong(ValueError):
 
 
 class LineReader:
-    """Reads lines for a website of the database with that salt; `now_ms`: what is ahead of it is taken as it.
+    """Reads lines for a website of the database with this salt. Times slightly after `now_ms` become `now_ms`.
 
-    `domain` and `origins` are the website's: referrers that are pages of its own are dropped, as collect does.
+    `domain` and `origins` are the website's: its own pages are dropped as referrers, as by collect.
     """
 
     def __init__(
@@ -108,7 +107,7 @@ class LineReader:
         self._domain, self._origins = domain, origins
 
     def read(self, number: int, raw: bytes | None) -> Line | Rejection | None:
-        """The line with that number; None where it is blank. About 11 µs."""
+        """Return the line with this number; None where it is blank. Takes about 11 µs."""
         if raw is None:
             return TOO_LONG
         try:
@@ -142,7 +141,7 @@ class LineReader:
         elif type_ == HEATMAP:
             return Line(number, ts_ms, type_, *self._key(type_, item), 0, False, (*texts, "", "", ""), (None,))
         else:
-            # An assignment has neither goal nor value, as where it is collected.
+            # An assignment has neither goal nor value, as when it is collected.
             texts += [_ruled(type_, item, field, "") for field in ("experiment", "variant", "goal")]
             rest = (_ruled(type_, item, "value", None),)
         visitor = item.get("visitor")
@@ -218,7 +217,7 @@ def _texts(item: Mapping[str, Any]) -> list[str]:
 
 
 def _ruled(type_: int, item: Mapping[str, Any], field: str, absent: Any) -> Any:
-    """A field by the rule that a collected event of the type has for it."""
+    """Return a field, checked by the rule for a collected event of the type."""
     value, read = item.get(field), RULES[type_].get(field)
     if value is None or read is None or (value == "" and absent == ""):
         return absent
@@ -229,7 +228,7 @@ def _ruled(type_: int, item: Mapping[str, Any], field: str, absent: Any) -> Any:
 
 
 def _usual_time(text: str) -> int:
-    """What event_time_ms reads; texts as this house writes them in 0.8 µs rather than 4."""
+    """Return the result of event_time_ms; texts as an export writes them take 0.8 µs rather than 4."""
     digits = text[14:16] + text[17:19] + text[20:23]
     if (
         text[13:20:3] == "::."
@@ -245,6 +244,6 @@ def _usual_time(text: str) -> int:
     return event_time_ms(text)
 
 
-@lru_cache(maxsize=16_384)  # our choice: two years of hours, 3 MB; a file may be in any order
+@lru_cache(maxsize=16_384)  # two years of hours, 3 MB; a file may be in any order
 def _hour_ms(text: str) -> int:
     return event_time_ms(text + ":00Z")

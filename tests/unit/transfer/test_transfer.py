@@ -309,7 +309,7 @@ def test_a_source_is_known_again_by_its_head_and_size(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "says"),
-    [("a\n".encode("utf-16"), "no text in UTF-8"), (b"PK\x03\x04\0\0", "no text in UTF-8")],
+    [("a\n".encode("utf-16"), "not UTF-8 text"), (b"PK\x03\x04\0\0", "not UTF-8 text")],
     ids=["UTF-16", "zip"],
 )
 def test_what_is_no_text_is_refused(tmp_path: Path, content: bytes, says: str) -> None:
@@ -319,7 +319,7 @@ def test_what_is_no_text_is_refused(tmp_path: Path, content: bytes, says: str) -
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(BadFile, match="folder"), open_source(str(tmp_path)):
+    with pytest.raises(BadFile, match="is a directory"), open_source(str(tmp_path)):
         pass
     with pytest.raises(BadFile, match="No such file"), open_source(str(tmp_path / "none")):
         pass
@@ -690,10 +690,10 @@ def test_assignments(port: Port, lines: list[Any], variants: list[str], bad: int
     assert sorted(line["variant"] for line in port.lines() if line["type"][:2] == "ab") == sorted(variants)
     assert len(port.told) == bad
     assert all("no_assignment (variant)" in words for words in port.told)
-    # Checked beforehand the same lines are bad.
+    # With --strict the same lines are invalid.
     with contextlib.ExitStack() as raises:
         if bad:
-            raises.enter_context(pytest.raises(BadFile, match=f"{bad} of {len(lines)} lines are bad"))
+            raises.enter_context(pytest.raises(BadFile, match=f"{bad} of {len(lines)} lines are invalid"))
         assert port.take(lines, website=2, strict=True) == (len(lines), 0, 0)
 
 
@@ -708,7 +708,7 @@ def test_days_whose_events_were_given_up_take_nothing(port: Port) -> None:
     port.sql("update rollup_state set state = ?", rollup_state.KEPT)
     # With a day's events go those of all days before it, with traffic or without.
     lines = [a_line(visitor="bob"), a_line(timestamp=MIDNIGHT_MS - 1), a_line(type="vitals", vitals={"lcp": 1})]
-    with pytest.raises(BadFile, match="3 of 3 lines are bad: nothing was taken"):
+    with pytest.raises(BadFile, match="3 of 3 lines are invalid: nothing was imported"):
         port.take(lines, strict=True)
     assert port.take(lines) == (0, 0, 3)
     assert [words.split(":")[1].strip() for words in port.told] == ["beyond_retention (timestamp)"] * 6
@@ -749,10 +749,10 @@ def test_many_bad_lines_are_counted(port: Port) -> None:
 
 def test_strict_takes_all_or_nothing(port: Port) -> None:
     lines = [a_line(), assign(), b"{", *[a_line(visitor="bob")] * 20]
-    with pytest.raises(BadFile, match="1 of 23 lines are bad: nothing was taken"):
+    with pytest.raises(BadFile, match="1 of 23 lines are invalid: nothing was imported"):
         port.take(lines, strict=True)
     assert port.lines() == []
-    assert port.told == ["line 3: invalid_json: This is no JSON in UTF-8."]
+    assert port.told == ["line 3: invalid_json: The line is not JSON in UTF-8."]
     assert port.take([*lines[:2], *lines[3:]], strict=True) == (22, 0, 0)
 
 
@@ -761,7 +761,7 @@ def test_a_file_that_is_not_whole_is_taken_as_far_as_it_goes(port: Port) -> None
     # Random names, so that what is cut off is a part of the lines.
     whole = b"".join(json.dumps(a_line(id=n, visitor=os.urandom(90).hex())).encode() + b"\n" for n in range(1, 101))
     path.write_bytes(gzip.compress(whole)[:-3_000])
-    with pytest.raises(BadFile, match="cannot be unpacked any further") as failure:
+    with pytest.raises(BadFile, match="cannot be decompressed any further") as failure:
         port.take(path)
     taken = len(port.lines())
     assert 0 < taken < 100
@@ -787,7 +787,7 @@ def interrupting(after: int, failure: BaseException) -> Callable[[int], None]:
 
 
 @pytest.mark.parametrize("after", range(1, 7))
-def test_an_import_goes_on_where_it_was_interrupted(port: Port, after: int) -> None:
+def test_an_interrupted_import_continues(port: Port, after: int) -> None:
     """Lines without ids, some of them bad, in chunks of 7 and parts of 3."""
     lines = [a_line(timestamp=NOON_MS - n % 4 * DAY_MS, pathname=f"/{n}") if n % 5 else b"{" for n in range(20)]
     # Bad when the import begins, and so for all of it: else it would move the others' places.
@@ -797,7 +797,7 @@ def test_an_import_goes_on_where_it_was_interrupted(port: Port, after: int) -> N
     assert len(port.sql("select * from meta where name like 'import:%'")) == 1
     told = len(port.told)
     assert port.take(lines, now_ms=NOON_MS + DAY_MS) == (15, 0, 5)
-    assert "begun before" in port.told[told]
+    assert "continuing an interrupted import" in port.told[told]
     assert sorted(line["pathname"] for line in port.lines()) == sorted(f"/{n}" for n in range(20) if n % 5 and n != 2)
     assert port.sql("select * from meta where name like 'import%'") == []
     check_visits(port.connection)
@@ -806,7 +806,7 @@ def test_an_import_goes_on_where_it_was_interrupted(port: Port, after: int) -> N
 def test_an_interrupted_import_says_how_to_go_on(port: Port) -> None:
     with pytest.raises(KeyboardInterrupt):
         port.take([a_line()] * 20, progress=interrupting(2, KeyboardInterrupt()))
-    assert port.told == ["interrupted: 6 lines are done; the same command goes on there"]
+    assert port.told == ["interrupted: 6 lines are imported; the same command continues"]
     assert len(port.lines()) == 6
 
 
@@ -848,7 +848,7 @@ def test_the_same_file_twice_at_once_is_refused(port: Port) -> None:
                 import_events(second, WEBSITE, source, now_ms=NOON_MS, sizes=SMALL)
 
     try:
-        with pytest.raises(BadFile, match="under way"):
+        with pytest.raises(BadFile, match="is running"):
             port.take(path, progress=progress)
     finally:
         second.close()
@@ -1259,8 +1259,8 @@ def test_an_import_of_bad_lines_alone_fails(command: Command) -> None:
     ("arguments", "says"),
     [
         (("import", "none", "--website", "example.com"), "No such file"),
-        (("import", "bad", "--website", "example.com", "--strict"), "1 of 1 lines are bad: nothing was taken"),
-        (("import", "-", "--website", "example.com", "--strict"), "1 of 1 lines are bad: nothing was taken"),
+        (("import", "bad", "--website", "example.com", "--strict"), "1 of 1 lines are invalid: nothing was imported"),
+        (("import", "-", "--website", "example.com", "--strict"), "1 of 1 lines are invalid: nothing was imported"),
         (("import", "bad", "--website", "example.org"), "There is no website example.org"),
         (("export", "example.org", "out"), "There is no website example.org"),
         (("export", "example.com", "bad"), "bad exists already"),
@@ -1303,11 +1303,11 @@ def test_a_process_that_is_ended_can_be_gone_on_with(command: Command, tmp_path:
         assert process.returncode == (130 if end == signal.SIGINT else -signal.SIGKILL), (out, words_said)
         (taken,) = connection.execute("select count(*) from event").fetchone()
         assert 0 < taken < many
-        assert ("the same command goes on there" in words_said) == (end == signal.SIGINT)
+        assert ("the same command continues" in words_said) == (end == signal.SIGINT)
         check_visits(connection)
         again = command("import", "in", "--website", "example.com")
         assert (again.returncode, again.stdout) == (0, f"{many}\n"), again.stderr
-        assert f"going on after {taken:,} lines" in again.stderr
+        assert f"continuing an interrupted import after {taken:,} lines" in again.stderr
         assert connection.execute("select count(*), count(distinct ts) from event").fetchone() == (many, many)
         check_visits(connection)
     finally:
