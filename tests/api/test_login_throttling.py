@@ -453,13 +453,13 @@ def test_a_table_of_fixed_size_forgets_nothing_and_does_not_grow(clock: ManualCl
     assert [buckets._slot(b"%d" % n) for n in range(9)] != [other._slot(b"%d" % n) for n in range(9)]
 
 
-def test_the_page_says_the_limits_as_they_are() -> None:
+def test_the_page_states_the_limits_of_the_code() -> None:
     page = (ROOT / "docs" / "sign-in.md").read_text()
-    for said in (
+    for stated in (
         f"{BROWSER_TRIES} attempts in 10 minutes per browser",
         f"{TRIES_A_MINUTE} attempts per minute from its address",
         f"{NEW_ADDRESS_TRIES} attempts in 10 minutes at the account",
         f"{TRIES_AN_HOUR} attempts per hour at the account",
         f"more than {MOST_WAITING} attempts waiting",
     ):
-        assert said in page
+        assert stated in page
