@@ -160,7 +160,7 @@ def nothing(harness: RollupHarness) -> None:
 def import_that_is_built_in_already(harness: RollupHarness) -> None:
     """The day is final again, as one of another version."""
     harness.bring(seen_on(0, OTHER))
-    at_once(harness.builder._build(harness.websites[0].number, DAY, harness.clock.deletion_time_ms()))
+    at_once(harness.builder._build_day(harness.websites[0].number, DAY, harness.clock.deletion_time_ms()))
     assert harness.days()[DAY].state == FINAL
 
 

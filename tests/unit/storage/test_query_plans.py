@@ -263,7 +263,7 @@ def mend_measurements(app: App, overheard: "Overheard", website: int, day: int) 
     visit_days.invalidate(connection, website, 3, day >> 3)
     trials.repair(connection, website, day)
     heat_days.repair(connection, website, 0, day)
-    heat_days._let_the_deadline_look(connection)
+    heat_days._run_progress_handler(connection)
     connection.close()
 
 
