@@ -92,7 +92,7 @@ def read(status: int, out: str, err: str) -> Said:
     # What holds for every run: a fault says what to do, and decides on the exit status.
     assert {line.mark for line in lines} <= {"ok", "note", "FAULT"}
     assert status == (1 if found.faults else 0), out
-    assert ("to be done" in err) == bool(found.faults)
+    assert ("see FAULT above" in err) == bool(found.faults)
     assert "Traceback" not in err
     return found
 

@@ -197,7 +197,7 @@ def quarters(database: sqlite3.Connection) -> sqlite3.Connection:
     ],
 )
 def test_totals(quarters: sqlite3.Connection, first: int, end: int, midnight: int, expected: tuple[int, ...]) -> None:
-    """tally/storage/sql/events.py: "Visitors: lasts before the quarter `midnight`, firsts from it on"."""
+    """tally/storage/sql/events.py: "the sum of last_seen before the quarter `midnight`, of first_seen from it on"."""
     assert run(quarters, queries.totals(W, first, end, midnight)) == [expected]
 
 
