@@ -22,19 +22,18 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from ipaddress import ip_address
-from typing import Any, NamedTuple, TypeVar
-from zoneinfo import ZoneInfo
+from typing import NamedTuple, TypeVar
 
 from tally.accounts.websites import Website
 from tally.clock import Clock
 from tally.events.sender import Sender
 from tally.events.user_agent import crawler_name
-from tally.events.validation import FLAT, RULES, TYPE_NAMES
+from tally.events.validation import FLAT, RULES
 from tally.ingest.refused_origins import RefusedOrigins
 from tally.storage import value_limits
 from tally.storage.connections import Thread
 from tally.storage.database import transaction
-from tally.timestamps import DAY_MS, QUARTER_MS, iso
+from tally.timestamps import DAY_MS, QUARTER_MS
 
 T = TypeVar("T")
 W = TypeVar("W")
@@ -328,57 +327,3 @@ def samples(connection: sqlite3.Connection, website: int, from_ms: int, to_ms: i
         (website, from_ms, to_ms),
     ).fetchall()
     return [(reason, ms, Sample(*sample)) for reason, ms, *sample in rows]
-
-
-# --- presentation
-
-COLUMNS = ("time", "reason", "code", "events")
-
-
-def told(
-    times: Sequence[str], days: Sequence[dict[int, int]], found: Sequence[tuple[int, int, Sample]], tz: ZoneInfo
-) -> Any:
-    """Return the content of the response: sum, reasons by events descending, days in order, newest samples first."""
-    sums: Counter[int] = Counter()
-    for day in days:
-        sums.update(day)
-    ranked = sorted(sums.items(), key=lambda pair: (-pair[1], REASONS[pair[0]][0]))
-    return {
-        "events": sums.total(),
-        "reasons": [_named(number) | {"events": events} for number, events in ranked],
-        "days": [
-            {
-                "time": time,
-                "events": sum(day.values()),
-                "codes": {REASONS[number][0]: day[number] for number in sorted(day)},
-            }
-            for time, day in zip(times, days, strict=True)
-        ],
-        "samples": [
-            {"time": iso(ms, tz)} | _named(number) | _of_sample(REASONS[number][0], sample)
-            for number, ms, sample in found
-        ],
-    }
-
-
-def rows(told: Any) -> list[tuple[str, str, str, int]]:
-    """Return the days as rows of COLUMNS, with the reasons that occurred."""
-    return [
-        (day["time"], REASONS[NUMBER_OF[code]][1], code, events)
-        for day in told["days"]
-        for code, events in day["codes"].items()
-    ]
-
-
-def _named(number: int) -> dict[str, Any]:
-    code, reason = REASONS[number]
-    return {"reason": reason, "code": code}
-
-
-def _of_sample(code: str, sample: Sample) -> dict[str, Any]:
-    return {
-        "type": None if sample.type is None else TYPE_NAMES.get(sample.type),
-        "field": sample.field or None,
-        "host": sample.detail or None if code == "origin_not_allowed" else None,
-        "crawler": sample.detail or None if code == "crawler" else None,
-    }

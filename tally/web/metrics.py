@@ -124,11 +124,13 @@ class ServerMetrics(MetricsCollector):
         return family
 
 
-def _rejected(left_out: RejectedEvents) -> Iterator[Metric]:
-    yield _by_code("tally_collect_refused", "Collect requests refused as a whole, by error code.", left_out.requests)
-    yield _by_code("tally_events_left_out", "Rejected events of registered websites, by error code.", left_out.events)
+def _rejected(rejected: RejectedEvents) -> Iterator[Metric]:
+    yield _by_code("tally_collect_refused", "Collect requests refused as a whole, by error code.", rejected.requests)
+    yield _by_code(
+        "tally_website_events_rejected", "Rejected events of registered websites, by error code.", rejected.events
+    )
     uncounted = "Rejected events missing from the counts by website, because too many counts waited to be written."
-    yield _counter("tally_left_out_uncounted", uncounted, left_out.uncounted)
+    yield _counter("tally_website_events_uncounted", uncounted, rejected.uncounted)
 
 
 def _usage(store: Store, now_ms: int) -> Metric:

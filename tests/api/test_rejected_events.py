@@ -274,8 +274,8 @@ async def test_metrics(app: App) -> None:
     website = await app.website()
     await app.collect(bad(website_id=website, url="x"))
     metrics = (await app.get("/metrics")).text
-    assert 'tally_events_left_out_total{code="invalid_url"} 1.0' in metrics
-    assert "tally_left_out_uncounted_total 0.0" in metrics
+    assert 'tally_website_events_rejected_total{code="invalid_url"} 1.0' in metrics
+    assert "tally_website_events_uncounted_total 0.0" in metrics
 
 
 # --- floods
