@@ -4,7 +4,7 @@ Every handler of /api/account uses:
 - `check_site`: a request that changes something must come from a page of this server. Browsers say so in
   Sec-Fetch-Site; older ones, and plain http, in Origin. A request with neither header is refused: no browser sends one.
 - `session`: the session of the cookie that fits the connection. Over https its name begins with `__Host-`, which no
-  other host and no plain connection can set; the plain name opens nothing there.
+  other host and no plain connection can set; a cookie of the plain name is ignored there.
 - `body`: a JSON object with known fields.
 
 Passwords are hashed on one thread, one at a time (19 MiB each), with a short queue. tally/accounts/sign_in.py limits

@@ -1,10 +1,10 @@
-"""Identical questions under way share one answer (single flight).
+"""Compute the answer to identical concurrent questions once (single flight).
 
-The key says what an answer depends on: the question as understood and the website's change counter at the moment at
-which the request began (tally/api/endpoints.py takes the ETag). An event that was acknowledged before a request began
-has moved the counter, so that request never joins a question whose snapshot may be older than the event.
+The key holds what an answer depends on: the question as understood and the website's version when the request began
+(the ETag, tally/api/endpoints.py). An event that was acknowledged before a request began has changed the version, so
+that request never joins a computation whose snapshot may be older than the event.
 
-The work is a task of its own, given up when all of the clients that wait for it have disconnected.
+The computation is a task of its own, cancelled when all clients that wait for it have disconnected.
 """
 
 import asyncio
@@ -16,31 +16,31 @@ IsGone = Callable[[], bool]
 
 
 class _Flight(Generic[T]):
-    """A piece of work and the clients that wait for it."""
+    """A computation and the clients that wait for it."""
 
     def __init__(self, is_gone: IsGone) -> None:
         self.clients = [is_gone]
         self.task: asyncio.Task[T]
 
     def is_gone(self) -> bool:
-        """Whether nobody waits any more; called from any thread. Once true it stays so, unless a client joins."""
+        """Return whether no client waits any more; called from any thread. True is final unless a client joins."""
         return all(is_gone() for is_gone in tuple(self.clients))
 
 
 class SingleFlight(Generic[T]):
-    """Work under way, by key. `joined`: how many requests took the answer of another."""
+    """Running computations by key. `joined`: how many requests received the answer of another."""
 
     def __init__(self) -> None:
         self._flights: dict[str, _Flight[T]] = {}
         self.joined = 0
 
     async def do(self, key: str, is_gone: IsGone, work: Callable[[IsGone], Coroutine[Any, Any, T]]) -> T:
-        """Return what `work` returns, done once for all who ask for the key meanwhile; raises what it raises.
+        """Return what `work` returns, called once for all concurrent requests of a key; raises what it raises.
 
-        `work` is given a function that tells whether all of these clients have disconnected.
+        `work` is called with a function that returns whether all of these clients have disconnected.
         """
         flight = self._flights.get(key)
-        # One whose clients have all gone may have been interrupted already.
+        # A computation whose clients have all disconnected may have been interrupted already.
         if flight is None or flight.is_gone():
             flight = self._flights[key] = _Flight(is_gone)
             flight.task = asyncio.create_task(work(flight.is_gone))
@@ -54,5 +54,5 @@ class SingleFlight(Generic[T]):
         if self._flights.get(key) is flight:
             del self._flights[key]
         if not flight.task.cancelled():
-            # Looked at here, so that asyncio does not report it where no request waits any more.
+            # Retrieved, so that asyncio does not report it where no request waits any more.
             flight.task.exception()

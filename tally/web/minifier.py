@@ -1,12 +1,12 @@
-"""Scripts made smaller without a build step: comments and white space go, local names become short.
+"""Minify scripts without a build step: remove comments and white space, shorten local names.
 
-Made for the tracker's core, which has to stay within 2,048 bytes gzipped and is nevertheless written to be read. It is
-no minifier for any script: `compact` takes what static/tracker.js is written in, which is
+It exists for the tracker's core, which has to stay within 2,048 bytes gzipped and is nevertheless written to be read.
+It is not a minifier for arbitrary scripts: `compact` accepts the subset that static/tracker.js is written in:
 
-- statements that end in a semicolon or a brace, and no HTML-like comments;
-- regular expressions only after a sign, never after a name or a closing bracket; divisions with spaces around them;
-- template literals without template literals inside;
-- no local name that is also used as a global one.
+- statements end in a semicolon or a brace, and there are no HTML-like comments;
+- regular expressions follow an operator, never a name or a closing bracket; divisions have spaces around them;
+- template literals contain no template literals;
+- no local name is also used as a global one.
 
 A name is shortened only where it is declared plainly (`const name =`, `(name) =>`) and where no use of it can be a
 property: never after a dot, before a colon, alone between commas in braces, or inside a template literal.

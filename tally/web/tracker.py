@@ -1,16 +1,15 @@
 """The tracker as websites load it: the script, its optional parts, and the pixel for browsers without scripts.
 
-/tracker.js is static/tracker.js as tally/web/minifier.py makes it smaller, with another collect path in it where the
-owner has chosen one; /tracker/{part}.js is what is beside it, byte for byte. Queries are ignored: `?id=<website id>`
-is for the script, which reads it from its own URL, and every URL has the same body and ETag. A script path of the
-owner's choice serves the same files: /js/site.js and /js/site/{part}.js. Scripts say where collect is relative to
-themselves, so that a proxy may put the server below any path.
+/tracker.js is static/tracker.js, minified (tally/web/minifier.py), with the configured collect path;
+/tracker/{part}.js are its parts, unchanged. Query strings are ignored: the script reads `?id=<website id>` from its own
+URL, and every URL has the same body and ETag. A configured script path serves the same files, such as /js/site.js and
+/js/site/{part}.js. The collect path is relative to the script's URL, so that a proxy may serve Tally below any path.
 
-Everything is read, packed and tagged when the server starts. Pages of any origin may load it (CORS, CORP), and
-browsers keep it for a day.
+All files are read, compressed and given ETags when the server starts. Pages of any origin may load them (CORS, CORP),
+and browsers store them for a day.
 
-The pixel is a page view of the page that its Referer names. It goes through the same checks as a POST, in the same
-order, and answers every request with the same GIF: an image cannot say more, and a page should not show a broken one.
+The pixel counts a view of the page in its Referer header. It passes the same checks as a POST, in the same order, and
+always answers the same GIF: an image cannot report an error, and a page should not show a broken image.
 """
 
 import posixpath
@@ -31,7 +30,7 @@ from tally.web.minifier import compact
 from tally.web.pages import File, answer, file_of, packed_file
 
 SCRIPT = "/tracker.js"
-# Named in the vendored file's folder: static/vendor/README.md.
+# The vendored file is described in static/vendor/README.md.
 PARTS = {
     "choice": "static/tracker/choice.js",
     "heatmap": "static/tracker/heatmap.js",
@@ -39,39 +38,39 @@ PARTS = {
     "vitals": "static/tracker/vitals.js",
     "web-vitals": "static/vendor/web-vitals-6.2.3/web-vitals.js",
 }
-# What static/tracker.js says, and what it is told instead where the owner has chosen another path.
+# The text in static/tracker.js that is replaced by the configured path.
 _COLLECT = b'"api/collect"'
-# our choice: an update of the server reaches every page within a day, and a visit costs one request for the script.
+# An update of the server reaches every page within a day, and a visit takes one request for the script.
 _CACHE = "public, max-age=86400"
 _OPEN = {"Access-Control-Allow-Origin": "*", "Cross-Origin-Resource-Policy": "cross-origin"}
-# 1 by 1, transparent, of one colour.
+# 1 by 1 pixel, transparent.
 GIF = bytes.fromhex("47494638396101000100800000000000ffffff21f90401000000002c00000000010001000002024401003b")
 
 ConfiguredRoute = tuple[str, str, Handler, Handler | None]
-"""Method, path, handler, and what answers OPTIONS."""
+"""Method, path, handler, and the handler of OPTIONS."""
 
 TRACKER = web.AppKey("tracker", dict[str, File])
 
 
 def tracker_files(settings: Settings) -> dict[str, File]:
-    """The tracker and its parts, by the paths they are served under."""
+    """Return the tracker and its parts, by their paths."""
     source = compact(asset("static/tracker.js").read_text("utf-8")).encode()
     parts = {name: file_of(asset(path)) for name, path in PARTS.items()}
     files: dict[str, File] = {}
     for path in {SCRIPT, settings.script_path}:
-        told = posixpath.relpath(settings.collect_path, posixpath.dirname(path))
-        files[path] = packed_file(source.replace(_COLLECT, f'"{told}"'.encode()), ".js")
+        collect_path = posixpath.relpath(settings.collect_path, posixpath.dirname(path))
+        files[path] = packed_file(source.replace(_COLLECT, f'"{collect_path}"'.encode()), ".js")
         files |= {part_path(path).replace("{part}", name): part for name, part in parts.items()}
     return files
 
 
 def part_path(script_path: str) -> str:
-    """Where the parts of a script are: /js/site.js -> /js/site/{part}.js."""
+    """Return the path of a script's parts: /js/site.js -> /js/site/{part}.js."""
     return script_path.removesuffix(".js") + "/{part}.js"
 
 
 def configured_routes(settings: Settings, taken: Iterable[str]) -> list[ConfiguredRoute]:
-    """The routes of the owner's choice besides `taken`, the usual paths. Raises BadSetting for one in their way."""
+    """Return the routes of configured paths. Raises BadSetting for one that collides with `taken` paths."""
     routes: list[ConfiguredRoute] = []
     if settings.script_path != SCRIPT:
         routes += [("GET", path, script, None) for path in (settings.script_path, part_path(settings.script_path))]
@@ -80,12 +79,12 @@ def configured_routes(settings: Settings, taken: Iterable[str]) -> list[Configur
     ours = {path.split("/")[1].removesuffix(".js") for path in taken}
     for _, path, _, _ in routes:
         if path.split("/")[1].removesuffix(".js") in ours or settings.collect_path == settings.script_path:
-            raise BadSetting(f"{path} is in the way of other paths of the server: begin it with another name")
+            raise BadSetting(f"{path} collides with other paths of the server: choose another first part")
     return routes
 
 
 async def script(request: web.Request) -> web.Response:
-    """GET /tracker.js and the parts."""
+    """GET /tracker.js and its parts."""
     request.app[COLLECTOR].resolver.record_headers(request.headers)
     file = request.app[TRACKER].get(local_path(request))
     if file is None:
@@ -94,12 +93,12 @@ async def script(request: web.Request) -> web.Response:
 
 
 async def pixel(request: web.Request) -> web.Response:
-    """GET /pixel.gif?website_id=...: counts a view of the page named by Referer, if all is well; always a GIF."""
+    """GET /pixel.gif?website_id=...: count a view of the page in the Referer header; always answers a GIF."""
     if request.method == "GET":
         try:
             await _count(request)
         except Exception as failure:
-            # Logged where it is a fault of ours; what was wrong with the request cannot be told to an image.
+            # Errors of the server are logged; errors of the request cannot be reported to an image.
             refusal = to_api_error(failure, "/pixel.gif")
             request.app[COLLECTOR].count_refusal(refusal)
             request.app[ERROR_COUNTS][refusal.kind.code] += 1
@@ -109,7 +108,7 @@ async def pixel(request: web.Request) -> web.Response:
 async def _count(request: web.Request) -> None:
     collector = request.app[COLLECTOR]
     sender = sender_of(collector, request)
-    # Bytes that are no UTF-8 arrive as lone surrogates, which no label can hold.
+    # Bytes that are not UTF-8 arrive as lone surrogates, which the database cannot store.
     page = request.headers.get("Referer", "").encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     view = {"type": "pageview", "url": page}
     await take(collector, Batch([view], request.query.get("website_id"), {}), sender)
