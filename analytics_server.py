@@ -13,7 +13,7 @@ from typing import Any
 from aiohttp import web
 
 from tally.api.reports import REPORTS, Report
-from tally.cli import main as commands
+from tally.cli import main as cli_main
 from tally.clock import Clock
 from tally.events.client import is_proxy, parse_proxies
 from tally.events.validation import MOST_BODY_BYTES
@@ -66,7 +66,7 @@ def build_app(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
-    return commands.run(sys.argv[1:] if argv is None else argv, build_app)
+    return cli_main.run(sys.argv[1:] if argv is None else argv, build_app)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from traffic import DAY_MS
 
 from bench import Bench
 from tally.events.dimensions import FIELDS
-from tally.storage import database as schema
+from tally.storage import database
 from tally.timestamps import iso
 
 PART = "bounds"
@@ -132,7 +132,7 @@ def _wait_until_gone(known: DataSet) -> int:
     """How many events were let go, once no more are."""
     end, day = time.monotonic() + _MOST_S, known.end_ms // DAY_MS - KEEP_DAYS
     statement = "/* bounds.left */ select count(*) from event where website = 1 and ts < ?"
-    with closing(schema.connect_reader(known.db)) as connection:
+    with closing(database.connect_reader(known.db)) as connection:
         first = last = int(connection.execute(statement, (day * DAY_MS,)).fetchone()[0])
         while last:
             if time.monotonic() > end:

@@ -27,10 +27,8 @@ from traffic import DAY_MS, DOMAIN, EVENTS_A_VISITOR, Traffic, quieter, texts
 from tally.accounts.accounts import FIRST_ACCOUNT, create_account, find_account
 from tally.accounts.api_keys import create_api_key
 from tally.accounts.websites import add_website, all_websites
-from tally.rollups import rollup_state
-from tally.rollups import visit_pages as visit_days
-from tally.rollups import web_vitals as vital_days
-from tally.storage import database as schema
+from tally.rollups import rollup_state, visit_pages, web_vitals
+from tally.storage import database
 
 SEED = 7
 DAYS = 365
@@ -96,7 +94,7 @@ def drop(db: Path) -> None:
 
 def _marks(events: int) -> dict[str, object]:
     drawn = {"asked": events, "seed": SEED, "days": DAYS, "shape": SHAPE}
-    return drawn | {"schema": schema.VERSION, "levels": list(rollup_state.LEVELS)}
+    return drawn | {"schema": database.VERSION, "levels": list(rollup_state.LEVELS)}
 
 
 def mark(folder: Path, marks: dict[str, object], known: DataSet) -> None:
@@ -131,8 +129,8 @@ def _build(folder: Path, events: int) -> DataSet:
     end_ms = time.time_ns() // 1_000_000
     say(f"building {db}: {events:,} events over {DAYS} days")
     begun = time.perf_counter()
-    with closing(schema.open_database(db, create=True)) as connection:
-        with schema.transaction(connection):
+    with closing(database.open_database(db, create=True)) as connection:
+        with database.transaction(connection):
             owner = create_account(connection, FIRST_ACCOUNT, "business", None, end_ms)
             key = create_api_key(connection, owner, "bench", end_ms)
         website, written = fill_website(connection, events, end_ms)
@@ -146,7 +144,7 @@ def fill_website(connection: sqlite3.Connection, events: int, end_ms: int) -> tu
     connection.execute("pragma synchronous = off")
     connection.execute("pragma cache_size = -64000")
     owner = find_account(connection, None)
-    with schema.transaction(connection):
+    with database.transaction(connection):
         id = add_website(connection, owner, DOMAIN, DOMAIN, (), end_ms)
         connection.executemany(
             "/* dataset.label */ insert or ignore into label (text) values (?)", [(text,) for text in texts(SEED)]
@@ -169,7 +167,7 @@ def _write_days(
         visitors = round(events / DAYS / EVENTS_A_VISITOR * quieter(day))
         drawn = traffic.day(day, visitors, begin_ms, end_ms)
         if drawn.events:
-            with schema.transaction(connection):
+            with database.transaction(connection):
                 _write_day(connection, website, day, drawn.events, drawn.visits, end_ms)
         if (day - first) % 60 == 0:
             say(f"day {day - first} of {DAYS}")
@@ -218,7 +216,7 @@ def roll_up(known: DataSet) -> DataSet:
 def settled(db: Path) -> None:
     """Waits until the running server has built all that can be built: every day, every block above, every fold."""
     before, since = "", time.monotonic()
-    with closing(schema.connect_reader(db)) as connection:
+    with closing(database.connect_reader(db)) as connection:
         while open_work := _open_work(connection):
             now = time.monotonic()
             if open_work != before:
@@ -241,8 +239,8 @@ def _open_work(connection: sqlite3.Connection) -> str:
     blocks = {(website, level, block) for website, level, block, _, _ in rows if level}
     missing = len(_expected(days) - blocks)
     websites = {row[0] for row in rows}
-    histograms = [found for website in websites if (found := vital_days.next_block(connection, website, now_ms))]
-    pages = [found for website in websites if (found := visit_days.next_block(connection, website, now_ms))]
+    histograms = [found for website in websites if (found := web_vitals.next_block(connection, website, now_ms))]
+    pages = [found for website in websites if (found := visit_pages.next_block(connection, website, now_ms))]
     parts = (
         (stale, "stale days"),
         (behind, "days to fold"),

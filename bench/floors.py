@@ -15,7 +15,7 @@ from pathlib import Path
 from dataset import DataSet, drop
 from traffic import DAY_MS, Traffic, texts
 
-from tally.storage import database as schema
+from tally.storage import database
 
 # What takes longer than that is slow enough to tell.
 MOST_S = 60.0
@@ -54,7 +54,7 @@ def timed(known: DataSet, statements: Sequence[str], days: int, **more: str) -> 
     end = time.time_ns() // 1_000_000
     bounds = {"website": 1, "begin": end - days * DAY_MS, "end": end, **more}
     times: list[float] = []
-    with closing(schema.connect_reader(known.db)) as connection:
+    with closing(database.connect_reader(known.db)) as connection:
         while not times or (len(times) < 2 and times[0] < 5):
             begun = time.perf_counter()
             connection.set_progress_handler(partial(_is_over, begun + MOST_S), 1_000_000)
@@ -78,7 +78,7 @@ def share(known: DataSet, field: str, value: str) -> float:
     statement = (
         f"/* floors.share */ select total({field} = (select id from label where text = ?)) / count(*) from event"
     )
-    with closing(schema.connect_reader(known.db)) as connection:
+    with closing(database.connect_reader(known.db)) as connection:
         return float(connection.execute(statement, (value,)).fetchone()[0])
 
 
@@ -88,7 +88,7 @@ class Executemany:
     def __init__(self, folder: Path) -> None:
         self.db = folder / "bare.db"
         drop(self.db)
-        schema.open_database(self.db, create=True).close()
+        database.open_database(self.db, create=True).close()
         numbers = {text: n for n, text in enumerate(texts(1), 1)}
         self._rows = [(1, *event) for event in Traffic(1, numbers).day(20_000, 12_000, 0, 1 << 60).events]
         self._next_id = 1
@@ -97,14 +97,14 @@ class Executemany:
         """Rows a second, durable, so many a transaction."""
         statement = f"/* floors.insert */ insert into event values ({', '.join('?' * 22)})"
         written = 0
-        with closing(schema.connect_writer(self.db)) as connection:
+        with closing(database.connect_writer(self.db)) as connection:
             begun = time.perf_counter()
             while time.perf_counter() - begun < seconds:
                 # Made here: rows of their own each time, as a server has them too.
                 at = self._next_id % (len(self._rows) - rows_a_commit)
                 ids = range(self._next_id, self._next_id + rows_a_commit)
                 some = zip(ids, self._rows[at : at + rows_a_commit], strict=True)
-                with schema.transaction(connection):
+                with database.transaction(connection):
                     connection.executemany(statement, [(1, row[1] + id, id, *row[2:]) for id, row in some])
                 self._next_id += rows_a_commit
                 written += rows_a_commit

@@ -16,8 +16,8 @@ from sending import Measuring
 from traffic import path
 
 from bench import Bench
-from tally.rollups import heatmaps as heat_days
-from tally.storage import database as schema
+from tally.rollups import heatmaps
+from tally.storage import database
 
 # Targets of the issue: p95 in seconds, bytes an event.
 ANSWERED_S = 0.05
@@ -119,12 +119,12 @@ def _plain(kind: str) -> tuple[str]:
 
 def _sizes(known: DataSet) -> list[Row]:
     """Bytes an event of what is kept of it, everything included."""
-    with closing(schema.connect_reader(known.db)) as connection:
+    with closing(database.connect_reader(known.db)) as connection:
         pages = dict(connection.execute("/* gauging.pages */ select name, sum(pgsize) from dbstat group by name"))
         numbers = {
             "web vitals": "select count(*) from web_vitals",
             "events of experiments": "select count(*) from experiment_event",
-            "heatmap points": f"select sum({' + '.join(heat_days.COUNTS)}) from heatmap_count where level = 0",
+            "heatmap points": f"select sum({' + '.join(heatmaps.COUNTS)}) from heatmap_count where level = 0",
         }
         count = {what: connection.execute(f"/* gauging.count */ {sql}").fetchone()[0] for what, sql in numbers.items()}
     rows = []

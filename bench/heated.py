@@ -11,9 +11,9 @@ from pointing import Pointing
 from report import say
 from traffic import path
 
-from tally.rollups import heatmaps as heat_days
+from tally.rollups import heatmaps
 from tally.rollups.heatmap_grid import packed, totals
-from tally.storage import database as schema
+from tally.storage import database
 
 # So many days a transaction, since a day touches a page of the file for nearly every page of the website.
 _DAYS_A_STEP = 30
@@ -25,15 +25,15 @@ def write(connection: sqlite3.Connection, website: int, pointing: Pointing, days
     numbers = [label[path(rank)] for rank in range(5_000)]
     written = 0
     for first in range(days.start, days.stop, _DAYS_A_STEP):
-        with schema.transaction(connection):
+        with database.transaction(connection):
             for day in range(first, min(first + _DAYS_A_STEP, days.stop)):
                 share = last_share if day == days.stop - 1 else 1.0
                 written += _write_day(connection, website, pointing, numbers, day, share)
         say(f"points up to day {first - days.start} of {len(days)}")
-    with schema.transaction(connection):
-        for level in heat_days.COUNT_LEVELS[1:]:
+    with database.transaction(connection):
+        for level in heatmaps.COUNT_LEVELS[1:]:
             _add_counts_up(connection, website, level)
-        for below, level in zip(heat_days.LEVELS, heat_days.LEVELS[1:], strict=False):
+        for below, level in zip(heatmaps.LEVELS, heatmaps.LEVELS[1:], strict=False):
             _add_cells_up(connection, website, below, level)
     return written
 
@@ -44,7 +44,7 @@ def _write_day(
     blocks, counts = [], []
     written = 0
     for rank, bands in pointing.day(day, share):
-        count = [0] * len(heat_days.COUNTS)
+        count = [0] * len(heatmaps.COUNTS)
         for band, widths in bands.items():
             blocks.append((website, numbers[rank], band, 0, day, *map(packed, widths)))
             for width, cells in enumerate(widths):
@@ -56,13 +56,13 @@ def _write_day(
     connection.executemany(
         "/* heated.block */ insert into heatmap_block values (?, ?, ?, ?, ?, ?, ?, ?)", sorted(blocks)
     )
-    marks = ", ".join("?" * (4 + len(heat_days.COUNTS)))
+    marks = ", ".join("?" * (4 + len(heatmaps.COUNTS)))
     connection.executemany(f"/* heated.count */ insert into heatmap_count values ({marks})", sorted(counts))
     return written
 
 
 def _add_counts_up(connection: sqlite3.Connection, website: int, level: int) -> None:
-    sums = ", ".join(f"sum({name})" for name in heat_days.COUNTS)
+    sums = ", ".join(f"sum({name})" for name in heatmaps.COUNTS)
     connection.execute(
         f"/* heated.counts */ insert into heatmap_count select website, ?, block >> 1, pathname, {sums}"
         " from heatmap_count"
@@ -77,9 +77,9 @@ def _add_cells_up(connection: sqlite3.Connection, website: int, below: int, leve
         "/* heated.large */ select website, pathname, band, ?, block >> ? from heatmap_block"
         " where website = ? and level = ? group by 2, 3, 5"
         " having sum(length(mobile) + length(tablet) + length(desktop)) > ?",
-        (level, level - below, website, below, heat_days.SUM_FROM_BYTES),
+        (level, level - below, website, below, heatmaps.SUM_FROM_BYTES),
     ).fetchall()
     connection.executemany(
         "/* heated.sums */ insert into heatmap_block values (?, ?, ?, ?, ?, ?, ?, ?)",
-        [(*place, *heat_days.summed(connection, place)) for place in large],
+        [(*place, *heatmaps.summed(connection, place)) for place in large],
     )

@@ -19,9 +19,8 @@ from report import say
 from traffic import DAY_MS
 
 from tally.events.validation import AB_ASSIGN
-from tally.rollups import experiments as trials
-from tally.rollups import web_vitals as vital_days
-from tally.storage import database as schema
+from tally.rollups import experiments, web_vitals
+from tally.storage import database
 
 # Another one whenever the drawing changes, so that no older file passes for a new one.
 _SHAPE = 2
@@ -38,7 +37,7 @@ class Sizes(NamedTuple):
 
 def prepared(folder: Path, traffic: DataSet, sizes: Sizes) -> DataSet:
     """A copy of a data set with so many measurements, from an earlier run or built now."""
-    marks = {"of": traffic.end_ms, "events": traffic.events, "shape": _SHAPE, "schema": schema.VERSION}
+    marks = {"of": traffic.end_ms, "events": traffic.events, "shape": _SHAPE, "schema": database.VERSION}
     marks |= {"seed": SEED, **sizes._asdict()}
     known = known_in(folder, marks)
     if known is None:
@@ -52,11 +51,11 @@ def _build(known: DataSet, sizes: Sizes) -> DataSet:
     told = f"{sizes.vitals:,} web vitals, {sizes.assignments:,} assignments and {sizes.points:,} points"
     say(f"adding {told} to {known.db}")
     begun = time.perf_counter()
-    with closing(schema.open_database(known.db, create=False)) as connection:
+    with closing(database.open_database(known.db, create=False)) as connection:
         connection.execute("pragma synchronous = off")
         # Points are written all over a table that is clustered by page.
         connection.execute("pragma cache_size = -256000")
-        with schema.transaction(connection):
+        with database.transaction(connection):
             connection.executemany(
                 "/* measurements.label */ insert or ignore into label (text) values (?)", [(text,) for text in texts()]
             )
@@ -78,7 +77,7 @@ def _write(connection: sqlite3.Connection, gauges: Gauges, sizes: Sizes, end_ms:
     for day in range(first, last + 1):
         vitals = gauges.vitals(day, share_of(sizes.vitals, day, DAYS), begin_ms, end_ms)
         assigned = list(gauges.trials(day, share_of(sizes.assignments, day, DAYS), begin_ms, end_ms))
-        with schema.transaction(connection):
+        with database.transaction(connection):
             _write_vitals(connection, vitals)
             _write_trials(connection, day, assigned)
         if (day - first) % 60 == 0:
@@ -97,7 +96,7 @@ def _with_ids(connection: sqlite3.Connection, rows: list[Row]) -> list[Row]:
 def _write_vitals(connection: sqlite3.Connection, drawn: list[Row]) -> None:
     rows = _with_ids(connection, drawn)
     connection.executemany(f"/* measurements.vitals */ insert into web_vitals values ({', '.join('?' * 22)})", rows)
-    vital_days.add(connection, rows)
+    web_vitals.add(connection, rows)
 
 
 def _write_trials(connection: sqlite3.Connection, day: int, drawn: list[Row]) -> None:
@@ -105,6 +104,6 @@ def _write_trials(connection: sqlite3.Connection, day: int, drawn: list[Row]) ->
     connection.executemany(f"/* measurements.ab */ insert into experiment_event values ({', '.join('?' * 23)})", rows)
     keyed = [((_WEBSITE, day, row[-4], row[4]), row) for row in rows]
     # By time and id: of a visitor's the first.
-    assigned = [(key, trials.Assignment(*row[1:3], row[-3])) for key, row in keyed if row[3] == AB_ASSIGN]
-    trials.assign(connection, dict(sorted(assigned, key=lambda one: one[1], reverse=True)))
-    trials.convert(connection, [(key, row[-2]) for key, row in keyed if row[3] != AB_ASSIGN])
+    assigned = [(key, experiments.Assignment(*row[1:3], row[-3])) for key, row in keyed if row[3] == AB_ASSIGN]
+    experiments.assign(connection, dict(sorted(assigned, key=lambda one: one[1], reverse=True)))
+    experiments.convert(connection, [(key, row[-2]) for key, row in keyed if row[3] != AB_ASSIGN])

@@ -21,7 +21,7 @@ from traffic import DAY_MS, DOMAIN, LARGE_BROWSER
 
 from bench import Bench
 from tally.events.dimensions import FIELDS
-from tally.storage import database as schema
+from tally.storage import database
 from tally.timestamps import iso
 
 PART = "import/export"
@@ -37,7 +37,7 @@ def move(bench: Bench) -> list[Row]:
         return [missing(PART, f"there is no command {' and no command '.join(absent)}")]
     with bench.copy() as known:
         events = min(MOST_EVENTS, bench.events // 2)
-        with closing(schema.open_database(known.db, create=False)) as connection:
+        with closing(database.open_database(known.db, create=False)) as connection:
             original, written = dataset.fill_website(connection, events, known.end_ms)
         copy = _value("website", "add", DOMAIN, "--db", str(known.db))
         file = known.db.parent / "slice.ndjson"
@@ -69,7 +69,7 @@ def _moved(known: DataSet, file: Path, original: str, copy: str, events: int) ->
         say(f"{what}: {events / taken[what]:,.0f} events a second")
     rates = {what: events / seconds for what, seconds in taken.items()}
     size = file.stat().st_size / events
-    with closing(schema.connect_reader(known.db)) as connection:
+    with closing(database.connect_reader(known.db)) as connection:
         counted = connection.execute(
             "/* moving.count */ select count(*) from event join website on number = event.website where website.id = ?",
             (copy,),

@@ -16,7 +16,7 @@ from sending import everybody
 from servers import Tally, command
 
 from bench import Bench
-from tally.storage import database as schema
+from tally.storage import database
 
 # Targets of the issue.
 MOST_MB = 120
@@ -87,7 +87,7 @@ def disk(bench: Bench) -> list[Row]:
 
 
 def _by_table(known: DataSet) -> str:
-    with closing(schema.connect_reader(known.db)) as connection:
+    with closing(database.connect_reader(known.db)) as connection:
         free = connection.execute("pragma freelist_count").fetchone()[0]
         page = connection.execute("pragma page_size").fetchone()[0]
         parts = {"free pages": free * page}

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from tally.accounts.websites import Website, all_websites, find_website
 from tally.cli.console import Failure, Progress, add_command, add_setting, database, now_ms, say
-from tally.maintenance import backup as backups
-from tally.maintenance import restore as restoring
+from tally.maintenance import backup as backup_module
+from tally.maintenance import restore as restore_module
 from tally.maintenance import retention
 from tally.maintenance.compact import compact, free_pages, size_bytes
 from tally.rollups.repair import invalidate
@@ -72,14 +72,14 @@ def _backup(given: argparse.Namespace, settings: Settings) -> None:
         return
     if given.file.is_dir():
         raise Failure(f"{given.file} is a directory: name a file in it, or add --keep N for dated backups.")
-    size = backups.make_backup(settings.db, given.file)
+    size = backup_module.make_backup(settings.db, given.file)
     say(f"backup: {given.file.resolve()}, {size:,} bytes, checked")
 
 
 def _backup_into(directory: Path, keep: int, db: Path) -> None:
     if not directory.is_dir():
         raise Failure(f"{directory.resolve()} is not a directory: create it first; dated backups are kept in it.")
-    made = backups.make_dated(db, directory, keep, now_ms())
+    made = backup_module.make_dated(db, directory, keep, now_ms())
     for path in made.leftovers:
         say(f"deleted an incomplete backup: {path.name}")
     for path in made.rotated:
@@ -90,10 +90,10 @@ def _backup_into(directory: Path, keep: int, db: Path) -> None:
 
 def _restore(given: argparse.Namespace, settings: Settings) -> None:
     say(f"database: {settings.db.resolve()}")
-    restoring.check_paths(given.file, settings.db)
+    restore_module.check_paths(given.file, settings.db)
     lock = lock_file(settings.db)
     try:
-        kept = restoring.restore(given.file, settings.db, now_ms())
+        kept = restore_module.restore(given.file, settings.db, now_ms())
     finally:
         os.close(lock)
     say(f"restored from {given.file.resolve()}, checked")

@@ -13,13 +13,12 @@ import sys
 from collections.abc import Callable, Sequence
 
 from tally.accounts.accounts import AccountError
-from tally.cli import accounts, api_keys, demo, doctor, transfer, websites
-from tally.cli import database as database_commands
+from tally.cli import accounts, api_keys, database, demo, doctor, transfer, websites
 from tally.cli.console import Failure, Parser, add_setting, say
 from tally.cli.serve import BadAddress, serve
 from tally.events.geoip import CountryDataError
 from tally.events.urls import BadHost
-from tally.http import logging as logs
+from tally.http import logging
 from tally.maintenance.backup import BackupError
 from tally.resources import tally_version
 from tally.settings import SETTINGS, BadSetting, Settings, settings_from
@@ -115,7 +114,7 @@ def _parser() -> Parser:
     for setting in SETTINGS:
         add_setting(serving, setting.name)
     demo.add_commands(words).set_defaults(command=_demo)
-    for module in (accounts, websites, api_keys, database_commands, transfer, doctor):
+    for module in (accounts, websites, api_keys, database, transfer, doctor):
         module.add_commands(words)
     return parser
 
@@ -125,7 +124,7 @@ def _version() -> str:
 
 
 def _serve(build_app: BuildApp, settings: Settings) -> None:
-    logs.print_notice(settings.log_format, f"database: {settings.db.resolve()}")
+    logging.print_notice(settings.log_format, f"database: {settings.db.resolve()}")
     try:
         app = build_app(settings)
     except ValueError as bad:

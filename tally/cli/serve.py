@@ -18,11 +18,11 @@ import sys
 from tally.api.auth import AUTH
 from tally.base_path import public_url
 from tally.cli.service_manager import Supervisor
-from tally.http import logging as logs
+from tally.http import logging
 from tally.http.connections import CONNECTIONS
 from tally.http.listener import usable_connections
 from tally.http.sockets import CannotListen, open_sockets
-from tally.maintenance import startup as starting
+from tally.maintenance import startup
 from tally.maintenance.restore import delete_leftovers
 from tally.settings import UNIX, Settings
 from tally.storage.database import BadDatabase
@@ -50,13 +50,13 @@ class BadAddress(Exception):
 
 async def serve(app: Application, settings: Settings) -> None:
     """Serve until a signal arrives. Raises BadDatabase or BadAddress before it listens."""
-    logs.configure(settings.log_format, settings.log_level)
-    asyncio.get_running_loop().set_exception_handler(logs.log_loop_failure)
+    logging.configure(settings.log_format, settings.log_level)
+    asyncio.get_running_loop().set_exception_handler(logging.log_loop_failure)
     sys.setswitchinterval(SWITCH_S)
     _tune_malloc()
     _leave_no_core()
-    starting.check(settings)
-    attempt, is_listening = starting.Attempt(settings.db), False
+    startup.check(settings)
+    attempt, is_listening = startup.Attempt(settings.db), False
     lock = _lock(settings)
     runner, supervisor = Runner(app, **RUNNER_OPTIONS), Supervisor(os.environ)
     try:
@@ -140,7 +140,7 @@ def _listen(runner: Runner, settings: Settings) -> list[str]:
         # After the #, so that it appears in no proxy log and no Referer.
         start = public_url(settings.base_url, settings.base_path) or _reached(addresses) + settings.base_path
         link = f"{start}/setup#{gate.setup_token}"
-        logs.print_notice(settings.log_format, f"set up Tally: {link}")
+        logging.print_notice(settings.log_format, f"set up Tally: {link}")
     for address in addresses:
         # A Unix socket has a file path, to which the base path does not apply.
         path = "" if address.startswith(UNIX) else settings.base_path

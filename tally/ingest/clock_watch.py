@@ -13,7 +13,7 @@ from typing import Any
 
 from tally.clock import CONFIRMED_AFTER_MS, MAX_STEP_MS, MAX_TRUSTED_STOP_MS, Clock
 from tally.errors import log
-from tally.storage import meta as notes
+from tally.storage import meta
 from tally.storage.connections import Thread
 from tally.storage.database import transaction
 from tally.timestamps import HOUR_MS, in_words
@@ -37,7 +37,7 @@ class ClockWatch:
 
     async def begin(self) -> None:
         """Continue from the record in the file. Raises sqlite3.Error."""
-        noted = await self._writer.run(notes.clock_state)
+        noted = await self._writer.run(meta.clock_state)
         if noted is None:
             return
         self._clock.resume(noted)
@@ -89,8 +89,8 @@ class ClockWatch:
 
         def write(connection: sqlite3.Connection) -> None:
             with transaction(connection):
-                notes.write(connection, notes.CLOCK, list(noted))
-                notes.write(connection, notes.PROXIES, proxies)
+                meta.write(connection, meta.CLOCK, list(noted))
+                meta.write(connection, meta.PROXIES, proxies)
 
         try:
             await self._writer.run(write)

@@ -25,7 +25,7 @@ from heapq import nsmallest
 from typing import NamedTuple
 
 from tally.events.visits import VISIT_GAP_MS, Visit
-from tally.storage.sql import events as queries
+from tally.storage.sql import events as sql
 
 # The contract, realtime: "a traffic event whose timestamp lies in the last 300 seconds"; "at most 100 pages".
 WINDOW_MS = 300_000
@@ -226,7 +226,7 @@ def most_visited(present: Present, texts: Mapping[int, str]) -> list[tuple[str, 
 
 def look(connection: sqlite3.Connection, website: int, now_ms: int, is_kept: bool) -> Seen:
     """Read what is active at `now_ms` from the file; with `is_kept` also visitors that were seen slightly later."""
-    (newest_ms,) = connection.execute(*queries.newest(website, now_ms)).fetchone()
+    (newest_ms,) = connection.execute(*sql.newest(website, now_ms)).fetchone()
     here = _here(connection, website, now_ms, now_ms)
     present = _present(len(here), Counter(page for _, page in here.values()))
     if not is_kept or (newest_ms or 0) > now_ms + _LATER_MS:
@@ -241,7 +241,7 @@ def _here(connection: sqlite3.Connection, website: int, now_ms: int, until_ms: i
     after_ms = now_ms - WINDOW_MS - 1
     here: dict[int, Here] = {}
     without_view: dict[int, int] = {}  # visitor -> the visit whose latest view is searched
-    for visitor, visit, is_view, page, ts in connection.execute(*queries.latest(website, after_ms, until_ms)):
+    for visitor, visit, is_view, page, ts in connection.execute(*sql.latest(website, after_ms, until_ms)):
         if visitor not in here:
             here[visitor] = ts, page if is_view else _NO_PAGE
             if not is_view:
@@ -252,7 +252,7 @@ def _here(connection: sqlite3.Connection, website: int, now_ms: int, until_ms: i
         # A visitor without an event in 30 minutes began its visit after them.
         until_ms, after_ms = after_ms, after_ms - VISIT_GAP_MS
         went_on: dict[int, int] = {}
-        earlier = queries.latest(website, after_ms, until_ms, list(without_view))
+        earlier = sql.latest(website, after_ms, until_ms, list(without_view))
         for visitor, visit, is_view, page, _ in connection.execute(*earlier):
             if without_view.get(visitor) == visit:
                 went_on[visitor] = visit

@@ -49,12 +49,7 @@ from tally.events.validation import (
 )
 from tally.events.visits import Visit
 from tally.ingest.engine import DUPLICATE, MONTH_FULL, NO_ASSIGNMENT, Outcomes, PreparedEvent, WriteRequest
-from tally.rollups import experiments as trials
-from tally.rollups import field_values, rollup_state
-from tally.rollups import heatmap_grid as heat
-from tally.rollups import totals as moments
-from tally.rollups import vitals_histogram as vitals
-from tally.rollups import web_vitals as vital_days
+from tally.rollups import experiments, field_values, heatmap_grid, rollup_state, totals, vitals_histogram, web_vitals
 from tally.storage import event_data
 from tally.storage.bulk_insert import insert, marks, parts
 from tally.storage.database import transaction
@@ -201,8 +196,8 @@ class _Group:
         self.check: Check | None = None
         self._number: Callable[[str], int] = {"": 0}.__getitem__
         self._renewed: dict[tuple[int, bytes], int] = {}
-        self._assigned: dict[trials.Key, trials.Assignment] = {}
-        self._converted: list[tuple[trials.Key, int]] = []
+        self._assigned: dict[experiments.Key, experiments.Assignment] = {}
+        self._converted: list[tuple[experiments.Key, int]] = []
         self._events: list[tuple[Any, ...]] = []
         self._parts: list[event_data.Part] = []
         self._vitals: list[tuple[object, ...]] = []
@@ -213,7 +208,7 @@ class _Group:
         self.visits: dict[tuple[int, int, int], Visit] = {}
         self._replaced: set[tuple[int, int, int, int]] = set()
         self._joined: list[tuple[int, ...]] = []
-        self._deltas = moments.Deltas()
+        self._deltas = totals.Deltas()
 
     def decide(self, requests: Sequence[WriteRequest]) -> list[Outcomes]:
         """Return the outcome of each event, by request; nothing is written for an event that is not stored."""
@@ -265,10 +260,10 @@ class _Group:
         if visitor is None:
             return ""
         day, number = event.ts_ms // DAY_MS, self._found.get(event.experiment, 0)
-        if number and trials.assignment_of(self._connection, (website, day, number, visitor)) is not None:
+        if number and experiments.assignment_of(self._connection, (website, day, number, visitor)) is not None:
             return event.experiment
         other = self._found.get(OTHER, 0)
-        if not other or trials.assignment_of(self._connection, (website, day, other, visitor)) is None:
+        if not other or experiments.assignment_of(self._connection, (website, day, other, visitor)) is None:
             return ""
         return "" if number and is_used(self._connection, website, EXPERIMENT, number) else OTHER
 
@@ -293,7 +288,7 @@ class _Group:
         if event.type in TRAFFIC:
             self._take_traffic(row)
         elif event.type == VITALS:
-            self._vitals.append((*self._place(row), *self._dimensions(row), *vitals.stored(event.vitals)))
+            self._vitals.append((*self._place(row), *self._dimensions(row), *vitals_histogram.stored(event.vitals)))
         elif event.type == HEATMAP and event.points and event.viewport_width:
             self._take_points(row)
         elif event.type == HEATMAP:
@@ -312,10 +307,10 @@ class _Group:
             event_data.add(run, self._parts)
         if self._vitals:
             insert(run, "writer", "web_vitals", self._vitals)
-            vital_days.add(run, self._vitals)
+            web_vitals.add(run, self._vitals)
         insert(run, "writer", "experiment_event", self._ab)
         self._store_visits()
-        moments.add(run, self._deltas.rows())
+        totals.add(run, self._deltas.rows())
         self._roll()
         _each(
             run,
@@ -323,8 +318,8 @@ class _Group:
             " on conflict do update set points = points + excluded.points",
             [(*bin, points) for bin, points in self._heat.items()],
         )
-        trials.assign(run, self._assigned)
-        trials.convert(run, self._converted)
+        experiments.assign(run, self._assigned)
+        experiments.convert(run, self._converted)
         insert(run, "writer", "event_id", [(*key, ms) for key, ms in self._renewed.items()], "insert or replace")
         _each(
             run,
@@ -408,9 +403,14 @@ class _Group:
 
     def _take_points(self, row: PreparedEvent) -> None:
         website, event = row.website.number, row.event
-        page = (website, event.ts_ms // DAY_MS, self._number(row.dimensions[0]), heat.width_of(event.viewport_width))
+        page = (
+            website,
+            event.ts_ms // DAY_MS,
+            self._number(row.dimensions[0]),
+            heatmap_grid.width_of(event.viewport_width),
+        )
         for point in event.points:
-            bin = (*page, point.kind, *heat.bin_of(point.x, point.y, point.kind))
+            bin = (*page, point.kind, *heatmap_grid.bin_of(point.x, point.y, point.kind))
             self._heat[bin] = self._heat.get(bin, 0) + 1
 
     def _take_ab(self, row: PreparedEvent) -> None:
@@ -426,13 +426,13 @@ class _Group:
         if event.type == AB_CONVERT and experiment:
             self._converted.append((key, goal))
         elif event.type == AB_ASSIGN and experiment and variant:
-            new = trials.Assignment(event.ts_ms, place[2], variant)
+            new = experiments.Assignment(event.ts_ms, place[2], variant)
             self._assigned[key] = min(new, self._assigned.get(key, new))
         self._ab.append((*place, event.type, visitor, *dimensions, experiment, variant, goal, event.value))
 
-    def _variant_of(self, key: trials.Key) -> int:
+    def _variant_of(self, key: experiments.Key) -> int:
         """Return the assigned variant; 0 where the visitor's identity was evicted within the group."""
-        stored, new = trials.assignment_of(self._connection, key), self._assigned.get(key)
+        stored, new = experiments.assignment_of(self._connection, key), self._assigned.get(key)
         first = min(filter(None, (stored, new)), default=None)
         return first.variant if first else 0
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from tally.clock import CONFIRMED_AFTER_MS, MAX_STEP_MS, MAX_TRUSTED_STOP_MS
 from tally.maintenance.doctor_checks import Case, Finding, fault, fine, note, sized
-from tally.storage import meta as notes
+from tally.storage import meta
 from tally.storage.database import VERSION, BadDatabase, known_version, open_unchanged
 from tally.timestamps import HOUR_MS, in_words, iso
 
@@ -74,7 +74,7 @@ def _damaged(words: str) -> Finding:
 
 
 def _clock(connection: sqlite3.Connection, case: Case) -> Iterator[Finding]:
-    noted = notes.clock_state(connection)
+    noted = meta.clock_state(connection)
     now = iso(case.now_ms)[:16].replace("T", " ")
     if noted is None:
         yield note("clock", f"{now} UTC; no server has noted the time in this file yet")
@@ -130,7 +130,7 @@ def _newest(connection: sqlite3.Connection, case: Case) -> Iterator[Finding]:
 
 
 def _proxies(connection: sqlite3.Connection, case: Case) -> Iterator[Finding]:
-    seen = notes.read(connection, notes.PROXIES)
+    seen = meta.read(connection, meta.PROXIES)
     try:
         header, kinds = str(seen["header"]), set(seen["seen"])
         networks, others = list(map(str, seen["networks"])), list(map(str, seen["others"]))
@@ -176,7 +176,7 @@ def _proxies(connection: sqlite3.Connection, case: Case) -> Iterator[Finding]:
 
 def _metrics(connection: sqlite3.Connection, case: Case) -> Iterator[Finding]:
     """Check whether /metrics could be public: its requests through a proxy must not look like local ones."""
-    seen = notes.read(connection, notes.PROXIES)
+    seen = meta.read(connection, meta.PROXIES)
     try:
         kinds, header = set(seen["seen"]), str(seen["header"])
         host, has_token = urlsplit(seen["base_url"]).hostname, bool(seen["has_metrics_token"])

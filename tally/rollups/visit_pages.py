@@ -22,8 +22,8 @@ from tally.events.dimensions import FIELDS
 from tally.rollups import rollup_state
 from tally.rollups.counts import Counts, merge
 from tally.rollups.rollup_state import FINAL_AFTER_MS, KEPT, PAGE_LEVELS
-from tally.storage.sql import events as queries
-from tally.storage.sql import visits as visiting
+from tally.storage.sql import events as sql
+from tally.storage.sql import visits as visit_statements
 from tally.storage.sql.events import Scope
 from tally.storage.sql.visits import SIDES
 from tally.timestamps import DAY_MS
@@ -46,15 +46,15 @@ WHOLE: Part = (0, 1)
 
 def count_pages(connection: sqlite3.Connection, scope: Scope, side: str, part: Part = WHOLE) -> Iterable[Sequence[int]]:
     """Count the pages of a part of one UTC day: (label, visits, bounces, pageviews, ms); label 0 is no pageview."""
-    mixed_ms = connection.execute(*visiting.mixed_ms(scope)).fetchone()[0]
+    mixed_ms = connection.execute(*visit_statements.mixed_ms(scope)).fetchone()[0]
     if mixed_ms <= _CROWD * (scope.to_ms - scope.from_ms):
-        return _of_part(connection.execute(*visiting.pages(scope, side)), part)
+        return _of_part(connection.execute(*visit_statements.pages(scope, side)), part)
     end_ms = -(-scope.to_ms // DAY_MS) * DAY_MS
     page_of: dict[tuple[int, int], int] = {}
-    for visitor, visit, page in connection.execute(*visiting.views(scope.website, scope.from_ms, end_ms, side)):
+    for visitor, visit, page in connection.execute(*visit_statements.views(scope.website, scope.from_ms, end_ms, side)):
         page_of.setdefault((visitor, visit), page)
     counts: Counts = {}
-    rows = connection.execute(*visiting.visits(scope))
+    rows = connection.execute(*visit_statements.visits(scope))
     merge(counts, _of_part(((page_of.get((visitor, visit), 0), 1, *rest) for visitor, visit, *rest in rows), part))
     return ((value, *figures) for value, figures in counts.items())
 
@@ -228,7 +228,7 @@ def sums(
 ) -> Iterable[Sequence[int]]:
     """Yield (label, visits, bounces, pageviews, ms) of the pages in blocks (level, number), once for each level."""
     first, *rest = _COLUMNS[SIDES[SIDES.index(side)]]
-    for level, blocks in queries.by_level(tiles):
+    for level, blocks in sql.by_level(tiles):
         yield from connection.execute(
             f"/* visit_pages.sums */ select value, sum({first}), {', '.join(f'sum({name})' for name in rest)}"
             " from visit_page where website = ? and level = ? and block in (select value from json_each(?))"

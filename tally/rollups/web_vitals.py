@@ -24,7 +24,7 @@ from tally.events.dimensions import FIELDS
 from tally.events.validation import METRICS
 from tally.rollups.rollup_state import is_final, tiles
 from tally.rollups.vitals_histogram import EVENTS, SLOTS, Cells, added, is_poor, packed, packed_with, slots_of, unpacked
-from tally.storage.sql import events as queries
+from tally.storage.sql import events as sql
 from tally.timestamps import DAY_MS
 
 ALL, DEVICE, PATHNAME = range(3)
@@ -256,7 +256,7 @@ def versions(connection: sqlite3.Connection, website: int, tiles: Tiles) -> list
     It consists of the number of events of each block, which only increases, and the number of repairs.
     """
     events: dict[tuple[int, int], int] = {}
-    for level, blocks in queries.by_level(tiles):
+    for level, blocks in sql.by_level(tiles):
         for block, count in connection.execute(
             "/* web_vitals.versions */ select block, events from web_vitals_histogram where website = ?"
             " and breakdown = 0 and level = ?"
@@ -282,7 +282,7 @@ def histograms(
 ) -> Iterator[tuple[int, int, bytes]]:
     """Yield (block, value, packed histogram) of the rows of blocks (level, number), of some values or of all."""
     some = "" if values is None else " and value in (select value from json_each(?))"
-    for level, blocks in queries.by_level(tiles):
+    for level, blocks in sql.by_level(tiles):
         yield from connection.execute(
             "/* web_vitals.found */ select block, value, cells from web_vitals_histogram"
             f" where website = ? and breakdown = ? and level = ? and block in (select value from json_each(?)){some}",
@@ -294,7 +294,7 @@ def ranks(
     connection: sqlite3.Connection, website: int, breakdown: int, tiles: Iterable[tuple[int, int]], metric: str
 ) -> Iterator[tuple[int, int, int]]:
     """Yield (value, poor values of a metric, events) of each value in some blocks, once for each level."""
-    for level, blocks in queries.by_level(tiles):
+    for level, blocks in sql.by_level(tiles):
         yield from connection.execute(
             f"/* web_vitals.ranks */ select value, sum(poor_{METRICS[METRICS.index(metric)]}), sum(events)"
             " from web_vitals_histogram where website = ? and breakdown = ? and level = ?"

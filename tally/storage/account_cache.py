@@ -15,7 +15,7 @@ from tally.accounts.logins import Login
 from tally.accounts.share_links import all_share_links
 from tally.accounts.usage import usage_of_month
 from tally.accounts.websites import Website, all_websites
-from tally.storage import meta as notes
+from tally.storage import meta
 
 
 class AccountCache(NamedTuple):
@@ -38,7 +38,7 @@ def registry(connection: sqlite3.Connection, month: int) -> AccountCache:
     owners, shares = all_owners(connection), all_share_links(connection)
     keys, usage = all_api_keys(connection), usage_of_month(connection, month)
     devices = logins.stored_devices(connection)
-    demo_until = notes.demo_until(connection)
+    demo_until = meta.demo_until(connection)
     return AccountCache(websites, keys, usage, owners, shares, logins.stored(connection), devices, demo_until)
 
 

@@ -30,10 +30,7 @@ from tally.events.validation import (
     WITH_EXPERIMENT,
     Rejection,
 )
-from tally.rollups import experiments as trials
-from tally.rollups import rollup_state
-from tally.rollups import vitals_histogram as vitals
-from tally.rollups import web_vitals as vital_days
+from tally.rollups import experiments, rollup_state, vitals_histogram, web_vitals
 from tally.storage import event_data, value_limits
 from tally.storage.bulk_insert import insert
 from tally.storage.labels import Labels
@@ -151,7 +148,7 @@ class Part:
         known: set[tuple[int, int | None]] = set()
         for table, who, types in _TABLES:
             sent: dict[tuple[Any, ...], int | None] = {
-                (line.ts_ms, *line.row, *(vitals.stored(line.rest) if line.type == VITALS else ())): line.key
+                (line.ts_ms, *line.row, *(vitals_histogram.stored(line.rest) if line.type == VITALS else ())): line.key
                 for line in lines
                 if line.row is not None and line.type in types
             }
@@ -182,9 +179,9 @@ class Part:
         key = self._website, line.ts_ms // DAY_MS, experiment, line.visitor
         if line.type == AB_ASSIGN:
             if experiment and variant:
-                trials.assign(self._connection, {key: trials.Assignment(line.ts_ms, id, variant)})
+                experiments.assign(self._connection, {key: experiments.Assignment(line.ts_ms, id, variant)})
         elif experiment and not variant:
-            variant = trials.variant_of(self._connection, key)
+            variant = experiments.variant_of(self._connection, key)
         self._assigned[line.number] = variant
         return variant != 0 or line.type == AB_ASSIGN or not experiment
 
@@ -204,7 +201,7 @@ class Part:
         data_parts: list[event_data.Part] = []
         measured: list[tuple[Any, ...]] = []
         ab: list[tuple[Any, ...]] = []
-        converted: list[tuple[trials.Key, int]] = []
+        converted: list[tuple[experiments.Key, int]] = []
         for line, id in lines:
             line_no, ts_ms, type_, _, _, visitor, _, texts, rest = line
             if type_ in TRAFFIC:
@@ -213,7 +210,7 @@ class Part:
                 data_parts += own
                 events.append((website, ts_ms, id, type_, visitor, visit, *map(number, texts), data))
             elif type_ == VITALS:
-                measured.append((website, ts_ms, id, *map(number, texts), *vitals.stored(rest)))
+                measured.append((website, ts_ms, id, *map(number, texts), *vitals_histogram.stored(rest)))
             else:
                 labels = [*map(number, texts)]
                 labels[_VARIANT] = self._assigned.get(line_no, 0)
@@ -225,9 +222,9 @@ class Part:
         insert(self._connection, "import_writer", "event", events)
         event_data.add(self._connection, data_parts)
         insert(self._connection, "import_writer", "web_vitals", measured)
-        vital_days.add(self._connection, measured)
+        web_vitals.add(self._connection, measured)
         insert(self._connection, "import_writer", "experiment_event", ab)
-        trials.convert(self._connection, converted)
+        experiments.convert(self._connection, converted)
         rollup_state.mark_stale(self._connection, website, sorted({row[1] // DAY_MS for row in events}))
 
     def _touch(self, traffic: Sequence[Line]) -> dict[int, Iterator[int]]:
@@ -282,7 +279,7 @@ class Check:
         row = self._connection.execute(
             "/* import_writer.label */ select id from label where text = ?", (experiment,)
         ).fetchone()
-        return row is not None and trials.variant_of(self._connection, (self._website, day, row[0], visitor)) != 0
+        return row is not None and experiments.variant_of(self._connection, (self._website, day, row[0], visitor)) != 0
 
 
 def is_kept(connection: sqlite3.Connection, website: int, day: int) -> bool:

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tally.reports import event_data as properties
+from tally.reports import event_data
 from tally.rollups.rollup_state import KEPT
 from tally.storage.database import open_database
 from tally.web.components import Engine
@@ -210,7 +210,7 @@ def test_bad_questions(site: Site, question: str, field: str) -> None:
 def test_more_values_than_fit_are_no_error(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     for n in range(200):
         site.send(custom(ms("10:00:00") + n, event_data={"id": f"{n}", "other": n % 2}))
-    monkeypatch.setattr(properties, "MAX_BYTES", 40_000)
+    monkeypatch.setattr(event_data, "MAX_BYTES", 40_000)
     answer = site.answer(f"event-data?event_name=signup&from={DAY}")
     found = {one["property"]: one for one in answer["data"]}
     assert (answer["meta"]["events"], answer["meta"]["exact"]) == (200, False)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tally.ingest import lifecycle as running
+from tally.ingest import lifecycle
 from tests.support.app import CHROME, NOON_MS, SAFARI_IPHONE, Answer, App, MakeApp
 
 URL = "https://example.com/"
@@ -404,7 +404,7 @@ async def test_vitals_in_the_file(app: App) -> None:
 
 async def test_heatmap_in_the_file(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
     """heatmap: points are binned as they arrive, per page, day, kind and width of the viewport."""
-    monkeypatch.setattr(running, "PAUSE_S", 1e6)  # points of days that are over are packed in the background
+    monkeypatch.setattr(lifecycle, "PAUSE_S", 1e6)  # points of days that are over are packed in the background
     app = await make_app()
     website = await app.website()
     corner = {"x": 1, "y": 0, "kind": "click"}

@@ -18,10 +18,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tally.ingest import lifecycle as running
-from tally.reports import heatmaps as heat_figures
-from tally.rollups import heatmap_grid as heat
-from tally.rollups import heatmaps as heat_days
+from tally.ingest import lifecycle
+from tally.reports import heatmaps
+from tally.rollups import heatmap_grid
+from tally.rollups import heatmaps as heatmap_rollups
 from tally.rollups.heatmap_grid import BAND_ROWS, BINS_X, CELLS, WIDTHS
 from tally.rollups.heatmaps import COUNT_LEVELS, LEVELS
 from tally.rollups.verify import HEATMAPS, verdicts
@@ -119,8 +119,8 @@ class Place:
         """Some steps of packing; or one that is killed in its middle."""
 
         def step(connection: sqlite3.Connection) -> bool:
-            until = heat_days.pack_end(connection, self.number, self.today()) if end is None else end
-            more = until is not None and heat_days.pack(connection, self.number, until)
+            until = heatmap_rollups.pack_end(connection, self.number, self.today()) if end is None else end
+            more = until is not None and heatmap_rollups.pack(connection, self.number, until)
             if killed:
                 raise Killed
             return more
@@ -155,7 +155,7 @@ class Place:
 
 @pytest.fixture
 async def place(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> Place:
-    monkeypatch.setattr(running, "PAUSE_S", 1e6)
+    monkeypatch.setattr(lifecycle, "PAUSE_S", 1e6)
     app = await make_app(client_per_minute=1 << 20, website_per_minute=1 << 20, key_per_minute=1 << 20)
     return Place(app, await app.website(), await app.key())
 
@@ -174,8 +174,8 @@ def some(chance: random.Random, today: int, count: int, tall: int = 5_200) -> li
 @pytest.mark.parametrize("seed", range(2))
 async def test_against_plain_counting(place: Place, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Over 80 days or so: packed at some moments and killed at some, with late points and sums over days, any range."""
-    monkeypatch.setattr(heat_days, "SUM_FROM_BYTES", 40)
-    monkeypatch.setattr(heat_days, "_ROWS_A_STEP", 40)
+    monkeypatch.setattr(heatmap_rollups, "SUM_FROM_BYTES", 40)
+    monkeypatch.setattr(heatmap_rollups, "_ROWS_A_STEP", 40)
     chance = random.Random(seed)
     begun = place.today()
     while place.today() < begun + 80:
@@ -203,7 +203,7 @@ async def test_against_plain_counting(place: Place, monkeypatch: pytest.MonkeyPa
 
 async def test_many_points_of_today_are_packed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a question would read them row by row; few of today wait for its end."""
-    monkeypatch.setattr(heat_days, "MOST_ROWS", 100)
+    monkeypatch.setattr(heatmap_rollups, "MOST_ROWS", 100)
     points = some(random.Random(1), place.today(), 600)
     today = [point for point in points if point.day == place.today()]
     await place.send(*today[:80])
@@ -328,19 +328,19 @@ async def test_an_unchanged_answer_is_304(place: Place) -> None:
 def test_cells_as_bytes(cells: dict[int, int]) -> None:
     """Adding is exact, whatever was there before; nothing is no byte, and one point three."""
     found = Counter({5: 1, 7: 2})
-    heat.add(found, heat.packed(cells))
+    heatmap_grid.add(found, heatmap_grid.packed(cells))
     assert found == Counter({5: 1, 7: 2}) + Counter(cells)
-    assert bool(cells) == bool(heat.packed(cells))
-    samples, clicks = heat.totals(cells)
+    assert bool(cells) == bool(heatmap_grid.packed(cells))
+    samples, clicks = heatmap_grid.totals(cells)
     assert samples + clicks == sum(cells.values())
     assert samples == sum(count for cell, count in cells.items() if cell % (BINS_X + 1) == BINS_X)
-    assert len(heat.packed({5: 1})) == 3
+    assert len(heatmap_grid.packed({5: 1})) == 3
 
 
 @given(st.floats(0, 1), st.floats(0, 1_000_000), st.integers(0, 1))
 def test_a_cell_is_in_its_band(x: float, y: float, kind: int) -> None:
-    bin_y, bin_x = heat.bin_of(x, y, kind)
-    band, cell = heat.cell_of(kind, bin_y, bin_x)
+    bin_y, bin_x = heatmap_grid.bin_of(x, y, kind)
+    band, cell = heatmap_grid.cell_of(kind, bin_y, bin_x)
     row, column = divmod(cell, BINS_X + 1)
     assert (band * BAND_ROWS + row, column) == (int(y / 20), 50 if kind else min(int(x * 50), 49))
     assert 0 <= cell < CELLS
@@ -361,7 +361,7 @@ def weighed(path: Path, rows: list[tuple[int, ...]]) -> tuple[int, int]:
         while more:
             before = connection.total_changes
             with transaction(connection):
-                more = heat_days.pack(connection, 1, 1 << 40)
+                more = heatmap_rollups.pack(connection, 1, 1 << 40)
             most = max(most, connection.total_changes - before)
             steps += 1
     return steps, most
@@ -369,7 +369,7 @@ def weighed(path: Path, rows: list[tuple[int, ...]]) -> tuple[int, int]:
 
 def test_no_step_is_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many cells, bands and pages there are: a step ends after the piece in which its time was over."""
-    monkeypatch.setattr(heat_days, "STEP_S", 0)
+    monkeypatch.setattr(heatmap_rollups, "STEP_S", 0)
     chance = random.Random(4)
     tall = [(day, 1, width, kind, y, 0, 1) for day in (1, 2) for width in range(3) for kind in (0, 1)
             for y in range(0, 50_001, 500)]  # fmt: skip
@@ -382,7 +382,7 @@ def test_no_step_is_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 async def test_a_page_that_was_clicked_everywhere(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every cell of a band, and a million pixels down: blobs are bounded, the hottest cells are told."""
-    monkeypatch.setattr(heat_figures, "MAX_CELLS", 2_000)
+    monkeypatch.setattr(heatmaps, "MAX_CELLS", 2_000)
     await place.send(Point(place.today(), "/a", 1, "click", 0, 1_000_000), Point(place.today(), "/a", 1, "click", 1, 0))
     await place.pack(end=1 << 40)
     [(page,)] = place.app.sql("select pathname from heatmap_count where level = 0")
@@ -412,12 +412,12 @@ def test_adding_up_is_given_up_in_time(tmp_path: Path, monkeypatch: pytest.Monke
     """The deadline of a question is looked at in the midst of statements; these are short, whatever is added up."""
     with closing(open_database(tmp_path / "a.db", create=True)) as connection:
         rows = [(day, 0, 1, 0, band * BAND_ROWS, 0, 1) for day in range(9) for band in range(8)]
-        heat_days.store(connection, 1, rows)
+        heatmap_rollups.store(connection, 1, rows)
         connection.set_progress_handler(lambda: True, 100_000)
-        assert heat_figures.heatmap(connection, 1, "", range(9), (0, 1, 2)).clicks == 72
-        monkeypatch.setattr(heat_days, "_BYTES_BETWEEN_LOOKS", 0)
+        assert heatmaps.heatmap(connection, 1, "", range(9), (0, 1, 2)).clicks == 72
+        monkeypatch.setattr(heatmap_rollups, "_BYTES_BETWEEN_LOOKS", 0)
         with pytest.raises(sqlite3.OperationalError, match="interrupted"):
-            heat_figures.heatmap(connection, 1, "", range(9), (0, 1, 2))
+            heatmaps.heatmap(connection, 1, "", range(9), (0, 1, 2))
 
 
 # --- verify
@@ -438,7 +438,7 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_verify(place: Place, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
     """What days do not say is found and made as they say."""
-    monkeypatch.setattr(heat_days, "SUM_FROM_BYTES", 10)
+    monkeypatch.setattr(heatmap_rollups, "SUM_FROM_BYTES", 10)
     chance = random.Random(5)
     for _ in range(2):
         await place.send(*some(chance, place.today(), 60))
@@ -451,7 +451,7 @@ async def test_verify(place: Place, monkeypatch: pytest.MonkeyPatch, fault: str)
     with closing(open_database(place.app.db, create=False)) as connection:
         for level, block in place.wrong():
             with transaction(connection):
-                heat_days.repair(connection, place.number, level, block)
+                heatmap_rollups.repair(connection, place.number, level, block)
     assert place.wrong() == []
     await place.check(place.today() - 9, place.today())
 

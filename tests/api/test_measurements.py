@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tally.events.validation import METRICS
-from tally.reports import experiments as trial_figures
+from tally.reports import experiments
 from tally.reports.significance import holm, pooled_p_value, split_p_value, wilson
 from tally.rollups.vitals_histogram import THRESHOLDS
 from tests.support.app import NOON_MS, SAFARI_IPHONE, Answer, App
@@ -213,7 +213,7 @@ async def test_experiments_that_somebody_made_up(app: App, monkeypatch: pytest.M
     answer = await ask(app, key, website, "experiments")
     assert answer.json["meta"]["left_out"] == {"experiments": 0, "variants": 2, "goals": 0}
     assert [one["variant"] for one in answer.json["data"][0]["variants"]] == [f"v{n:02}" for n in range(20)]
-    monkeypatch.setattr(trial_figures, "MAX_ROWS", 21)
+    monkeypatch.setattr(experiments, "MAX_ROWS", 21)
     again = await ask(app, key, website, "experiments")
     assert (again.json["data"], again.json["meta"]["left_out"]) == (
         answer.json["data"],

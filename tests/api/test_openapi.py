@@ -38,7 +38,7 @@ from tally.accounts.websites import add_website
 from tally.clock import Clock
 from tally.events import validation as events
 from tally.http import request_paths
-from tally.ingest import rejected_events as left_out
+from tally.ingest import rejected_events
 from tally.storage.database import open_database
 from tally.web.routes import ROUTES
 from tests.support.app import OWNER, ROOT
@@ -607,7 +607,7 @@ def test_what_was_left_out_is_told_as_described(site: Site) -> None:
 
     until(has_all)
     assert {"Googlebot"} <= {sample["crawler"] for sample in told[0]["samples"]}
-    assert [{code for code, _ in left_out.REASONS}, {reason for _, reason in left_out.REASONS}] == [
+    assert [{code for code, _ in rejected_events.REASONS}, {reason for _, reason in rejected_events.REASONS}] == [
         {*SCHEMAS["RejectedCode"]["enum"]},
         {*SCHEMAS["RejectedReasonName"]["enum"]},
     ]

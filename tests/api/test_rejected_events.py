@@ -26,7 +26,7 @@ from tally.accounts.websites import add_website
 from tally.events.client import PageOrigin
 from tally.events.sender import Client, Sender
 from tally.events.validation import RULES, TYPES
-from tally.ingest import rejected_events as left_out
+from tally.ingest import rejected_events
 from tally.ingest.rejected_events import (
     KEPT_DAYS,
     MAX_CANDIDATES,
@@ -654,8 +654,8 @@ async def test_many_old_rows_go_in_steps(app: App, monkeypatch: pytest.MonkeyPat
     many = "with recursive n (i) as (select 0 union all select i + 1 from n where i < 4999)"
     await app.admin(lambda run: run.execute(f"insert into rejected_event {many} select 1, i, 0, 1 from n"))
     steps: list[set[int]] = []
-    whole = left_out.forget_old
-    monkeypatch.setattr(left_out, "forget_old", lambda run, ms: steps.append(whole(run, ms)) or steps[-1])
+    whole = rejected_events.forget_old
+    monkeypatch.setattr(rejected_events, "forget_old", lambda run, ms: steps.append(whole(run, ms)) or steps[-1])
     for seconds in range(1, 12):
         await app.store.tick()
         # One a second: the other chores are not kept waiting.
@@ -685,6 +685,6 @@ async def test_a_deleted_website(app: App) -> None:
 
 def test_a_field_of_an_example_is_one_of_ours() -> None:
     """Whatever a sender calls his fields: only names of the tables of rules are told."""
-    assert left_out._sample(0, "invalid_field", "canary", sender()).field == ""
-    assert {field for rules in RULES.values() for field in rules} <= left_out._FIELDS
-    assert all(field.replace("_", "").isalpha() and field.islower() for field in left_out._FIELDS)
+    assert rejected_events._sample(0, "invalid_field", "canary", sender()).field == ""
+    assert {field for rules in RULES.values() for field in rules} <= rejected_events._FIELDS
+    assert all(field.replace("_", "").isalpha() and field.islower() for field in rejected_events._FIELDS)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tally import base_path as paths
+from tally import base_path
 from tally.ingest.fast_path import HeaderCache, read_plain, request_lines
 from tally.settings import BadSetting, settings_from
 from tests.support.app import OWNER, App, MakeApp
@@ -24,7 +24,7 @@ def test_prefixes() -> None:
         "/a" * 8: "/a" * 8,
         "/a" * 9: None,
     }.items():
-        assert paths.normal_prefix(text) == prefix, text
+        assert base_path.normal_prefix(text) == prefix, text
     with pytest.raises(BadSetting, match=r"--base-path must be a path such as /stats"):
         settings_from({"base_path": ["stats"]}, {})
     assert settings_from({}, {"ANALYTICS_BASE_PATH": "/stats/"}).base_path == "/stats"
@@ -42,7 +42,7 @@ def test_prefixes() -> None:
     ],
 )
 def test_public_addresses(base_url: str, prefix: str, public: str) -> None:
-    assert paths.public_url(base_url, prefix) == public
+    assert base_path.public_url(base_url, prefix) == public
 
 
 async def test_nothing_is_answered_outside_of_the_base_path(make_app: MakeApp) -> None:

@@ -5,7 +5,7 @@ from hashlib import sha256
 
 import pytest
 
-from tally.web import tracker as tracking
+from tally.web import tracker
 from tally.web.minifier import compact
 from tests.support.app import CHROME, ROOT, SAFARI_IPHONE, App, MakeApp
 from tests.support.process import Command
@@ -55,10 +55,10 @@ async def test_a_query_of_the_script_changes_nothing(app: App, query: str) -> No
         assert again.status == 304
 
 
-@pytest.mark.parametrize("name", tracking.PARTS)
+@pytest.mark.parametrize("name", tracker.PARTS)
 async def test_parts(app: App, name: str) -> None:
     answer = await app.get(f"/tracker/{name}.js")
-    assert (answer.status, answer.body) == (200, (ROOT / tracking.PARTS[name]).read_bytes())
+    assert (answer.status, answer.body) == (200, (ROOT / tracker.PARTS[name]).read_bytes())
     assert answer.headers["Access-Control-Allow-Origin"] == "*"
     assert answer.headers["Content-Type"] == "text/javascript; charset=utf-8"
 
@@ -71,7 +71,7 @@ async def test_there_is_no_other_part(app: App, path: str) -> None:
 
 def test_what_others_made_is_as_it_came() -> None:
     told = (ROOT / "static" / "vendor" / "README.md").read_text()
-    assert sha256((ROOT / tracking.PARTS["web-vitals"]).read_bytes()).hexdigest() in told
+    assert sha256((ROOT / tracker.PARTS["web-vitals"]).read_bytes()).hexdigest() in told
     assert (ROOT / "static/vendor/web-vitals-6.2.3/LICENSE").read_text().lstrip().startswith("Apache License")
 
 
@@ -124,7 +124,7 @@ def test_names_that_cannot_be(command: Command, option: str, value: str, words: 
 
 async def pixel(app: App, website: str, **headers: str) -> None:
     answer = await app.get("/pixel.gif", params={"website_id": website}, headers=PAGE | headers)
-    assert (answer.status, answer.body) == (200, tracking.GIF)
+    assert (answer.status, answer.body) == (200, tracker.GIF)
     assert answer.headers["Content-Type"] == "image/gif"
     assert answer.headers["Cache-Control"] == "no-store"
     assert answer.headers["Cross-Origin-Resource-Policy"] == "cross-origin"
@@ -189,7 +189,7 @@ async def test_bytes_that_are_no_text_do_not_reach_the_writer(app: App, page: by
         *(b"Origin: https://example.com", b"Referer: " + page, b"", b""),
     )
     answer = await raw(app, b"\r\n".join(lines))
-    assert (answer.status, answer.body) == (200, tracking.GIF)
+    assert (answer.status, answer.body) == (200, tracker.GIF)
     assert app.store.counters.failed_commits == 0
     assert app.store.look() == "well"
     views = app.sql("select count(*) from event")[0][0]

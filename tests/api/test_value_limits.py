@@ -14,7 +14,7 @@ from tally.events.sessions import Sessions
 from tally.ingest.engine import WriteRequest
 from tally.ingest.writer import EventWriter, WriteResult
 from tally.storage.database import open_database
-from tally.storage.sql import measurements as measuring
+from tally.storage.sql import measurements as measurements_statements
 from tally.storage.sql.events import Scope
 from tally.storage.value_limits import BOUNDED, OTHER, Limits
 from tally.transfer.files import open_source
@@ -251,7 +251,7 @@ def test_questions_about_many_experiments_take_steps_in_proportion(tmp_path: Pat
             connection.executemany("insert into experiment_assignment values (1, 0, ?, ?, ?, 0, 0)", assigned)
             counted = [0]
             connection.set_progress_handler(lambda: counted.__setitem__(0, counted[0] + 1), 100)
-            connection.execute(*measuring.trials_of(Scope(1, 0, 50_000, ()))).fetchall()
+            connection.execute(*measurements_statements.trials_of(Scope(1, 0, 50_000, ()))).fetchall()
             return counted[0]
 
     assert steps(2_000) < 3 * steps(1_000)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tally.storage import meta as notes
+from tally.storage import meta
 from tally.storage.database import open_database
 from tests.browser.browsers import chromium, pages_of
 from tests.browser.owner import (
@@ -572,7 +572,7 @@ def test_a_demo_says_so_on_its_pages_and_at_the_login(server: Server, browse: Br
     expect(page.get_by_role("heading", name="No websites yet")).to_be_visible()
     expect(page.get_by_role("note")).to_have_count(0)
     with closing(open_database(server.db, create=False)) as connection:
-        notes.write(connection, notes.DEMO, "2026-11-21T11:00:00.000+00:00")
+        meta.write(connection, meta.DEMO, "2026-11-21T11:00:00.000+00:00")
     until(lambda: ask(page, server, "GET", "/api/account/state")[1]["data"]["demo"])
     page.goto(server.url)
     expect(page.get_by_role("note")).to_have_text("Demo data All traffic shown here is generated.")

@@ -20,15 +20,13 @@ from aiohttp import http_parser
 from aiohttp.base_protocol import BaseProtocol
 from aiohttp.web import RequestPayloadError
 
-from tally import timeranges as timerange
-from tally import timestamps as instants
-from tally.events import client as origin
-from tally.events import urls as hosts
+from tally import timeranges, timestamps
+from tally.events import client, urls
 from tally.events import validation as events
 from tally.events.dimensions import FIELDS, RequestContext, dimensions, first_language
 from tally.events.user_agent import Agent, Agents
 from tally.events.validation import BadBody, Batch, Event, Rejection
-from tally.ingest import fast_path as shortcut
+from tally.ingest import fast_path
 from tally.timestamps import BadTime
 from tally.web.runner import RUNNER_OPTIONS
 
@@ -85,7 +83,7 @@ def _event(event: Event, batch: Batch) -> None:
     for number in (*event.vitals, event.value, event.viewport_width, *(n for p in event.points for n in (p.x, p.y))):
         assert number is None or math.isfinite(number)
     if event.url is not None:
-        assert hosts.normal_host(event.url.host) == event.url.host
+        assert urls.normal_host(event.url.host) == event.url.host
         assert event.url.path.startswith("/")
 
 
@@ -94,8 +92,8 @@ _OWN_ORIGIN = re.compile(r"https?://(?:[a-z0-9_-]{1,63}\.)*example\.com\.?(?::[0
 _OWN_REFERER = re.compile(
     r"https?://(?:[^/?#@\\\s]*@)?(?:[a-z0-9_-]{1,63}\.)*example\.com\.?(?::[0-9]{1,5})?(?:[/?#].*)?", re.IGNORECASE
 )
-_TRUSTED = origin.parse_proxies(["127.0.0.0/8", "::1/128", "10.0.0.0/8"])
-_REFUSALS = (hosts.BadUrl, hosts.BadHost)
+_TRUSTED = client.parse_proxies(["127.0.0.0/8", "::1/128", "10.0.0.0/8"])
+_REFUSALS = (urls.BadUrl, urls.BadHost)
 
 
 def callers(data: bytes) -> None:
@@ -105,7 +103,7 @@ def callers(data: bytes) -> None:
     _page(first, second)
     for header in ("X-Forwarded-For", "Forwarded"):
         _client(peer, forwarded, header)
-    for read in (hosts.normal_host, hosts.referrer_host, hosts.exact_origin):
+    for read in (urls.normal_host, urls.referrer_host, urls.exact_origin):
         _read_host(read, first)
     first_language(second).encode("ascii")
     agent = _agents().of(second)
@@ -114,19 +112,19 @@ def callers(data: bytes) -> None:
 
 
 def _page(sent: str, referer: str) -> None:
-    if origin.allows(origin.page_origin_of(sent, None, None), DOMAIN, ()) and sent.isascii():
+    if client.allows(client.page_origin_of(sent, None, None), DOMAIN, ()) and sent.isascii():
         assert _OWN_ORIGIN.fullmatch(sent), "a page of another host counts"
-    if origin.allows(origin.page_origin_of(None, referer, None), DOMAIN, ()) and referer.isascii():
+    if client.allows(client.page_origin_of(None, referer, None), DOMAIN, ()) and referer.isascii():
         assert _OWN_REFERER.fullmatch(referer), "a page of another host counts"
 
 
 def _client(peer: str, forwarded: list[str], header: str) -> None:
-    address = origin.client_address(peer, forwarded, _TRUSTED, header)
-    assert len(origin.bucket_key(address)) in (4, 8)
+    address = client.client_address(peer, forwarded, _TRUSTED, header)
+    assert len(client.bucket_key(address)) in (4, 8)
     # The system tells the peer; what is no address there is a socket of this machine.
     bare = peer.partition("%")[0]
     # Only addresses with colons have a zone.
-    seen = _address(bare if ":" in bare else peer) or origin.LOOPBACK
+    seen = _address(bare if ":" in bare else peer) or client.LOOPBACK
     if not any(seen in network for network in _TRUSTED):
         assert address == seen, "a header is believed from a peer that is not trusted"
     else:
@@ -155,9 +153,9 @@ def _read_host(read: Callable[[str], str], text: str) -> None:
         return
     kept.encode("ascii")
     assert kept == kept.lower()
-    if read is not hosts.exact_origin:
-        assert len(kept) <= hosts.MAX_HOST_CHARACTERS
-    if read is not hosts.referrer_host:
+    if read is not urls.exact_origin:
+        assert len(kept) <= urls.MAX_HOST_CHARACTERS
+    if read is not urls.referrer_host:
         assert read(kept) == kept, "read twice it is another"
 
 
@@ -167,7 +165,7 @@ def _agents() -> Agents:
 
 
 # As many buckets as can be looked at in a millisecond; test_timerange looks at long ranges.
-_LONGEST_MS = 8 * instants.DAY_MS
+_LONGEST_MS = 8 * timestamps.DAY_MS
 
 
 def times(data: bytes) -> None:
@@ -176,7 +174,7 @@ def times(data: bytes) -> None:
     for sent in (first, *_numbers(first)):
         _event_time(sent)
     try:
-        asked = timerange.parse_range(first or None, second or None, name or None, NOW_MS)
+        asked = timeranges.parse_range(first or None, second or None, name or None, NOW_MS)
     except BadTime as bad:
         _among(bad.field, ("from", "to", "tz"))
     else:
@@ -193,12 +191,12 @@ def _numbers(text: str) -> list[int | float]:
 
 def _event_time(sent: str | int | float) -> None:
     try:
-        ms = instants.event_time_ms(sent)
+        ms = timestamps.event_time_ms(sent)
     except BadTime:
         return
     if isinstance(sent, str):
         assert ms == _datetimes(sent)
-        assert instants.event_time_ms(instants.iso(ms)) == ms
+        assert timestamps.event_time_ms(timestamps.iso(ms)) == ms
     else:
         assert ms == sent
 
@@ -211,18 +209,18 @@ def _datetimes(text: str) -> int:
     read = datetime.fromisoformat(text.upper())
     read = read if read.tzinfo else read.replace(tzinfo=UTC)
     # Differences of aware times: what lies before the year 1 or behind 9999 in UTC cannot be converted.
-    return (read - instants.EPOCH) // timedelta(milliseconds=1)
+    return (read - timestamps.EPOCH) // timedelta(milliseconds=1)
 
 
-def _range(asked: timerange.Range) -> None:
+def _range(asked: timeranges.Range) -> None:
     assert asked.from_ms < asked.to_ms
-    before_ms, until_ms = timerange.previous(asked)
+    before_ms, until_ms = timeranges.previous(asked)
     assert until_ms == asked.from_ms
     assert before_ms < until_ms
     if asked.to_ms - asked.from_ms > _LONGEST_MS:
         return
     for interval in ("day", "hour"):
-        rows = timerange.buckets(asked, interval)
+        rows = timeranges.buckets(asked, interval)
         assert rows[0].from_ms == asked.from_ms
         assert rows[-1].to_ms == asked.to_ms
         assert all(row.from_ms < row.to_ms for row in rows)
@@ -232,14 +230,14 @@ def _range(asked: timerange.Range) -> None:
 # What a fuzzer can hardly guess: the length of what follows the head.
 _LENGTH = b"{length}"
 # As the server does, over all that comes.
-_LINES = shortcut.HeaderCache()
+_LINES = fast_path.HeaderCache()
 
 
 def plain(data: bytes) -> None:
     """A piece of a connection: what the short way takes is one request to aiohttp's parsers as well, and the same."""
     head, blank, rest = data.partition(b"\r\n\r\n")
     for sent in {data, head.replace(_LENGTH, b"%d" % len(rest)) + blank + rest}:
-        taken = shortcut.read_plain(sent, _LINES)
+        taken = fast_path.read_plain(sent, _LINES)
         if taken is not None:
             for parser in (http_parser.HttpRequestParser, http_parser.HttpRequestParserPy):
                 assert _by_aiohttp(parser, sent) == taken

@@ -28,7 +28,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tally.ingest import lifecycle as running
+from tally.ingest import lifecycle
 from tally.settings import Settings
 from tests.model.reference import (
     DAY_MS,
@@ -398,7 +398,7 @@ def match(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     loop = asyncio.new_event_loop()
     played = Match(loop, tmp_path_factory.mktemp("model"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running, "PAUSE_S", 1e6)  # the worlds say when rollups are worked on
+        patch.setattr(lifecycle, "PAUSE_S", 1e6)  # the worlds say when rollups are worked on
         loop.run_until_complete(played.open())
         yield played
         loop.run_until_complete(played.app.close())

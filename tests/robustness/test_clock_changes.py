@@ -21,7 +21,7 @@ import pytest
 from tally.clock import CONFIRMED_AFTER_MS, MAX_STEP_MS, MAX_TRUSTED_STOP_MS, ClockState
 from tally.maintenance import retention
 from tally.rollups.verify import verdicts
-from tally.storage import meta as notes
+from tally.storage import meta
 from tally.storage.database import connect_reader
 from tally.timestamps import iso
 from tests.support.app import NOON_MS, ROOT, App, MakeApp, ManualClock
@@ -333,7 +333,7 @@ async def test_the_note_outlives_a_kill(life: Life) -> None:
     app.clock.advance(700)
     await life.app.store.clock_watch.note()
     connection = sqlite3.connect(app.db)
-    found = notes.clock_state(connection)
+    found = meta.clock_state(connection)
     connection.close()
     assert found is not None
     assert found.monotonic_wall_ms == app.clock.wall_ms()
@@ -342,7 +342,7 @@ async def test_the_note_outlives_a_kill(life: Life) -> None:
 @pytest.mark.parametrize("value", ["", "[]", "[1, 2, 3]", '[1, 2, 3, "4"]', "{}", 7, b"\xff", "[1, 2, 3, 4, 5]", "nul"])
 async def test_a_note_that_cannot_be_read_is_none(app: App, value: object) -> None:
     await app.admin(lambda run: run.execute("insert or replace into meta values ('clock', ?)", (value,)))
-    assert await app.admin(notes.clock_state) is None
+    assert await app.admin(meta.clock_state) is None
 
 
 @by_jump

@@ -37,7 +37,7 @@ from tally.accounts.api_keys import create_api_key
 from tally.accounts.websites import add_website
 from tally.clock import Clock
 from tally.events.dimensions import FIELDS
-from tally.rollups import heatmaps as heat_days
+from tally.rollups import heatmaps
 from tally.storage.database import open_database
 from tally.storage.sql.events import Scope
 from tests.support.app import CHROME
@@ -247,7 +247,7 @@ def found(connection: sqlite3.Connection, website: int) -> Counter[str]:
         ):
             kept[text[pathname][1:]] += times
     # Heatmap points that are packed already.
-    points = " + ".join(heat_days.COUNTS)
+    points = " + ".join(heatmaps.COUNTS)
     for pathname, times in connection.execute(
         f"select pathname, {points} from heatmap_count where website = ? and level = 0", (website,)
     ):

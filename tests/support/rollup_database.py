@@ -27,14 +27,14 @@ from tally.events.validation import TYPES, Event
 from tally.ingest.engine import PreparedEvent, WriteRequest
 from tally.ingest.writer import EventWriter
 from tally.maintenance.rollup_builder import RollupBuilder
-from tally.reports import stats as figures
-from tally.reports import top as toplists
-from tally.reports import visit_pages as visit_figures
+from tally.reports import stats as stats_report
+from tally.reports import top as top_report
+from tally.reports import visit_pages
 from tally.reports.cache import ResultCache
 from tally.reports.stats import Stats
 from tally.rollups import field_values, rollup_state
-from tally.rollups import totals as moments
-from tally.rollups import visit_pages as visit_days
+from tally.rollups import totals as quarter_totals
+from tally.rollups import visit_pages as visit_pages_rollup
 from tally.rollups.field_values import ALL
 from tally.rollups.rollup_state import KEPT, LEVELS, OPEN, STALE
 from tally.storage.connections import Thread
@@ -437,21 +437,21 @@ class RollupHarness:
         return Scope(self.websites[website].number, from_ms, to_ms, filters)
 
     def stats(self, scope: Scope) -> Stats:
-        return self.ask(lambda connection: figures.stats(connection, scope, self.remembered))
+        return self.ask(lambda connection: stats_report.stats(connection, scope, self.remembered))
 
     def series(self, scope: Scope, edges: Sequence[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
-        found = self.ask(lambda connection: figures.series(connection, scope, edges, self.remembered))
+        found = self.ask(lambda connection: stats_report.series(connection, scope, edges, self.remembered))
         return [(row[0], row[1], row[2], row[3]) for row in found]
 
     def top(self, scope: Scope, field: str, limit: int) -> tuple[tuple[int, ...], list[tuple[str, int, int, int]]]:
-        found = self.ask(lambda connection: toplists.top(connection, scope, field, limit, self.remembered))
+        found = self.ask(lambda connection: top_report.top(connection, scope, field, limit, self.remembered))
         return tuple(found.unset), found.rows
 
     def names(self, scope: Scope, limit: int) -> list[tuple[str, int, int]]:
-        return self.ask(lambda connection: toplists.names(connection, scope, limit, self.remembered))
+        return self.ask(lambda connection: top_report.names(connection, scope, limit, self.remembered))
 
     def pages(self, scope: Scope, side: str, limit: int) -> tuple[int, list[tuple[str, int, int, int, int]]]:
-        unset, found = self.ask(lambda run: visit_figures.pages(run, scope, side, limit, self.remembered))
+        unset, found = self.ask(lambda run: visit_pages.pages(run, scope, side, limit, self.remembered))
         return unset, [tuple(page) for page in found]
 
     def days(self, website: int = 0) -> dict[int, rollup_state.Day]:
@@ -512,9 +512,9 @@ def wrong_tables(connection: sqlite3.Connection, website: int) -> list[str]:
     with_traffic = {day for (day,) in connection.execute(statement, (website,))}
     if not with_traffic <= days.keys():
         wrong.append(f"days missing in rollup_state: {with_traffic - days.keys()}")
-    totals: defaultdict[int, moments.Totals] = defaultdict(dict)
+    totals: defaultdict[int, quarter_totals.Totals] = defaultdict(dict)
     for quarter, *row in connection.execute(
-        f"select quarter, {', '.join(moments.COLUMNS)} from total_15m where website = ?", (website,)
+        f"select quarter, {', '.join(quarter_totals.COLUMNS)} from total_15m where website = ?", (website,)
     ):
         if any(row):
             totals[quarter // 96][quarter] = row
@@ -526,18 +526,18 @@ def wrong_tables(connection: sqlite3.Connection, website: int) -> list[str]:
     for day, (state, folded_ms) in days.items():
         if state in (STALE, KEPT):
             continue
-        if totals[day] != moments.count_day(connection, website, day):
-            wrong.append(f"totals of day {day}: {totals[day]} {moments.count_day(connection, website, day)}")
+        if totals[day] != quarter_totals.count_day(connection, website, day):
+            wrong.append(f"totals of day {day}: {totals[day]} {quarter_totals.count_day(connection, website, day)}")
         for field in range(ALL + 1):
             want = field_values.count_day(connection, website, day, field, folded_ms if state == OPEN else None)
             if values[field, 0, day] != {value: tuple(row) for value, *row in want}:
                 wrong.append(f"values of {field_values.field_name(field)} on day {day}")
     wrong += _wrong_blocks(connection, website, days, values)
-    for level, block in visit_days.built(connection, website, sorted(days)):
+    for level, block in visit_pages_rollup.built(connection, website, sorted(days)):
         of_days = {state for day, (state, _) in days.items() if day >> level == block}
         if not of_days <= set(FINAL):
             wrong.append(f"pages of block {block} of level {level} are built over days that are not final")
-        if (level or of_days != {KEPT}) and not visit_days.is_correct(connection, website, level, block):
+        if (level or of_days != {KEPT}) and not visit_pages_rollup.is_correct(connection, website, level, block):
             wrong.append(f"pages in block {block} of level {level}")
     return wrong
 
@@ -574,7 +574,9 @@ def left_over(connection: sqlite3.Connection, website: int) -> list[str]:
     built = set(connection.execute("select level, block from rollup_state where website = ? and level > 0", (website,)))
     left += [f"not built: {sorted(wanted - built)}"] if wanted - built else []
     left += [f"built over nothing: {sorted(built - wanted)}"] if built - wanted else []
-    unbuilt = {(level, day >> level) for day in days for level in (3, 6)} - visit_days.built(connection, website, days)
+    unbuilt = {(level, day >> level) for day in days for level in (3, 6)} - visit_pages_rollup.built(
+        connection, website, days
+    )
     left += [f"pages not built: {sorted(unbuilt)}"] if unbuilt else []
     for what, statement in (
         ("days that are not final", "select block from rollup_state where website = ? and level = 0 and state < 2"),

@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from tally import errors
-from tally.cli import main as commands
+from tally.cli import main
 from tally.events.dimensions import FIELDS
 from tally.events.validation import TYPES
 from tally.settings import SETTINGS, option_name, variable_name
@@ -112,7 +112,7 @@ def test_every_command_is_documented() -> None:
 
 def command_words(parser: argparse.ArgumentParser | None = None, before: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
     """Every command with its subcommands, from the parser."""
-    parser = parser or commands._parser()
+    parser = parser or main._parser()
     nested = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     if not nested:
         return [before]

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tally import timeranges as timerange
+from tally import timeranges
 from tally.timeranges import Bucket, Range, buckets, parse_range, previous, zone, zone_names
 from tally.timestamps import BadTime, event_time_ms, iso, local_iso
 from tests.support.cases import cases
@@ -991,4 +991,4 @@ def test_no_spell_of_an_offset_hides_between_two_probes() -> None:
     recorded = {name: [at for at in recorded_changes(name) if at >= 0] for name in sorted(zone_names())}
     spells = [later - at for times in recorded.values() for at, later in pairwise(times)]
     assert len(spells) > 10_000
-    assert min(spells) > 2 * timerange._PROBE_S
+    assert min(spells) > 2 * timeranges._PROBE_S

@@ -25,7 +25,7 @@ from argon2 import PasswordHasher
 from analytics_server import main
 from tally.accounts.accounts import create_account
 from tally.accounts.websites import add_website
-from tally.cli import main as commands
+from tally.cli import main as cli_main
 from tally.settings import SETTINGS, option_name, variable_name
 from tally.storage.database import open_database
 from tests.support.app import ROOT
@@ -807,8 +807,8 @@ def test_help_can_be_read(words: Sequence[str], here: Command, tmp_path: Path) -
 def test_help_lists_every_command(here: Command) -> None:
     """Every command under one heading, with its description; examples at the end."""
     shown = succeeded(here("--help"))
-    words = commands._parser()._commands()
-    assert sorted(name for _, names in commands.GROUPS for name in names) == sorted(words)
+    words = cli_main._parser()._commands()
+    assert sorted(name for _, names in cli_main.GROUPS for name in names) == sorted(words)
     assert [name for name in words if not re.search(rf"^  {name} +\w", shown, re.MULTILINE)] == []
     examples = shown.partition("\nExamples:\n")[2].split("\n\n")[0].splitlines()
     assert {line.split()[1] for line in examples} <= set(words)

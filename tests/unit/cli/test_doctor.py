@@ -27,7 +27,7 @@ from tally.accounts.accounts import create_account
 from tally.accounts.websites import add_website
 from tally.clock import ClockState
 from tally.maintenance.backup import make_dated
-from tally.storage import meta as notes
+from tally.storage import meta
 from tally.storage.database import VERSION, open_database, transaction
 from tally.storage.file_lock import lock_file
 from tests.robustness.test_clock_changes import need_faketime
@@ -159,7 +159,7 @@ def write(db: Path, *statements: tuple[str, tuple[object, ...]]) -> None:
 def noted(db: Path, name: str, value: object) -> None:
     connection = open_database(db, create=False)
     with transaction(connection):
-        notes.write(connection, name, value)
+        meta.write(connection, name, value)
     connection.close()
 
 
@@ -497,7 +497,7 @@ CLOCKS: dict[str, tuple[int, ClockState, str, str, str]] = {
 def test_what_the_server_noted_of_the_clock(
     doctor: Doctor, db: Path, at_ms: int, note: ClockState, mark: str, words: str, todo: str
 ) -> None:
-    noted(db, notes.CLOCK, list(note._replace(monotonic_wall_ms=now_ms() + at_ms)))
+    noted(db, meta.CLOCK, list(note._replace(monotonic_wall_ms=now_ms() + at_ms)))
     lock = lock_file(db)  # as if a server ran
     try:
         line = doctor().the("clock")
@@ -687,7 +687,7 @@ def test_visitors_who_come_themselves(serve: Serve, doctor: Doctor, db: Path) ->
     "value", [None, {}, [], {"header": 1}, {"header": "X", "seen": 1, "networks": [], "others": []}]
 )
 def test_a_note_that_cannot_be_read(doctor: Doctor, db: Path, value: object) -> None:
-    noted(db, notes.PROXIES, value)
+    noted(db, meta.PROXIES, value)
     found = doctor("--quick")
     assert found.the("proxies").mark == "note"
 

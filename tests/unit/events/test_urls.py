@@ -10,8 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tally.events import client as origin
-from tally.events import urls as hosts
+from tally.events import client, urls
 from tally.events.urls import (
     BadHost,
     BadUrl,
@@ -521,17 +520,17 @@ def test_ipv6_hosts_are_one_spelling(address: ipaddress.IPv6Address) -> None:
 
 def test_only_plain_pages_are_remembered() -> None:
     """docs/privacy.md: the rest of a URL's query is never kept; nor, even in memory, userinfo, or a page elsewhere."""
-    hosts._page_url_of.cache_clear()
+    urls._page_url_of.cache_clear()
     for text in (
         "https://a.example/?t=1",
         "https://a.example/#t",
         "https://jane:pw@a.example/",
         "https://a.example/" * 9,
     ):
-        assert hosts.parse_page_url(text) == hosts.parse_web_url(text)
-    assert hosts._page_url_of.cache_info().currsize == 0
-    assert origin.page_origin_of(None, "https://a.example/account/reset", None) is not None
-    assert hosts._page_url_of.cache_info().currsize == 0
+        assert urls.parse_page_url(text) == urls.parse_web_url(text)
+    assert urls._page_url_of.cache_info().currsize == 0
+    assert client.page_origin_of(None, "https://a.example/account/reset", None) is not None
+    assert urls._page_url_of.cache_info().currsize == 0
     for _ in range(2):
-        assert hosts.parse_page_url("https://A.example/p") == hosts.parse_web_url("https://A.example/p")
-    assert hosts._page_url_of.cache_info().hits == 1
+        assert urls.parse_page_url("https://A.example/p") == urls.parse_web_url("https://A.example/p")
+    assert urls._page_url_of.cache_info().hits == 1

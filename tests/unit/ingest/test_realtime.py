@@ -36,7 +36,7 @@ from tally.ingest.realtime import (
 )
 from tally.ingest.writer import EventWriter
 from tally.storage.database import open_database
-from tally.storage.sql import events as queries
+from tally.storage.sql import events as sql
 from tally.timestamps import DAY_MS
 from tests.support.app import ManualClock
 from tests.support.cases import cases
@@ -140,7 +140,7 @@ class World:
         """As it is answered: texts that are not known are looked up."""
         texts = self.live.texts(present)
         missing = [page for page, _ in present.pages if page not in texts]
-        found = self.connection.execute(*queries.texts(missing)).fetchall()
+        found = self.connection.execute(*sql.texts(missing)).fetchall()
         self.live.learn(found)
         return present.active, most_visited(present, texts | dict(found))
 

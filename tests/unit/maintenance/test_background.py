@@ -22,9 +22,8 @@ from tally.accounts.accounts import find_account
 from tally.accounts.api_keys import create_api_key
 from tally.accounts.websites import all_websites
 from tally.clock import Clock
-from tally.maintenance import rollup_builder as building
-from tally.rollups import field_values, rollup_state
-from tally.rollups import visit_pages as visit_days
+from tally.maintenance import rollup_builder
+from tally.rollups import field_values, rollup_state, visit_pages
 from tally.storage.database import open_database, transaction
 from tally.timeranges import Range, buckets
 from tests.support.app import ManualClock
@@ -89,7 +88,7 @@ def start(begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     monkeypatch.setattr(field_values, "ROLL_UP_EVENTS", ROLL_UP_EVENTS)
     monkeypatch.setattr(field_values, "ROWS_PER_STEP", ROWS_PER_STEP)
     monkeypatch.setattr(rollup_state, "ROWS_PER_STEP", ROWS_PER_STEP)
-    monkeypatch.setattr(visit_days, "MOST_PAGES", 2)
+    monkeypatch.setattr(visit_pages, "MOST_PAGES", 2)
     started: list[RollupHarness] = []
 
     def new() -> RollupHarness:
@@ -235,7 +234,7 @@ MOST_ROWS = {
 }
 
 
-class Weighed(building.RollupBuilder):
+class Weighed(rollup_builder.RollupBuilder):
     """A builder that tells how many rows each step writes."""
 
     most: Counter[str]
@@ -271,7 +270,7 @@ def test_very_many_pages_are_counted_in_parts(tmp_path: Path, monkeypatch: pytes
     """tally/rollups/visit_pages.py: "Somebody may make up a million pages". Held at once, as many as here would take 2
     MB.
     """
-    monkeypatch.setattr(visit_days, "MOST_PAGES", 1_000)
+    monkeypatch.setattr(visit_pages, "MOST_PAGES", 1_000)
     path = tmp_path / "analytics.db"
     make_file(path, 1)
     harness = RollupHarness(path, ManualClock(NOW_MS))
@@ -298,11 +297,11 @@ def test_very_many_pages_are_counted_in_parts(tmp_path: Path, monkeypatch: pytes
     assert harness.writer.execute(statement).fetchall() == [
         (pages, 8, 8, sum(8 * (value % 7) + 28 for value in range(pages)))
     ]
-    assert visit_days.is_correct(harness.looker, 1, 6, day >> 6)
+    assert visit_pages.is_correct(harness.looker, 1, 6, day >> 6)
     for value in (0, 1, pages - 1):
         with transaction(harness.writer):
             harness.writer.execute("update visit_page set exits = 1 where level = 6 and value = ?", (value,))
-        assert not visit_days.is_correct(harness.looker, 1, 6, day >> 6)
+        assert not visit_pages.is_correct(harness.looker, 1, 6, day >> 6)
         with transaction(harness.writer):
             harness.writer.execute("update visit_page set exits = 0 where level = 6 and value = ?", (value,))
     harness.close()

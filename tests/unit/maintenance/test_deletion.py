@@ -24,7 +24,7 @@ from tally.maintenance.rollup_builder import RollupBuilder
 from tally.storage.connections import on_thread
 from tally.storage.database import connect_reader, open_database, transaction
 from tally.storage.labels import Labels
-from tally.transfer import importer as importing
+from tally.transfer import importer
 from tally.transfer.files import BadFile, open_source
 from tally.transfer.importer import import_events
 from tests.support.aged_database import Killed, built_database, import_lines, writing_connection
@@ -354,7 +354,7 @@ def test_an_import_into_another_website_looks_texts_up_again(db: Path, tmp_path:
 
     try:
         with open_source(str(tmp_path / "lines.ndjson")) as source:
-            sizes = importing.USUAL._replace(part_lines=2)
+            sizes = importer.USUAL._replace(part_lines=2)
             import_events(connection, 2, source, now_ms=NOON_MS, sizes=sizes, progress=sweep)
     finally:
         connection.close()

@@ -21,8 +21,7 @@ from analytics_server import main
 from tally.accounts.accounts import create_account, find_account
 from tally.accounts.websites import add_website
 from tally.maintenance import retention
-from tally.rollups import rollup_state
-from tally.rollups import visit_pages as visit_days
+from tally.rollups import rollup_state, visit_pages
 from tally.rollups.rollup_state import KEPT, OPEN, STALE
 from tally.storage.database import transaction
 from tally.timestamps import iso
@@ -83,8 +82,8 @@ def step(path: Path, now_ms: int = TODAY * DAY_MS) -> bool:
         with transaction(connection):
             going = retention.next_day(connection, 1, 0, now_ms)
             if going is not None:
-                pages = visit_days.count_block(connection, 1, 0, going)
-                visit_days.add(connection, (1, 0, going), list(pages.items()))
+                pages = visit_pages.count_block(connection, 1, 0, going)
+                visit_pages.add(connection, (1, 0, going), list(pages.items()))
             return retention.expire(connection, 1, 0, now_ms)
     finally:
         connection.close()

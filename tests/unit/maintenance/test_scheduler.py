@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from tally.clock import Clock
-from tally.ingest import rejected_events as left_out
+from tally.ingest import rejected_events
 from tally.maintenance import deletion
 from tally.maintenance.deletion_worker import LATE_MS
 from tally.maintenance.rollup_builder import PAUSE_S
@@ -163,7 +163,7 @@ def test_texts_in_use_are_found_while_rows_move(harness: RollupHarness) -> None:
 
 async def test_a_flood_of_rejected_events_holds_up_no_other_chore(harness: RollupHarness) -> None:
     """What is counted while the counts are written waits for the next second."""
-    noted, calls = left_out.RejectedEvents(harness.clock), list[int]()
+    noted, calls = rejected_events.RejectedEvents(harness.clock), list[int]()
 
     class Flooded:
         async def run(self, step: Callable[[Any], Any]) -> Any:

@@ -13,8 +13,7 @@ import pytest
 
 from analytics_server import main
 from tally.maintenance import retention
-from tally.rollups import field_values, rollup_state
-from tally.rollups import totals as moments
+from tally.rollups import field_values, rollup_state, totals
 from tally.rollups.rollup_state import KEPT, OPEN, STALE
 from tally.rollups.verify import Verdict, verdicts
 from tally.storage.database import connect_reader, transaction
@@ -120,7 +119,7 @@ class Damage(NamedTuple):
 
 def a_moment(day: int = FINAL_DAY) -> str:
     """Picks one row of a day's totals."""
-    first = day * moments.QUARTERS_PER_DAY
+    first = day * totals.QUARTERS_PER_DAY
     chosen = f"(select max(quarter) from total_15m where website = 1 and quarter between {first} and {first + 95})"
     return f"website = 1 and quarter = {chosen}"
 
@@ -139,7 +138,7 @@ EMPTY_QUARTER = (
 DAMAGES = {
     **{
         f"total_15m: {name}": Damage(f"update total_15m set {name} = {name} + 1 where {a_moment()}")
-        for name in moments.COLUMNS
+        for name in totals.COLUMNS
     },
     "total_15m: one less": Damage(f"update total_15m set visit_duration_ms = visit_duration_ms - 1 where {a_moment()}"),
     "total_15m: a missing row": Damage(f"delete from total_15m where {a_moment()}"),

@@ -16,11 +16,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tally.reports import partial_days, ranking
-from tally.reports import stats as figures
+from tally.reports import partial_days, ranking, stats
 from tally.reports.cache import _ENTRY_BYTES, EXPIRY_MS, ResultCache, packed, unpacked
 from tally.reports.coverage import BeyondRetention
-from tally.rollups import visit_pages as visit_days
+from tally.rollups import visit_pages
 from tally.rollups.counts import merge
 from tally.rollups.rollup_state import FINAL
 from tally.storage.sql.events import Scope
@@ -186,27 +185,27 @@ def test_pages_of_days_that_change_while_they_are_counted(
     website = harness.websites[0].number
     place, days = (website, 3, DAY >> 3), [DAY, DAY + 3]
     for level in (6, 3):
-        visit_days.invalidate(harness.writer, website, level, DAY >> level)
-    assert visit_days.drop(harness.writer, *place) == 2
+        visit_pages.invalidate(harness.writer, website, level, DAY >> level)
+    assert visit_pages.drop(harness.writer, *place) == 2
     # As tally/maintenance/rollup_builder.py does it, each line a step.
-    before = visit_days.version(harness.writer, *place)
+    before = visit_pages.version(harness.writer, *place)
     happens = {"the version": nothing, "the counting": nothing, "the writing": nothing} | {after: change}
     happens["the version"](harness)
-    counts = visit_days.count_block(harness.looker, *place)
+    counts = visit_pages.count_block(harness.looker, *place)
     happens["the counting"](harness)
     without_view = counts.pop(0)
-    visit_days.add(harness.writer, place, list(counts.items()))
+    visit_pages.add(harness.writer, place, list(counts.items()))
     happens["the writing"](harness)
     is_unchanged = change is nothing
-    assert visit_days.finish_block(harness.writer, place, before, without_view) is is_unchanged
-    assert ((3, DAY >> 3) in visit_days.built(harness.writer, website, days)) is is_unchanged
+    assert visit_pages.finish_block(harness.writer, place, before, without_view) is is_unchanged
+    assert ((3, DAY >> 3) in visit_pages.built(harness.writer, website, days)) is is_unchanged
     same(harness)
     harness.build()
     same(harness)
     harness.advance(40 * DAY_MS)
     harness.build()
     same(harness)
-    assert (3, DAY >> 3) in visit_days.built(harness.writer, website, days)
+    assert (3, DAY >> 3) in visit_pages.built(harness.writer, website, days)
 
 
 def test_a_day_that_was_called_final_takes_events_again(harness: RollupHarness) -> None:
@@ -239,12 +238,12 @@ def test_a_list_of_which_thousands_tie(limit: int) -> None:
         connection.executemany("insert into label values (?, ?)", [(n, f"{-n % 4_999:0200}") for n in range(1, 5_000)])
         counts = {n: [9, n % 5] if n % 500 == 7 else [1, n % 5] for n in range(1, 5_000)}
         sums = ranking.Sums(2)
-        sums.add((n, *figures) for n, figures in counts.items())
+        sums.add((n, *stats) for n, stats in counts.items())
         tracemalloc.start()
         found = ranking.first(connection, sums, limit, ranks=1).rows
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    rows = [(n, f"{-n % 4_999:0200}", tuple(figures)) for n, figures in counts.items()]
+    rows = [(n, f"{-n % 4_999:0200}", tuple(stats)) for n, stats in counts.items()]
     assert found == sorted(rows, key=lambda row: (-row[2][0], row[1]))[:limit]
     assert limit > 1_000 or peak < 1_000_000
 
@@ -261,7 +260,7 @@ def test_sums_of_few_and_of_many_labels(most: int, monkeypatch: pytest.MonkeyPat
         merge(plain, rows)
         if n % 50 == 49:
             for _ in range(2):
-                assert sorted(sums) == sorted((value, *figures) for value, figures in plain.items())
+                assert sorted(sums) == sorted((value, *stats) for value, stats in plain.items())
 
 
 @pytest.mark.slow
@@ -430,7 +429,7 @@ def test_ties_go_by_text_whatever_the_number_of_a_label(harness: RollupHarness, 
 # --- inside one UTC day
 
 
-@pytest.mark.parametrize("later", [0, 1, figures._FEW - 1, figures._FEW, figures._FEW + 1])
+@pytest.mark.parametrize("later", [0, 1, stats._FEW - 1, stats._FEW, stats._FEW + 1])
 def test_visitors_of_a_part_of_a_day(harness: RollupHarness, later: int) -> None:
     """From the range's beginning on, without those who only came afterwards; with many of those, counted, and where
     less lies in the range than behind it."""

@@ -14,10 +14,9 @@ import pytest
 
 from tally.events.dimensions import FIELDS
 from tally.events.validation import AB_ASSIGN, AB_CONVERT
-from tally.reports import experiments as trial_figures
-from tally.reports import significance
+from tally.reports import experiments, significance
 from tally.reports.coverage import BeyondRetention
-from tally.rollups import experiments as trials
+from tally.rollups import experiments as experiment_rollups
 from tally.rollups.rollup_state import KEPT
 from tally.rollups.verify import EXPERIMENTS as WRONG_EXPERIMENTS
 from tally.rollups.verify import verdicts
@@ -89,9 +88,11 @@ class World:
                 self.connection.execute(f"insert into experiment_event values ({', '.join('?' * len(row))})", row)
                 key = 1, one.day, names[0], self.visitor(one)
                 if one.type == AB_ASSIGN:
-                    trials.assign(self.connection, {key: trials.Assignment(one.ts_ms, n, names[1])})
+                    experiment_rollups.assign(
+                        self.connection, {key: experiment_rollups.Assignment(one.ts_ms, n, names[1])}
+                    )
                 else:
-                    trials.convert(self.connection, [(key, names[2])])
+                    experiment_rollups.convert(self.connection, [(key, names[2])])
         self.sent += more
 
     def visitor(self, one: Sent) -> int:
@@ -146,7 +147,7 @@ def test_against_plain_lists(world: World) -> None:
     for _ in range(4):
         world.add(world.some(400))
         for scope in scopes(world.chance):
-            found = trial_figures.rows(world.connection, scope)
+            found = experiments.rows(world.connection, scope)
             assert found == sorted(found)
             assert {row[:5]: row[5] for row in found} == plain(world.sent, scope)
             assert len({row[:5] for row in found}) == len(found)
@@ -157,7 +158,7 @@ def test_what_is_concluded(world: World) -> None:
     world.add(world.some(1_200))
     scope = Scope(1, FIRST_DAY * DAY_MS, (FIRST_DAY + DAYS) * DAY_MS)
     counts = plain(world.sent, scope)
-    found, left_out = trial_figures.experiments(world.connection, scope)
+    found, left_out = experiments.experiments(world.connection, scope)
     assert ([experiment.name for experiment in found], left_out) == (EXPERIMENTS, 0)
     for experiment in found:
         assert list(experiment.visitors) == ["Control", "a", "b"], "the baseline first"
@@ -186,20 +187,20 @@ def test_what_is_concluded(world: World) -> None:
 
 def test_nobody_and_nothing(world: World) -> None:
     scope = Scope(1, FIRST_DAY * DAY_MS, (FIRST_DAY + DAYS) * DAY_MS)
-    assert trial_figures.experiments(world.connection, scope) == ([], 0)
+    assert experiments.experiments(world.connection, scope) == ([], 0)
     # Conversions of nobody who was assigned are in no figure; one variant alone is compared with nothing.
     world.add([Sent(FIRST_DAY * DAY_MS, AB_CONVERT, 1, "mobile", "price", "a", "buy")])
-    assert trial_figures.experiments(world.connection, scope) == ([], 0)
+    assert experiments.experiments(world.connection, scope) == ([], 0)
     world.add([Sent(FIRST_DAY * DAY_MS, AB_ASSIGN, 2, "mobile", "price", "a", "")])
-    (only,), _ = trial_figures.experiments(world.connection, scope)
-    assert only == trial_figures.Experiment("price", {"a": 1}, None, [])
+    (only,), _ = experiments.experiments(world.connection, scope)
+    assert only == experiments.Experiment("price", {"a": 1}, None, [])
 
 
 def test_names_that_somebody_made_up(world: World) -> None:
     """Thousands of variants and goals of one experiment would be millions of figures; those of most visitors stay."""
     world.add(world.some(1_200))
     scope = Scope(1, FIRST_DAY * DAY_MS, (FIRST_DAY + DAYS) * DAY_MS)
-    before, _ = trial_figures.experiments(world.connection, scope)
+    before, _ = experiments.experiments(world.connection, scope)
     button = world.number["button"]
     made_up = 3_000
     with transaction(world.connection):
@@ -215,11 +216,11 @@ def test_names_that_somebody_made_up(world: World) -> None:
                 for row in ((button, n, 0, 0), (button, n, 1, n), (n, n, 0, 0))
             ],
         )
-    found, left_out = trial_figures.experiments(world.connection, scope)
-    assert (len(found), left_out) == (trial_figures.MAX_EXPERIMENTS, 2 + made_up - trial_figures.MAX_EXPERIMENTS)
+    found, left_out = experiments.experiments(world.connection, scope)
+    assert (len(found), left_out) == (experiments.MAX_EXPERIMENTS, 2 + made_up - experiments.MAX_EXPERIMENTS)
     assert found[1] == before[1]
     own = found[0]
-    assert own.left_out == (3 + made_up - trial_figures.MAX_VARIANTS, 3 + made_up - trial_figures.MAX_GOALS)
+    assert own.left_out == (3 + made_up - experiments.MAX_VARIANTS, 3 + made_up - experiments.MAX_GOALS)
     assert list(own.visitors)[:3] == ["Control", "a", "b"]
     assert {(goal.goal, arm.variant): arm.conversions for goal in before[0].goals for arm in goal.arms}.items() <= {
         (goal.goal, arm.variant): arm.conversions for goal in own.goals for arm in goal.arms
@@ -234,24 +235,24 @@ def test_more_counts_than_are_read(
     world.add(world.some(400))
     # From within a day on: counts of whole days and raw rows.
     scope = Scope(1, FIRST_DAY * DAY_MS + 1, (FIRST_DAY + DAYS) * DAY_MS, filters)
-    every, _ = trial_figures.experiments(world.connection, scope)
-    sizes = Counter(row[1] for row in trial_figures.rows(world.connection, scope))
+    every, _ = experiments.experiments(world.connection, scope)
+    sizes = Counter(row[1] for row in experiments.rows(world.connection, scope))
     ranked = sorted(every, key=lambda one: (-sum(one.visitors.values()), one.name))
     assert len(ranked) == 2
     for most in (sum(sizes.values()), sum(sizes.values()) - 1, 1):
-        monkeypatch.setattr(trial_figures, "MAX_ROWS", most)
+        monkeypatch.setattr(experiments, "MAX_ROWS", most)
         fitting = 2 if most == sum(sizes.values()) else 1
-        assert trial_figures.experiments(world.connection, scope) == (
+        assert experiments.experiments(world.connection, scope) == (
             sorted(ranked[:fitting], key=lambda one: one.name),
             2 - fitting,
         )
     # Only variants and goals with the most visitors are read.
     for name in ("MAX_VARIANTS", "MAX_GOALS"):
-        monkeypatch.setattr(trial_figures, name, 2)
-    monkeypatch.setattr(trial_figures, "MAX_ROWS", 200_000)
-    (first, *_), _ = trial_figures.experiments(world.connection, scope)
-    monkeypatch.setattr(trial_figures, "MAX_ROWS", sum(sizes.values()) - 1)
-    found, left_out = trial_figures.experiments(world.connection, scope)
+        monkeypatch.setattr(experiments, name, 2)
+    monkeypatch.setattr(experiments, "MAX_ROWS", 200_000)
+    (first, *_), _ = experiments.experiments(world.connection, scope)
+    monkeypatch.setattr(experiments, "MAX_ROWS", sum(sizes.values()) - 1)
+    found, left_out = experiments.experiments(world.connection, scope)
     assert first in found
     assert left_out == 2 - len(found)
 
@@ -260,18 +261,18 @@ def test_where_raw_rows_are_gone(world: World) -> None:
     """Whole days are told from counts; what is cut off them, or filtered, is refused."""
     world.add(world.some(800))
     scope = Scope(1, FIRST_DAY * DAY_MS, (FIRST_DAY + DAYS) * DAY_MS)
-    before = trial_figures.rows(world.connection, scope)
+    before = experiments.rows(world.connection, scope)
     gone = FIRST_DAY + 3
     with transaction(world.connection):
         world.connection.execute("insert into rollup_state values (1, 0, ?, ?, 0, 1)", (gone - 1, KEPT))
         world.connection.execute("delete from experiment_event where ts < ?", (gone * DAY_MS,))
         world.connection.execute("delete from experiment_assignment where day < ?", (gone,))
         world.connection.execute("delete from experiment_conversion where day < ?", (gone,))
-    assert trial_figures.rows(world.connection, scope) == before
+    assert experiments.rows(world.connection, scope) == before
     assert world.wrong() == []
     for cut in (scope._replace(from_ms=scope.from_ms + 1), scope._replace(filters=(("device", ("mobile",)),))):
         with pytest.raises(BeyondRetention):
-            trial_figures.rows(world.connection, cut)
+            experiments.rows(world.connection, cut)
 
 
 @pytest.mark.parametrize(
@@ -288,7 +289,7 @@ def test_damage_is_seen_and_mended(world: World, damage: str) -> None:
         world.connection.execute(damage)
     assert world.wrong() == [20_481]
     with transaction(world.connection):
-        trials.repair(world.connection, 1, 20_481)
+        experiment_rollups.repair(world.connection, 1, 20_481)
     assert world.wrong() == []
 
 

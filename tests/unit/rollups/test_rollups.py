@@ -23,11 +23,8 @@ from hypothesis import strategies as st
 
 from tally.events.dimensions import FIELDS
 from tally.maintenance import retention
-from tally.reports import partial_days, ranking
-from tally.reports import stats as figures
-from tally.reports import top as toplists
-from tally.rollups import field_values, rollup_state
-from tally.rollups import visit_pages as visit_days
+from tally.reports import partial_days, ranking, stats, top
+from tally.rollups import field_values, rollup_state, visit_pages
 from tally.storage.sql.events import Scope
 from tally.timeranges import Range, buckets
 from tests.support.app import ManualClock
@@ -54,12 +51,12 @@ LIMITS = {
     (field_values, "ROWS_PER_STEP"): 4,
     (rollup_state, "ROWS_PER_STEP"): 4,
     (retention, "ROWS_PER_STEP"): 4,
-    (visit_days, "MOST_PAGES"): 2,
-    (figures, "_FEW"): 3,
+    (visit_pages, "MOST_PAGES"): 2,
+    (stats, "_FEW"): 3,
     (partial_days, "_EVENTS_A_VALUE"): 0,
     (ranking, "MAX_HELD"): 3,
-    (toplists, "_TILES_A_STATEMENT"): 3,
-    (visit_days, "_CROWD"): 0.001,  # 86 seconds of a day
+    (top, "_TILES_A_STATEMENT"): 3,
+    (visit_pages, "_CROWD"): 0.001,  # 86 seconds of a day
 }
 
 # Zones and instants on which their clocks change, or a midnight of theirs.

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tally.events.sessions import Sessions
-from tally.rollups import totals as moments
+from tally.rollups import totals
 from tally.rollups.totals import COLUMNS, Deltas, hours_touched
 from tally.storage.database import open_database
 from tests.support.app import ManualClock
@@ -130,7 +130,7 @@ def test_what_is_stored_is_what_is_counted(harness: RollupHarness, events: list[
     texts = ("/a", *("x",) * 13, "")
     for half, visitor, is_view in events:
         harness.send((DAY_0_MS + half * MINUTE_MS // 2, 0 if is_view else 2, f"session-{visitor}", texts))
-    counted = moments.count_day(harness.reader, harness.websites[0].number, DAY)
+    counted = totals.count_day(harness.reader, harness.websites[0].number, DAY)
     assert stored(harness) == {quarter - DAY * 96: row for quarter, row in counted.items()} == by_hand(events)
 
 
@@ -160,9 +160,9 @@ def test_clear_takes_one_day_of_one_website(tmp_path: Path) -> None:
     """And nothing beside it."""
     connection = open_database(tmp_path / "analytics.db", create=True)
     rows = [(website, quarter, *range(1, 10)) for website in (1, 2) for quarter in (95, 96, 191, 192)]
-    moments.add(connection, rows)
-    moments.add(connection, rows)
-    moments.clear(connection, 1, 1)
+    totals.add(connection, rows)
+    totals.add(connection, rows)
+    totals.clear(connection, 1, 1)
     left = connection.execute("select * from total_15m order by website, quarter").fetchall()
     doubled = tuple(2 * n for n in range(1, 10))
     assert left == [(1, 95, *doubled), (1, 192, *doubled), *((2, quarter, *doubled) for quarter in (95, 96, 191, 192))]

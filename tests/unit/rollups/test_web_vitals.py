@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 
 from tally.events.dimensions import FIELDS
 from tally.events.validation import METRICS, MOST_OF_METRIC
-from tally.reports import web_vitals as vital_figures
+from tally.reports import web_vitals
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import BeyondRetention
-from tally.rollups import vitals_histogram as vitals
-from tally.rollups import web_vitals as vital_days
+from tally.rollups import vitals_histogram
+from tally.rollups import web_vitals as web_vitals_rollup
 from tally.rollups.rollup_state import KEPT
 from tally.rollups.vitals_histogram import RELATIVE_ERROR, THRESHOLDS
 from tally.rollups.web_vitals import LEVELS, PART_MS
@@ -60,15 +60,17 @@ def metrics(draw: st.DrawFn) -> tuple[str, float]:
 
 
 def slots(name: str, value: float) -> list[int]:
-    return vitals.slots_of(vitals.stored([value if metric == name else None for metric in METRICS]))
+    return vitals_histogram.slots_of(vitals_histogram.stored([value if metric == name else None for metric in METRICS]))
 
 
 @given(metrics())
 def test_a_value_alone(metric: tuple[str, float]) -> None:
     """Its percentiles are it, but for RELATIVE_ERROR, from 1 ms (0.001 of cls) on; its rating is exact."""
     name, value = metric
-    value = vitals.from_stored(vitals.stored([value if metric == name else None for metric in METRICS]))[name]
-    found = vitals.summary(dict.fromkeys(slots(name, value), 1), name)
+    value = vitals_histogram.from_stored(
+        vitals_histogram.stored([value if metric == name else None for metric in METRICS])
+    )[name]
+    found = vitals_histogram.summary(dict.fromkeys(slots(name, value), 1), name)
     least = 0.001 if name == "cls" else 1
     assert found.samples == 1
     for percentile in found.percentiles:
@@ -76,7 +78,7 @@ def test_a_value_alone(metric: tuple[str, float]) -> None:
         assert abs(percentile - value) <= RELATIVE_ERROR * value if value >= least else 0 <= percentile <= least
     good, tolerable = THRESHOLDS[name]
     assert (found.good, found.middling, found.poor) == (value <= good, good < value <= tolerable, value > tolerable)
-    assert sum(map(vitals.is_poor, slots(name, value))) == found.poor
+    assert sum(map(vitals_histogram.is_poor, slots(name, value))) == found.poor
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -84,7 +86,7 @@ def test_where_percentiles_begin(name: str) -> None:
     """Below 1 ms, or 0.001 of cls, they are told as 0, and from there on they are within RELATIVE_ERROR."""
     least, step = (0.001, 0.000_001) if name == "cls" else (1, 0.001)
     for value, is_told in ((least - step, False), (least, True), (least + step, True), (0.9921875 * least, False)):
-        (percentile, *_) = vitals.summary(dict.fromkeys(slots(name, value), 1), name).percentiles
+        (percentile, *_) = vitals_histogram.summary(dict.fromkeys(slots(name, value), 1), name).percentiles
         assert percentile is not None
         assert abs(percentile - value) <= RELATIVE_ERROR * value if is_told else percentile == 0
 
@@ -97,26 +99,28 @@ def test_the_published_thresholds(name: str, good: float, poor: float) -> None:
     """https://web.dev/articles/vitals: good up to the first and with it, poor above the second."""
     cells: dict[int, int] = {}
     for value in (0, good, good + 0.001, poor, poor + 0.001, poor + 0.002, poor + 0.003):
-        vitals.added(cells, [(slot, 1) for slot in slots(name, value)])
-    assert vitals.summary(cells, name)[2:] == (2, 2, 3)
+        vitals_histogram.added(cells, [(slot, 1) for slot in slots(name, value)])
+    assert vitals_histogram.summary(cells, name)[2:] == (2, 2, 3)
 
 
-@given(st.dictionaries(st.integers(0, vitals.EVENTS), st.integers(1, 2**32 - 1)))
+@given(st.dictionaries(st.integers(0, vitals_histogram.EVENTS), st.integers(1, 2**32 - 1)))
 def test_cells_as_bytes(cells: dict[int, int]) -> None:
-    assert dict(vitals.unpacked(vitals.packed(cells))) == cells
+    assert dict(vitals_histogram.unpacked(vitals_histogram.packed(cells))) == cells
 
 
-@given(*[st.dictionaries(st.integers(0, 9) | st.integers(0, vitals.EVENTS), st.integers(1, 300))] * 2)
+@given(*[st.dictionaries(st.integers(0, 9) | st.integers(0, vitals_histogram.EVENTS), st.integers(1, 300))] * 2)
 def test_cells_added_to_bytes(cells: dict[int, int], more: dict[int, int]) -> None:
     sums = {slot: cells.get(slot, 0) + more.get(slot, 0) for slot in cells.keys() | more.keys()}
-    assert vitals.packed_with(vitals.packed(cells), more) == vitals.packed(sums)
+    assert vitals_histogram.packed_with(vitals_histogram.packed(cells), more) == vitals_histogram.packed(sums)
 
 
 @given(st.lists(metrics(), max_size=60))
 def test_stored_and_told(sent: list[tuple[str, float]]) -> None:
     """To a millionth: of a second, and of cls."""
     for name, value in sent:
-        told = vitals.from_stored(vitals.stored([value if metric == name else None for metric in METRICS]))
+        told = vitals_histogram.from_stored(
+            vitals_histogram.stored([value if metric == name else None for metric in METRICS])
+        )
         assert told.keys() == {name}
         assert abs(told[name] - value) <= (0.5e-6 if name == "cls" else 0.5e-3) * 1.000_001
 
@@ -169,14 +173,14 @@ class World:
     def row(self, one: Sent) -> tuple[Any, ...]:
         labels = dict.fromkeys(FIELDS, 0)
         labels |= {name: self.number[getattr(one, name)] for name in ("pathname", "device", "country")}
-        values = vitals.stored([one.values.get(metric) for metric in METRICS])
+        values = vitals_histogram.stored([one.values.get(metric) for metric in METRICS])
         return (*one[:3], *labels.values(), *values)
 
     def add(self, more: list[Sent]) -> None:
         rows = [self.row(one) for one in more]
         with transaction(self.connection):
             self.connection.executemany(f"insert into web_vitals values ({', '.join('?' * 22)})", rows)
-            vital_days.add(self.connection, rows)
+            web_vitals_rollup.add(self.connection, rows)
         self.sent += more
 
     def build(self, most: int = 1 << 30, between: Callable[[], object] = lambda: None) -> None:
@@ -193,26 +197,26 @@ class World:
             return result
 
         with suppress(Killed):
-            while found := do(vital_days.next_block, self.now_ms):
-                do(vital_days.begin_block, *found)
-                for cut in (vital_days.DEVICE, vital_days.PATHNAME):
+            while found := do(web_vitals_rollup.next_block, self.now_ms):
+                do(web_vitals_rollup.begin_block, *found)
+                for cut in (web_vitals_rollup.DEVICE, web_vitals_rollup.PATHNAME):
                     after = -1
                     while after is not None:
-                        after = do(vital_days.merge, cut, *found, after)
-                do(vital_days.end_block, *found)
+                        after = do(web_vitals_rollup.merge, cut, *found, after)
+                do(web_vitals_rollup.end_block, *found)
 
     def check(self) -> None:
         """A day's and block's histograms are what the raw rows say."""
         days = {one.ts_ms // DAY_MS for one in self.sent if one.website == 1}
         for day in days:
             stored, right = (
-                vital_days.stored_day(self.connection, 1, day),
-                vital_days.count_day(self.connection, 1, day),
+                web_vitals_rollup.stored_day(self.connection, 1, day),
+                web_vitals_rollup.count_day(self.connection, 1, day),
             )
             assert stored == right
         for level in LEVELS[1:]:
             for block in {day >> level for day in days}:
-                assert vital_days.is_sum(self.connection, 1, level, block)
+                assert web_vitals_rollup.is_sum(self.connection, 1, level, block)
 
 
 @pytest.fixture
@@ -234,7 +238,7 @@ def plain(sent: list[Sent], scope: Scope, **own: str) -> list[Sent]:
     ]
 
 
-def same(found: vitals.Summary, sent: list[Sent], metric: str) -> None:
+def same(found: vitals_histogram.Summary, sent: list[Sent], metric: str) -> None:
     """A summary is that of these events."""
     values = sorted(one.values[metric] for one in sent if metric in one.values)
     good, tolerable = THRESHOLDS[metric]
@@ -242,7 +246,7 @@ def same(found: vitals.Summary, sent: list[Sent], metric: str) -> None:
     assert found.good == sum(value <= good for value in values)
     assert found.poor == sum(value > tolerable for value in values)
     assert found.good + found.middling + found.poor == len(values)
-    for percent, told in zip(vitals.PERCENTILES, found.percentiles, strict=True):
+    for percent, told in zip(vitals_histogram.PERCENTILES, found.percentiles, strict=True):
         if not values:
             assert told is None
             continue
@@ -272,27 +276,27 @@ def scopes(chance: random.Random) -> Iterator[Scope]:
         yield Scope(1, from_ms, to_ms, chance.choice(filters))
 
 
-def by_pathname(world: World, scope: Scope) -> list[vital_figures.Row]:
+def by_pathname(world: World, scope: Scope) -> list[web_vitals.Row]:
     """All pages, by lcp."""
-    return vital_figures.by_value(world.connection, scope, "pathname", "lcp", 100, world.remembered)
+    return web_vitals.by_value(world.connection, scope, "pathname", "lcp", 100, world.remembered)
 
 
 def compare(world: World) -> None:
     run = world.connection
     for scope in scopes(world.chance):
         inside = plain(world.sent, scope)
-        cells = vital_figures.overall(run, scope)
+        cells = web_vitals.overall(run, scope)
         for metric in METRICS:
-            same(vitals.summary(cells, metric), inside, metric)
+            same(vitals_histogram.summary(cells, metric), inside, metric)
         metric = world.chance.choice(METRICS)
-        days = vital_figures.by_day(run, scope, metric)
+        days = web_vitals.by_day(run, scope, metric)
         first, end = scope.from_ms // DAY_MS, -(-scope.to_ms // DAY_MS)
         assert [begin for begin, _ in days] == [max(scope.from_ms, day * DAY_MS) for day in range(first, end)]
         for begin, found in days:
             same(found, [one for one in inside if one.ts_ms // DAY_MS == begin // DAY_MS], metric)
         for field in ("pathname", "device"):
             limit = world.chance.choice((1, 3, 100))
-            rows = vital_figures.by_value(run, scope, field, metric, limit, world.remembered)
+            rows = web_vitals.by_value(run, scope, field, metric, limit, world.remembered)
             own = {value: plain(inside, scope, **{field: value}) for value in {getattr(one, field) for one in inside}}
             own.pop("", None)
             poor = {
@@ -369,20 +373,20 @@ def test_where_raw_rows_are_gone(world: World) -> None:
     world.add(world.some(800))
     world.build()
     gone = FIRST_DAY + 30
-    right = vital_figures.overall(world.connection, Scope(1, FIRST_DAY * DAY_MS, (gone + 9) * DAY_MS))
+    right = web_vitals.overall(world.connection, Scope(1, FIRST_DAY * DAY_MS, (gone + 9) * DAY_MS))
     with transaction(world.connection):
         world.connection.execute("insert into rollup_state values (1, 0, ?, ?, 0, 1)", (gone - 1, KEPT))
         world.connection.execute("delete from web_vitals where ts < ?", (gone * DAY_MS,))
     scope = Scope(1, FIRST_DAY * DAY_MS, (gone + 9) * DAY_MS)
-    assert vital_figures.overall(world.connection, scope) == right
-    assert sum(row.events for row in by_pathname(world, scope)) == right[vitals.EVENTS]
+    assert web_vitals.overall(world.connection, scope) == right
+    assert sum(row.events for row in by_pathname(world, scope)) == right[vitals_histogram.EVENTS]
     # Quarters of a day that is gone need none of its rows.
     parts = Scope(1, (gone - 9) * DAY_MS + PART_MS, (gone - 9) * DAY_MS + 3 * PART_MS)
-    found = vital_figures.overall(world.connection, parts)
-    assert found.get(vitals.EVENTS, 0) == len(plain(world.sent, parts)) > 0
+    found = web_vitals.overall(world.connection, parts)
+    assert found.get(vitals_histogram.EVENTS, 0) == len(plain(world.sent, parts)) > 0
     for cut in (scope._replace(from_ms=scope.from_ms + 1), scope._replace(filters=(("country", ("DE",)),))):
         with pytest.raises(BeyondRetention) as refused:
-            vital_figures.overall(world.connection, cut)
+            web_vitals.overall(world.connection, cut)
         assert refused.value.from_ms == gone * DAY_MS
     with pytest.raises(BeyondRetention):
         by_pathname(world, scope._replace(from_ms=scope.from_ms + 1))
@@ -415,7 +419,7 @@ def test_damage_is_seen_and_mended(world: World, damage: str) -> None:
     assert wrong
     with transaction(world.connection):
         for verdict in wrong:
-            vital_days.repair(world.connection, 1, verdict.level, verdict.block)
+            web_vitals_rollup.repair(world.connection, 1, verdict.level, verdict.block)
     world.build()
     world.check()
     assert [verdict for verdict in verdicts(world.connection, 1) if verdict.fault == HISTOGRAMS] == []
@@ -452,7 +456,7 @@ def test_what_was_wrong_is_not_remembered(world: World) -> None:
         assert by_pathname(world, everything) != right
         with transaction(world.connection):
             for day in range(FIRST_DAY, FIRST_DAY + DAYS):
-                vital_days.repair(world.connection, 1, 0, day)
+                web_vitals_rollup.repair(world.connection, 1, 0, day)
         world.build()
         assert by_pathname(world, everything) == right
 
@@ -477,7 +481,7 @@ def test_what_is_settled_is_read_once(world: World) -> None:
 
 def test_steps_are_short(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A step writes at most so many values."""
-    monkeypatch.setattr(vital_days, "_VALUES_A_STEP", 3)
+    monkeypatch.setattr(web_vitals_rollup, "_VALUES_A_STEP", 3)
     world.add(world.some(600))
     written: list[int] = []
     world.build(between=lambda: written.append(world.connection.total_changes))
@@ -493,6 +497,6 @@ def test_what_is_undone_leaves_nothing(world: World) -> None:
     before = world.connection.execute("select * from web_vitals_histogram").fetchall()
     rows = [world.row(one) for one in world.some(20)]
     world.connection.execute("begin")
-    vital_days.add(world.connection, rows)
+    web_vitals_rollup.add(world.connection, rows)
     world.connection.execute("rollback")
     assert world.connection.execute("select * from web_vitals_histogram").fetchall() == before

@@ -25,21 +25,16 @@ from tally.accounts.usage import usage_of_month
 from tally.accounts.websites import add_website, all_websites
 from tally.demo import build
 from tally.demo.sites import SITES
-from tally.ingest import lifecycle as running
-from tally.ingest import rejected_events as left_out
+from tally.ingest import lifecycle, rejected_events
 from tally.ingest.writer import forget_old
-from tally.maintenance import backup as backups
-from tally.maintenance import doctor_database, retention
+from tally.maintenance import backup, doctor_database, retention
 from tally.reports import experiments, funnels
-from tally.rollups import experiments as trials
-from tally.rollups import heatmaps as heat_days
-from tally.rollups import rollup_state
-from tally.rollups import visit_pages as visit_days
-from tally.rollups import web_vitals as vital_days
+from tally.rollups import experiments as experiment_rollups
+from tally.rollups import heatmaps, rollup_state, visit_pages, web_vitals
 from tally.rollups.traffic import traffic_of
 from tally.rollups.verify import verdicts
 from tally.settings import Settings
-from tally.storage import meta as notes
+from tally.storage import meta
 from tally.storage.database import open_database
 from tally.storage.health import FAILING
 from tally.timestamps import iso
@@ -258,12 +253,12 @@ def mend_measurements(app: App, overheard: "Overheard", website: int, day: int) 
     connection.execute(wrong, (website, day, b"00"))
     connection.execute("insert into heatmap_count values (?, 0, ?, 9999, 1, 0, 0, 0, 0, 0)", (website, day))
     overheard.listen_to(connection)
-    vital_days.repair(connection, website, 0, day)
-    vital_days.repair(connection, website, 3, day >> 3)
-    visit_days.invalidate(connection, website, 3, day >> 3)
-    trials.repair(connection, website, day)
-    heat_days.repair(connection, website, 0, day)
-    heat_days._run_progress_handler(connection)
+    web_vitals.repair(connection, website, 0, day)
+    web_vitals.repair(connection, website, 3, day >> 3)
+    visit_pages.invalidate(connection, website, 3, day >> 3)
+    experiment_rollups.repair(connection, website, day)
+    heatmaps.repair(connection, website, 0, day)
+    heatmaps._run_progress_handler(connection)
     connection.close()
 
 
@@ -321,7 +316,7 @@ async def play(app: App, overheard: Overheard) -> None:
 async def leave_out(app: App, key: str, website: str) -> None:
     """An event is not taken, that is counted and read, and older ones are forgotten."""
     await app.admin(lambda run: run.execute("insert into rejected_event values (1, 5, 0, 1)"))
-    app.store.rejected_events._forgot_ns -= left_out._FORGET_NS  # where old ones were looked for already
+    app.store.rejected_events._forgot_ns -= rejected_events._FORGET_NS  # where old ones were looked for already
     answer = await app.collect({"type": "pageview", "website_id": website, "url": "x"})
     assert answer.status == 400
     await app.store.tick()
@@ -388,7 +383,7 @@ async def play_rollups(app: App, key: str, website: str, overheard: Overheard) -
     assert not [verdict for verdict in verdicts(connection, number) if verdict.fault or verdict.skipped]
     copy = app.db.with_name("copy.db")
     with copy.open("xb") as empty:
-        backups.copy_database(connection, copy, empty.fileno(), lambda: False)
+        backup.copy_database(connection, copy, empty.fileno(), lambda: False)
     connection.close()
     await ask(app, key, website, (*QUESTIONS, *LISTS, *RAGGED, *MEASURED))
     mend_measurements(app, overheard, number, day)
@@ -445,7 +440,7 @@ def administer(connection: sqlite3.Connection) -> None:
     key_salt(connection)
     has_account(connection)
     logins.forget_devices(connection, [bytes(32)])
-    notes.clock_state(connection)
+    meta.clock_state(connection)
     doctor_database.newest_ms(connection, NOON_MS)
     build._add_usage(connection, owner, Counter({202611: 1}))
     build._add_heat(connection, all_websites(connection)[0].number, SITES[0], NOON_MS, 0.01)
@@ -462,7 +457,7 @@ async def overheard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Overhear
     heard = Overheard()
     monkeypatch.setattr(funnels, "MAX_HITS", 1)
     monkeypatch.setattr(experiments, "MAX_ROWS", 0)
-    monkeypatch.setattr(running, "PAUSE_S", 1e6)  # the run itself says when rollups are worked on
+    monkeypatch.setattr(lifecycle, "PAUSE_S", 1e6)  # the run itself says when rollups are worked on
     app = App(Settings(db=tmp_path / "analytics.db"), ManualClock())
     await app.open()
     try:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from tally.storage.database import open_database
-from tally.storage.sql import events as queries
-from tally.storage.sql import measurements as measuring
+from tally.storage.sql import events as sql
+from tally.storage.sql import measurements as measurements_statements
 from tally.storage.sql.events import FILTERS, Place, Query, Scope
 from tests.support.cases import cases
 from tests.support.read_api import FIELDS as SEED_FIELDS
@@ -112,8 +112,8 @@ def test_stats(
     filled: sqlite3.Connection, scope: Scope, expected_traffic: tuple[int, ...], expected_visits: tuple[int, ...]
 ) -> None:
     """visitors, pageviews, events of E; visits that begin in the range and have an event in E."""
-    assert run(filled, queries.stats(scope)) == [(*expected_traffic, *expected_visits)]
-    assert run(filled, queries.visitors(scope)) == [expected_traffic[:1]]
+    assert run(filled, sql.stats(scope)) == [(*expected_traffic, *expected_visits)]
+    assert run(filled, sql.visitors(scope)) == [expected_traffic[:1]]
 
 
 def added_up(rows: list[tuple[int, ...]]) -> dict[int, tuple[int, ...]]:
@@ -128,42 +128,42 @@ def test_series(filled: sqlite3.Connection) -> None:
     """A visit counts in the bucket in which it begins, with E of the whole range."""
     edges = [(0, 2_000), (2_000, 3_000), (3_000, 4_000), (4_000, 9_000), (9_000, 9_001)]
     scope = Scope(W, 0, 9_001)
-    found = added_up(run(filled, queries.series(scope, edges)))
+    found = added_up(run(filled, sql.series(scope, edges)))
     assert found == {0: (1, 1, 1, 0), 1: (1, 0, 1, 1), 2: (1, 1, 1, 1), 4: (1, 1, 1, 0)}
     named = scope._replace(filters=(("event_name", ("signup",)),))
-    found = added_up(run(filled, queries.series(named, edges)))
+    found = added_up(run(filled, sql.series(named, edges)))
     assert found == {0: (0, 1, 0, 0), 1: (1, 0, 0, 1), 2: (1, 1, 0, 1)}
 
 
 def test_in_order(filled: sqlite3.Connection) -> None:
     """Four lists of one length, oldest first; at one moment by id."""
-    assert run(filled, queries.in_order(W, "pathname", 1_000, 3_000)) == [
+    assert run(filled, sql.in_order(W, "pathname", 1_000, 3_000)) == [
         ("[0,1000,1000]", "[1,1,1]", "[0,0,1]", "[1,2,2]")
     ]
-    assert run(filled, queries.in_order(W, "", 2_000, 3_000)) == [("[0,0]", "[1,1]", "[0,1]", "[0,0]")]
-    assert run(filled, queries.in_order(W, "pathname", 20_000, 30_000)) == [("[]",) * 4]
+    assert run(filled, sql.in_order(W, "", 2_000, 3_000)) == [("[0,0]", "[1,1]", "[0,1]", "[0,0]")]
+    assert run(filled, sql.in_order(W, "pathname", 20_000, 30_000)) == [("[]",) * 4]
 
 
 def test_counts(filled: sqlite3.Connection) -> None:
     """A row for each value in E; the row of unset is label 0's. In no order: tally/reports/stats.py sorts."""
-    pathname = queries.counts(Scope(W, 0, 10_000), "pathname")
+    pathname = sql.counts(Scope(W, 0, 10_000), "pathname")
     assert sorted(run(filled, pathname)) == [(0, 1, 0, 1), (1, 2, 3, 0), (2, 1, 1, 1)]
-    assert run(filled, queries.counts(Scope(W, 0, 10_000, IOS), "pathname")) == [(1, 2, 2, 0)]
-    assert run(filled, queries.counts(Scope(W, 20_000, 30_000), "pathname")) == []
+    assert run(filled, sql.counts(Scope(W, 0, 10_000, IOS), "pathname")) == [(1, 2, 2, 0)]
+    assert run(filled, sql.counts(Scope(W, 20_000, 30_000), "pathname")) == []
 
 
 def test_texts(database: sqlite3.Connection) -> None:
     """Those that were asked for, each once."""
-    assert sorted(run(database, queries.texts([9, 0, 1, 1, 77]))) == [(0, ""), (1, "/a"), (9, "\U0001f600")]
-    assert run(database, queries.texts([])) == []
+    assert sorted(run(database, sql.texts([9, 0, 1, 1, 77]))) == [(0, ""), (1, "/a"), (9, "\U0001f600")]
+    assert run(database, sql.texts([])) == []
 
 
 def test_traffic(filled: sqlite3.Connection) -> None:
     """The events of E."""
-    assert run(filled, queries.traffic(Scope(W, 0, 10_000))) == [(6,)]
-    assert run(filled, queries.traffic(Scope(W, 1_000, 2_000))) == [(1,)]
-    assert run(filled, queries.traffic(Scope(W, 0, 10_000, IOS))) == [(2,)]
-    assert run(filled, queries.traffic(Scope(W + 2, 0, 10_000))) == [(0,)]
+    assert run(filled, sql.traffic(Scope(W, 0, 10_000))) == [(6,)]
+    assert run(filled, sql.traffic(Scope(W, 1_000, 2_000))) == [(1,)]
+    assert run(filled, sql.traffic(Scope(W, 0, 10_000, IOS))) == [(2,)]
+    assert run(filled, sql.traffic(Scope(W + 2, 0, 10_000))) == [(0,)]
 
 
 # --- totals of quarters
@@ -198,7 +198,7 @@ def quarters(database: sqlite3.Connection) -> sqlite3.Connection:
 )
 def test_totals(quarters: sqlite3.Connection, first: int, end: int, midnight: int, expected: tuple[int, ...]) -> None:
     """tally/storage/sql/events.py: "the sum of last_seen before the quarter `midnight`, of first_seen from it on"."""
-    assert run(quarters, queries.totals(W, first, end, midnight)) == [expected]
+    assert run(quarters, sql.totals(W, first, end, midnight)) == [expected]
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_totals(quarters: sqlite3.Connection, first: int, end: int, midnight: in
 )
 def test_days(quarters: sqlite3.Connection, first: int, end: int, expected: list[tuple[int, ...]]) -> None:
     """Each local day is the end of one UTC day and the beginning of another."""
-    assert run(quarters, queries.days(W, first, end)) == expected
+    assert run(quarters, sql.days(W, first, end)) == expected
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_hours(quarters: sqlite3.Connection, first: int, end: int, expected: lis
     """tally/storage/sql/events.py: "an hour that crosses midnight UTC: those before it, and those whose first ... lies
     behind".
     """
-    assert run(quarters, queries.hours(W, first, end)) == expected
+    assert run(quarters, sql.hours(W, first, end)) == expected
 
 
 DAY_MS = 86_400_000
@@ -248,25 +248,25 @@ def test_who_came_first_and_last(database: sqlite3.Connection) -> None:
     def number(query: Query) -> int:
         return int(run(database, query)[0][0])
 
-    assert number(queries.came_first(W, 0, 500, 600)) == 2  # 2 and 4; 1 was there before
-    assert number(queries.came_first(W, 0, 500, 550)) == 1
-    assert number(queries.came_first(W, 0, 600, 700)) == 0
-    assert number(queries.came_first(W, DAY_MS, DAY_MS, DAY_MS + 2)) == 1
-    assert number(queries.came_last(W, DAY_MS, 500, 551)) == 3  # 1 and 3 at 550, 4
-    assert number(queries.came_last(W, DAY_MS, 100, 101)) == 0  # 1 comes again
-    assert number(queries.came_last(W, DAY_MS, 540, 600)) == 3
-    assert number(queries.came_last(W, DAY_MS, 600, 601)) == 1
-    assert number(queries.came_last(W, 2 * DAY_MS, DAY_MS, DAY_MS + 2)) == 1
+    assert number(sql.came_first(W, 0, 500, 600)) == 2  # 2 and 4; 1 was there before
+    assert number(sql.came_first(W, 0, 500, 550)) == 1
+    assert number(sql.came_first(W, 0, 600, 700)) == 0
+    assert number(sql.came_first(W, DAY_MS, DAY_MS, DAY_MS + 2)) == 1
+    assert number(sql.came_last(W, DAY_MS, 500, 551)) == 3  # 1 and 3 at 550, 4
+    assert number(sql.came_last(W, DAY_MS, 100, 101)) == 0  # 1 comes again
+    assert number(sql.came_last(W, DAY_MS, 540, 600)) == 3
+    assert number(sql.came_last(W, DAY_MS, 600, 601)) == 1
+    assert number(sql.came_last(W, 2 * DAY_MS, DAY_MS, DAY_MS + 2)) == 1
 
 
 def test_visitors_of_a_stretch(filled: sqlite3.Connection) -> None:
     """Distinct, up to so many; and how many of some are there."""
-    assert sorted(run(filled, queries.visitors_between(W, 0, 10_000, 9))) == [(1,), (2,)]
-    assert len(run(filled, queries.visitors_between(W, 0, 10_000, 1))) == 1
-    assert run(filled, queries.visitors_between(W, 2_001, 9_000, 9)) == [(2,)]
-    assert run(filled, queries.how_many_of(W, 0, 3_000, [1, 2, 3])) == [(1,)]
-    assert run(filled, queries.how_many_of(W, 0, 3_001, [1, 2, 3])) == [(2,)]
-    assert run(filled, queries.how_many_of(W, 0, 3_001, [])) == [(0,)]
+    assert sorted(run(filled, sql.visitors_between(W, 0, 10_000, 9))) == [(1,), (2,)]
+    assert len(run(filled, sql.visitors_between(W, 0, 10_000, 1))) == 1
+    assert run(filled, sql.visitors_between(W, 2_001, 9_000, 9)) == [(2,)]
+    assert run(filled, sql.how_many_of(W, 0, 3_000, [1, 2, 3])) == [(1,)]
+    assert run(filled, sql.how_many_of(W, 0, 3_001, [1, 2, 3])) == [(2,)]
+    assert run(filled, sql.how_many_of(W, 0, 3_001, [])) == [(0,)]
 
 
 # --- values of days
@@ -275,7 +275,7 @@ def test_visitors_of_a_stretch(filled: sqlite3.Connection) -> None:
 @pytest.fixture
 def rolled(database: sqlite3.Connection) -> sqlite3.Connection:
     """Days 10 and 11, folded, and 12, with nothing folded; a block of the first two."""
-    everything = queries.ALL
+    everything = sql.ALL
     for website in (W, W + 1):
         for day in (10, 11, 12):
             database.execute("insert into rollup_state values (?, 0, ?, 1, 0, 1)", (website, day))
@@ -300,25 +300,25 @@ def rolled(database: sqlite3.Connection) -> sqlite3.Connection:
 )
 def test_sums(rolled: sqlite3.Connection, tiles: list[tuple[int, int]], expected: list[tuple[int, ...]]) -> None:
     """Blocks of any level, added up by value."""
-    assert sorted(run(rolled, queries.sums(W, 0, tiles))) == expected
+    assert sorted(run(rolled, sql.sums(W, 0, tiles))) == expected
 
 
 def test_folded_and_matching(rolled: sqlite3.Connection) -> None:
     """How many events are folded on each day, and how many of them have one of some values."""
-    assert run(rolled, queries.folded(W, 10, 13)) == [(10, 6), (11, 7)]
-    assert run(rolled, queries.folded(W, 11, 12)) == [(11, 7)]
-    assert sorted(run(rolled, queries.matching(W, 0, 10, 13, ["/a"]))) == [(10, 4), (11, 7)]
-    assert sorted(run(rolled, queries.matching(W, 0, 10, 13, ["/a", "/b", "/a", "nowhere"]))) == [(10, 6), (11, 7)]
-    assert run(rolled, queries.matching(W, 0, 10, 11, ["/b"])) == [(10, 2)]
-    assert run(rolled, queries.matching(W, 0, 12, 13, ["/a"])) == []
+    assert run(rolled, sql.folded(W, 10, 13)) == [(10, 6), (11, 7)]
+    assert run(rolled, sql.folded(W, 11, 12)) == [(11, 7)]
+    assert sorted(run(rolled, sql.matching(W, 0, 10, 13, ["/a"]))) == [(10, 4), (11, 7)]
+    assert sorted(run(rolled, sql.matching(W, 0, 10, 13, ["/a", "/b", "/a", "nowhere"]))) == [(10, 6), (11, 7)]
+    assert run(rolled, sql.matching(W, 0, 10, 11, ["/b"])) == [(10, 2)]
+    assert run(rolled, sql.matching(W, 0, 12, 13, ["/a"])) == []
 
 
 def test_last_kept(rolled: sqlite3.Connection) -> None:
     """The last day whose rows are gone; none where all are there."""
-    assert run(rolled, queries.last_kept(W)) == []
+    assert run(rolled, sql.last_kept(W)) == []
     rolled.execute("update rollup_state set state = 3 where website = ? and level = 0 and block < 12", (W,))
     rolled.execute("update rollup_state set state = 3 where website = ? and level = 0", (W + 1,))
-    assert run(rolled, queries.last_kept(W)) == [(11,)]
+    assert run(rolled, sql.last_kept(W)) == [(11,)]
 
 
 def test_not_folded(filled: sqlite3.Connection) -> None:
@@ -334,14 +334,14 @@ def test_not_folded(filled: sqlite3.Connection) -> None:
             event_name=0,
         )
     filled.execute("insert into open_day_visitor_value values (?, 0, 2, 0, 2), (?, 0, 1, 1, 2)", (W, W))
-    found = sorted(run(filled, queries.not_folded(W, 0, 0, 2_000, 10_000)))
+    found = sorted(run(filled, sql.not_folded(W, 0, 0, 2_000, 10_000)))
     assert found == [(0, 1, 0, 1), (1, 1, 2, 0), (2, 1, 1, 1)]
     filled.execute("delete from open_day_visitor")
-    assert sorted(run(filled, queries.not_folded(W, 0, 0, 2_000, 10_000)))[1] == (1, 2, 2, 0)
+    assert sorted(run(filled, sql.not_folded(W, 0, 0, 2_000, 10_000)))[1] == (1, 2, 2, 0)
 
 
 def listed(connection: sqlite3.Connection, scope: Scope, place: Place, limit: int = 100) -> list[int]:
-    return [row[0] for row in run(connection, queries.events(scope, place, limit))]
+    return [row[0] for row in run(connection, sql.events(scope, place, limit))]
 
 
 @pytest.fixture
@@ -385,7 +385,7 @@ def test_events(measured: sqlite3.Connection, scope: Scope, place: Place, limit:
 
 def test_columns_of_events(measured: sqlite3.Connection) -> None:
     """The columns of /events, null where not theirs; labels come as their texts."""
-    rows = {row[0]: row[1:] for row in run(measured, queries.events(Scope(W, 0, 10_000), Place(FIRST, FIRST, 9), 100))}
+    rows = {row[0]: row[1:] for row in run(measured, sql.events(Scope(W, 0, 10_000), Place(FIRST, FIRST, 9), 100))}
     unset = ("",) * 13
     nothing = (None,) * 5
     assert rows[3] == (2, 2_000, "/b", *unset, "signup", None, 1, 0, None, None, None, None, *nothing)
@@ -402,17 +402,17 @@ def test_latest(database: sqlite3.Connection) -> None:
     traffic(database, 600, 6, 2, visitor=4, visit=5, pathname=3)
     traffic(database, 601, 7, visitor=5, pathname=1)  # later than asked for
     rows = [(4, 5, 0, 3, 600), (3, 0, 1, 2, 500), (3, 0, 1, 1, 500), (2, 0, 1, 1, 101)]
-    assert run(database, queries.latest(W, 100, 600)) == rows
-    assert run(database, queries.latest(W, 100, 600, [3, 2, 1])) == rows[1:]
-    assert run(database, queries.latest(W, 100, 600, [])) == []
-    assert run(database, queries.latest(2, 100, 600)) == []
+    assert run(database, sql.latest(W, 100, 600)) == rows
+    assert run(database, sql.latest(W, 100, 600, [3, 2, 1])) == rows[1:]
+    assert run(database, sql.latest(W, 100, 600, [])) == []
+    assert run(database, sql.latest(2, 100, 600)) == []
 
 
 def test_newest(database: sqlite3.Connection) -> None:
     """What is later than now, if anything is."""
     traffic(database, 100, 9)
     traffic(database, 101, 1)
-    found = [run(database, queries.newest(W, after_ms)) for after_ms in (99, 100, 101)]
+    found = [run(database, sql.newest(W, after_ms)) for after_ms in (99, 100, 101)]
     assert found == [[(101,)], [(101,)], [(None,)]]
 
 
@@ -420,38 +420,38 @@ def test_newest(database: sqlite3.Connection) -> None:
 
 HOSTILE = ("' or 1=1 --", "'; drop table event; --", "1) union select 1 --", '"', "\0", "\ud800x"[1:], "%", "?")
 SCOPED: dict[str, Callable[[Scope], Query]] = {
-    "stats": queries.stats,
-    "visitors": queries.visitors,
-    "series": lambda scope: queries.series(scope, [(0, 1)]),
-    "counts": lambda scope: queries.counts(scope, "os"),
-    "traffic": queries.traffic,
-    "events": lambda scope: queries.events(scope, Place(FIRST, FIRST, 1), 10),
+    "stats": sql.stats,
+    "visitors": sql.visitors,
+    "series": lambda scope: sql.series(scope, [(0, 1)]),
+    "counts": lambda scope: sql.counts(scope, "os"),
+    "traffic": sql.traffic,
+    "events": lambda scope: sql.events(scope, Place(FIRST, FIRST, 1), 10),
 }
 # Of measurements; tally/storage/sql/measurements.py has the same wall.
 MEASURED: dict[str, Callable[[Scope], Query]] = {
-    "vitals": measuring.vitals,
-    "vitals_of": lambda scope: measuring.vitals_of(scope, "os", "lcp", [1]),
-    "vital_ranks": lambda scope: measuring.vital_ranks(scope, "os", "lcp", 1.0),
-    "trials_of": measuring.trials_of,
+    "vitals": measurements_statements.vitals,
+    "vitals_of": lambda scope: measurements_statements.vitals_of(scope, "os", "lcp", [1]),
+    "vital_ranks": lambda scope: measurements_statements.vital_ranks(scope, "os", "lcp", 1.0),
+    "trials_of": measurements_statements.trials_of,
 }
 OTHERS: dict[str, Query] = {
-    "latest": queries.latest(W, 0, 1, [1]),
-    "newest": queries.newest(W, 0),
-    "texts": queries.texts([1]),
-    "first_texts": queries.first_texts([1], 1),
-    "in_order": queries.in_order(W, "os", 0, 1),
-    "totals": queries.totals(W, 0, 1, 1),
-    "days": queries.days(W, 0, 1),
-    "hours": queries.hours(W, 0, 1),
-    "came_first": queries.came_first(W, 0, 0, 1),
-    "came_last": queries.came_last(W, 0, 0, 1),
-    "visitors_between": queries.visitors_between(W, 0, 1, 1),
-    "how_many_of": queries.how_many_of(W, 0, 1, [1]),
-    "sums": queries.sums(W, 0, [(0, 1)]),
-    "not_folded": queries.not_folded(W, 0, 0, 0, 1),
-    "matching": queries.matching(W, 0, 0, 1, HOSTILE),
-    "folded": queries.folded(W, 0, 1),
-    "last_kept": queries.last_kept(W),
+    "latest": sql.latest(W, 0, 1, [1]),
+    "newest": sql.newest(W, 0),
+    "texts": sql.texts([1]),
+    "first_texts": sql.first_texts([1], 1),
+    "in_order": sql.in_order(W, "os", 0, 1),
+    "totals": sql.totals(W, 0, 1, 1),
+    "days": sql.days(W, 0, 1),
+    "hours": sql.hours(W, 0, 1),
+    "came_first": sql.came_first(W, 0, 0, 1),
+    "came_last": sql.came_last(W, 0, 0, 1),
+    "visitors_between": sql.visitors_between(W, 0, 1, 1),
+    "how_many_of": sql.how_many_of(W, 0, 1, [1]),
+    "sums": sql.sums(W, 0, [(0, 1)]),
+    "not_folded": sql.not_folded(W, 0, 0, 0, 1),
+    "matching": sql.matching(W, 0, 0, 1, HOSTILE),
+    "folded": sql.folded(W, 0, 1),
+    "last_kept": sql.last_kept(W),
 }
 
 
@@ -467,8 +467,8 @@ def test_every_query_is_looked_at_here() -> None:
     """A new query is to be put behind the wall too."""
     # A part of them, and what takes numbers alone.
     helpers = {"filters_of", "by_level"}
-    assert {*SCOPED, *OTHERS, *helpers} == public_functions(queries)
-    assert {*MEASURED, "labels", "trials"} == public_functions(measuring)
+    assert {*SCOPED, *OTHERS, *helpers} == public_functions(sql)
+    assert {*MEASURED, "labels", "trials"} == public_functions(measurements_statements)
 
 
 def test_filters_are_the_fields_and_two_more() -> None:
@@ -488,10 +488,10 @@ def test_a_name_that_is_no_filter_never_reaches_sql(query: Callable[[Scope], Que
 def test_a_name_that_is_no_field_has_no_list(field: str) -> None:
     """The 14 dimensions; event_name has an endpoint of its own."""
     with pytest.raises(KeyError):
-        queries.counts(Scope(W, 0, 1), field)
+        sql.counts(Scope(W, 0, 1), field)
     if field:  # without one it is about all traffic
         with pytest.raises(KeyError):
-            queries.in_order(W, field, 0, 1)
+            sql.in_order(W, field, 0, 1)
 
 
 @cases("query", [*SCOPED.values(), *MEASURED.values()], ids=[*SCOPED, *MEASURED])
@@ -508,7 +508,7 @@ def test_values_are_parameters_always(
 
 def test_the_filter_of_rollups_takes_parameters(filled: sqlite3.Connection) -> None:
     """Rule: "Values are parameters, always": `matching` takes what a client sent, too."""
-    hostile, plain = (queries.matching(W, 0, 0, 1, values) for values in (HOSTILE, ("x",) * len(HOSTILE)))
+    hostile, plain = (sql.matching(W, 0, 0, 1, values) for values in (HOSTILE, ("x",) * len(HOSTILE)))
     assert hostile[0] == plain[0]
     assert run(filled, hostile) == []
 

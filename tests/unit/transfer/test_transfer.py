@@ -34,7 +34,7 @@ from tally.events.visits import Visit
 from tally.rollups import rollup_state
 from tally.rollups.verify import verdicts
 from tally.storage.database import connect_reader, open_database, transaction
-from tally.transfer import line_format as portable
+from tally.transfer import line_format
 from tally.transfer.exporter import count_events, export_events
 from tally.transfer.files import MOST_LINE_BYTES, BadFile, open_source, open_target
 from tally.transfer.importer import Sizes, Summary, import_events
@@ -68,7 +68,7 @@ def read(item: Any, website: int = WEBSITE, now_ms: int = NOON_MS) -> Any:
 
 
 def test_the_keys_of_a_line_are_those_of_events_and_visitor() -> None:
-    assert (*EVENT_COLUMNS, "visitor") == portable.COLUMNS
+    assert (*EVENT_COLUMNS, "visitor") == line_format.COLUMNS
 
 
 def test_a_line_goes_in_as_it_is() -> None:
@@ -547,11 +547,11 @@ def test_what_is_imported_is_exported(port: Port) -> None:
     lines = port.lines()
     # Ids are the database's own, in the order of a chunk's lines.
     assert [line["id"] for line in lines] == [8, *range(1, 8)]
-    assert all(tuple(line) == portable.COLUMNS for line in lines)
+    assert all(tuple(line) == line_format.COLUMNS for line in lines)
     for line, item in zip(lines, [VARIETY[-1], *VARIETY[:-1]], strict=True):
         own = {"id": line["id"], "visit": line["visit"], "visitor": line["visitor"], "timestamp": line["timestamp"]}
         own |= {"variant": "v"} if line["type"] == "ab_convert" else {}
-        assert line == dict.fromkeys(portable.COLUMNS) | item | own
+        assert line == dict.fromkeys(line_format.COLUMNS) | item | own
     assert lines[0]["timestamp"] == "1970-01-01T00:00:00.000+00:00"
     assert lines[-1]["timestamp"] == "2026-11-18T12:00:00.000+00:00"
     assert {line["type"]: line["visitor"] is None for line in lines}["vitals"]
