@@ -41,7 +41,7 @@ ORIGIN_NOT_ALLOWED = Kind(
     403,
     "origin_not_allowed",
     "This page's origin is neither the website's domain nor a subdomain of it: check the domain, "
-    "or add the origin with `website add --allow-origin`.",
+    "or add the origin in the website's settings.",
 )
 MISSING_API_KEY = Kind(401, "missing_api_key", "Send an API key: Authorization: Bearer <API_KEY>.")
 INVALID_API_KEY = Kind(

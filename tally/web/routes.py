@@ -1,8 +1,8 @@
 """The table of routes: method, path and handler of everything that the server answers.
 
 The routes of reports follow from their table (tally/api/reports.py): one for each way of authorisation. `add_routes`
-registers a table with an application, below the configured base path; GET answers HEAD as well. The README's list of
-routes, openapi.yaml and the tests of authorisation are checked against ROUTES.
+registers a table with an application, below the configured base path; GET answers HEAD as well. The pages of
+docs/reference, openapi.yaml and the tests of authorisation are checked against ROUTES.
 """
 
 import re

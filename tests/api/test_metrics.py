@@ -267,7 +267,8 @@ async def test_every_metric_is_documented(make_app: MakeApp, tmp_path: Any) -> N
     page = (ROOT / "docs" / "monitoring.md").read_text()
     names = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE tally_")}
     assert len(names) > 25
-    assert [name for name in names if f"`{name}`" not in page] == []
+    lacking = sorted(name for name in names if f"`{name}`" not in page)
+    assert lacking == [], f"add a row to docs/monitoring.md for: {lacking}"
 
 
 @pytest.mark.parametrize("kind", ["counter", "gauge", "histogram"])

@@ -45,8 +45,8 @@ def anchors(text: str) -> set[str]:
 def test_every_setting_is_documented_with_its_default(setting: object) -> None:
     rows = page("configuration.md").splitlines()
     row = next((line for line in rows if line.startswith(f"| `{option_name(setting)}`")), "")
-    assert row, f"docs/configuration.md lacks {option_name(setting)}"
-    assert variable_name(setting) in row
+    assert row, f"docs/configuration.md lacks {option_name(setting)}: add a row"
+    assert variable_name(setting) in row, f"docs/configuration.md: add {variable_name(setting)} to the row {row!r}"
     default = setting.default
     shown = (
         ", ".join(default)
@@ -55,7 +55,7 @@ def test_every_setting_is_documented_with_its_default(setting: object) -> None:
         if isinstance(default, int) and setting.name != "port"
         else str(default or "none")
     )
-    assert f"| {shown} |" in row, f"its default, {shown}, is not in {row!r}"
+    assert f"| {shown} |" in row, f"docs/configuration.md: the default, {shown}, is not in {row!r}"
 
 
 def page_of(path: str) -> str:
@@ -71,12 +71,13 @@ def page_of(path: str) -> str:
 def test_every_route_is_documented(route: object) -> None:
     path = re.sub(r"{(\w+)}", r":\1", route.path)
     text = page(page_of(route.path)).replace("/top/pathname", "/top/:field")
-    assert re.search(rf"{re.escape(path)}(?![\w/-])", text), f"docs/{page_of(route.path)} lacks {path}"
+    assert re.search(rf"{re.escape(path)}(?![\w/-])", text), f"docs/{page_of(route.path)} must describe {path}"
 
 
 def test_every_type_and_dimension_is_documented() -> None:
     text = page("reference/collect-api.md")
-    assert [name for name in (*TYPES, *FIELDS) if f"`{name}`" not in text] == []
+    lacking = [name for name in (*TYPES, *FIELDS) if f"`{name}`" not in text]
+    assert lacking == [], f"add to docs/reference/collect-api.md: {lacking}"
 
 
 def test_every_error_code_is_documented() -> None:
@@ -86,7 +87,7 @@ def test_every_error_code_is_documented() -> None:
     lacking = [
         code for code, kind in codes.items() if f"`{code}`" not in (of_pages if kind in errors.OF_PAGES else text)
     ]
-    assert lacking == []
+    assert lacking == [], f"add to docs/reference/errors.md, or account-api.md for errors.OF_PAGES: {lacking}"
 
 
 def test_every_rejection_code_is_documented() -> None:
@@ -94,20 +95,23 @@ def test_every_rejection_code_is_documented() -> None:
     described = yaml.safe_load((ROOT / "static" / "openapi.yaml").read_text())
     codes = described["components"]["schemas"]["EventErrorCode"]["enum"]
     section = page("reference/errors.md").split("## Rejected events")[1].split("\n## ")[0]
-    assert [code for code in codes if f"| `{code}` |" not in section] == []
+    lacking = [code for code in codes if f"| `{code}` |" not in section]
+    assert lacking == [], f"add to docs/reference/errors.md, section Rejected events: {lacking}"
 
 
 def test_every_package_is_described() -> None:
     packages = [path.parent.name for path in (ROOT / "tally").glob("*/__init__.py")]
     text = page("architecture.md")
-    assert [name for name in packages if f"`tally/{name}/`" not in text] == []
+    lacking = [name for name in packages if f"`tally/{name}/`" not in text]
+    assert lacking == [], f"add to the table of docs/architecture.md: {lacking}"
 
 
 def test_every_command_is_documented() -> None:
     text = page("cli.md")
     found = [" ".join(words) for words in command_words()]
     assert {"serve", "help", "account list", "website remove", "key revoke"} <= set(found)
-    assert [words for words in found if not re.search(rf"(`|### |server |, ){re.escape(words)}\b", text)] == []
+    lacking = [words for words in found if not re.search(rf"(`|### |server |, ){re.escape(words)}\b", text)]
+    assert lacking == [], f"add to docs/cli.md: {lacking}"
 
 
 def command_words(parser: argparse.ArgumentParser | None = None, before: tuple[str, ...] = ()) -> list[tuple[str, ...]]:

@@ -388,7 +388,7 @@ def test_a_name_keeps_the_list_readable(name: str, here: Command, a_website: str
     assert succeeded(here("website", "list")) == f"{a_website}\texample.com\texample.com\n"
 
 
-# --allow-origin: "A website may list exact extra origins (`website add --allow-origin capacitor://localhost`)"
+# --allow-origin: "A website may list exact extra origins, such as `capacitor://localhost`"
 
 
 EXTRA_ORIGINS = {

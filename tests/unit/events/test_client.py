@@ -228,7 +228,7 @@ EXTRAS = ("capacitor://localhost", "Ionic://App.Local", "http://localhost:8100",
     ],
 )
 def test_extra_origins(headers: dict[str, str], taken: bool) -> None:
-    """ "A website may list exact extra origins (`website add --allow-origin capacitor://localhost`)"."""
+    """ "A website may list exact extra origins, such as `capacitor://localhost`"."""
     assert allows(page_origin(headers), "example.com", EXTRAS) is taken
 
 
