@@ -266,9 +266,10 @@ async def test_heads_are_bounded_together(app: App, connect: Connect, monkeypatc
 async def test_requests_sent_ahead_are_counted(app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     """They take more than their bytes; asked, they take nothing any more."""
     everybody = connections(app)
-    reader, writer = await connect(BIG + HEALTH * 20)
+    # More than the kernel's send buffer (4 MB) takes, so that the requests after it have to wait.
+    reader, writer = await connect(BIG * 8 + HEALTH * 20)
     await holds(lambda: everybody.heads_bytes > 20 * 1_500)
-    for _ in range(21):
+    for _ in range(28):
         assert (await answer((reader, writer)))[0] == 200
     await holds(lambda: everybody.heads_bytes == 0)
     monkeypatch.setattr("tally.http.connections.MAX_HEADS_BYTES", 20_000)
