@@ -870,11 +870,11 @@ class Reader:
             values.sort(key=lambda line: (-line["events"], -line["visitors"], json_order(line["value"])))
             numbers = numbers_of([row.event_data[key] for row in having])
             of_all = {"property": key, "events": len(having), "distinct": len(values), "numbers": numbers}
-            lines.append({**of_all, "values": values[: question.limit]})
+            lines.append({**of_all, "values": values[: question.limit], "exact": True})
         lines.sort(key=lambda line: (-line["events"], line["property"]))
         visitors = len({row.visitor for row in own})
         meta = {"event_name": name, "property": only, "limit": question.limit, "events": len(own), "visitors": visitors}
-        return lines[:50], {**meta, "properties": len(properties)}
+        return lines[:50], {**meta, "properties": len(properties), "exact": True}
 
     def measured(self, kind: str, question: Question, from_ms: int, to_ms: int) -> list[Row]:
         """Give the measurements of a type in [from, to) that match all the filters."""

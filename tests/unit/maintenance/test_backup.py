@@ -541,7 +541,7 @@ def test_a_file_that_is_not_a_backup_is_refused(kind: str, run: Run, db: Path, c
     elif kind == "itself":
         file = db
     before = {path.name: path.read_bytes() for path in db.parent.iterdir()}
-    refused(run("restore", file), 1, str(file), "not a file" if kind == "folder" else reason)
+    refused(run("restore", file), 1, str(file), "not a file" if kind == "directory" else reason)
     after = {path.name: path.read_bytes() for path in db.parent.iterdir()}
     assert after.pop("analytics.db.lock", b"") == b""
     assert after == before
