@@ -574,7 +574,7 @@ async def test_a_full_disk_is_noticed_while_nobody_sends(app: App, monkeypatch: 
     await app.store.recovery.heal()
     answer = await app.get("/healthz")
     assert (answer.status, answer.json["error"]["code"]) == (503, "storage_unavailable")
-    assert "room" in answer.json["error"]["message"]
+    assert "free space" in answer.json["error"]["message"]
     await app.store._writer.run(lambda c: c.execute("pragma max_page_count = 1073741823").fetchall())
     await app.store.recovery.heal()
     assert (await app.get("/healthz")).status == 200
