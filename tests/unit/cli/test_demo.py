@@ -219,8 +219,8 @@ def test_an_interrupted_run_leaves_nothing(tmp_path: Path) -> None:
     process = start(tmp_path, "--no-serve", "--events", "400000")
     until(lambda: any(path.stat().st_size for path in tmp_path.glob("demo.db.unfinished*")))
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
-    assert process.returncode == 130
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, (out, err)
     assert list(tmp_path.iterdir()) == []
 
 
